@@ -1,0 +1,45 @@
+# Every target works on a fresh clone: it makes .venv first. `make help` lists them.
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+EXTRAS := embedded,test,uvloop
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check lowest fmt clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+venv: $(STAMP)  ## make .venv with everything the other targets need
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[$(EXTRAS)]'; \
+	 else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'; fi
+	@touch $@
+
+demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
+	@$(BIN)/projectionist demo
+
+test: $(STAMP)  ## all tests against real servers, with branch coverage
+	@$(BIN)/python -m pytest --cov --cov-report=term -q
+
+check: $(STAMP)  ## ruff, format, mypy strict, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+fmt: $(STAMP)  ## mend formatting and imports
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lowest:  ## the tests on the lower bounds of every dependency (its own .venv-lowest; needs uv from PyPI)
+	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[$(EXTRAS)]'
+	@.venv-lowest/bin/python -m pytest -q
+
+clean:  ## remove the virtual environments and caches (never .projectionist)
+	@rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .coverage* dist
