@@ -1,0 +1,4 @@
+-- Aggregates whose next step is due: a retry, the rest of a long drain, a parked head that can go on.
+select aggregate from {schema}.positions
+where consumer = $1 and due <= clock_timestamp()
+order by due limit $2

@@ -1,0 +1,6 @@
+-- Locks the positions of a batch in one order.
+select aggregate, version, head, parked
+from {schema}.positions
+where consumer = $1 and aggregate = any($2::text[])
+order by aggregate
+for update
