@@ -1,0 +1,98 @@
+"""Brings a database to this code's migrations: one transaction each, one applier at a time."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import asyncpg
+
+from projectionist.core.db import Connection, advisory_key
+from projectionist.core.sql import Statements
+from projectionist.migrations.released import PACKAGE, Applied, Migration, MigrationError, pending, released
+
+PATIENCE = "60s"
+"""How long an applier waits for another one before it says so and gives up."""
+
+
+async def plan(connection: Connection, schema: str) -> list[Migration]:
+    """The migrations `migrate` would apply now, in order; writes nothing.
+
+    Raises MigrationError where the database is newer than this code or a released migration was edited.
+    """
+    return pending(released(schema), await _applied(connection, schema))
+
+
+async def migrate(connection: Connection, schema: str) -> list[Migration]:
+    """Apply everything that is pending and return it; empty when the database was up to date.
+
+    Safe to call from several processes at once: one applies, the others wait and find nothing to do. A
+    migration and its row in the ledger are one transaction; a failed one leaves those before it applied.
+    The connection must not be inside a transaction.
+    """
+    done: list[Migration] = []
+    while migration := await _apply_next(connection, schema):
+        done.append(migration)
+    return done
+
+
+def preamble(schema: str) -> str:
+    """The statement that `migrate` runs before the first migration when nobody made the schema beforehand."""
+    return Statements(PACKAGE, schema)["create_schema"]
+
+
+async def _apply_next(connection: Connection, schema: str) -> Migration | None:
+    statements = Statements(PACKAGE, schema)
+    async with connection.transaction():
+        await _take_turn(connection, statements, schema)
+        # Read after the lock, by a statement of its own: who held it before us may have applied everything.
+        waiting = await plan(connection, schema)
+        if not waiting:
+            return None
+        await _run(connection, statements, schema, waiting[0])
+        return waiting[0]
+
+
+async def _take_turn(connection: Connection, statements: Statements, schema: str) -> None:
+    await connection.execute(statements["wait_for_turn"], PATIENCE)
+    try:
+        await connection.execute(statements["take_turn"], advisory_key(schema, "migrate"))
+    except asyncpg.LockNotAvailableError:
+        raise MigrationError(
+            f"another process has been migrating schema {schema!r} for more than {PATIENCE}",
+            remedy="Wait for it to end, then run this again",
+        ) from None
+    await connection.execute(statements["guard_readers"])
+
+
+async def _run(connection: Connection, statements: Statements, schema: str, migration: Migration) -> None:
+    row = (migration.number, migration.name, migration.checksum, version("projectionist"))
+    try:
+        if not await connection.fetchval(statements["has_schema"], schema):
+            await connection.execute(statements["create_schema"])
+        await connection.execute(migration.sql)
+        await connection.execute(statements["record"], *row)
+    except asyncpg.PostgresError as error:
+        raise MigrationError(
+            f"migration {migration.name} failed on schema {schema!r}: {error} (SQLSTATE {error.sqlstate})",
+            remedy=_remedy(error, schema),
+        ) from error
+
+
+def _remedy(error: asyncpg.PostgresError, schema: str) -> str:
+    kept = "Nothing of it was kept"
+    match error:
+        case asyncpg.InsufficientPrivilegeError():
+            return f"{kept}; migrate with a role that may create schema {schema!r} or owns it"
+        case asyncpg.LockNotAvailableError():
+            return f"{kept}; a table was in use for too long, run this again in a quieter moment"
+        case asyncpg.DuplicateTableError():
+            return f"{kept}; the schema holds tables of somebody else, choose another with postgres.schema"
+        case _:
+            return kept
+
+
+async def _applied(connection: Connection, schema: str) -> list[Applied]:
+    statements = Statements(PACKAGE, schema)
+    if not await connection.fetchval(statements["has_ledger"], schema):
+        return []
+    return [Applied(*row) for row in await connection.fetch(statements["applied"])]

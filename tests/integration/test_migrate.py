@@ -1,0 +1,118 @@
+"""The applier against a real PostgreSQL. Schema `fresh` stands for an empty database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from projectionist.core.db import Connection, advisory_key
+from projectionist.migrations import MigrationError, applier, migrate, plan
+from projectionist.migrations.released import Migration, released
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest_asyncio.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(database)
+    yield connection
+    await connection.close()
+
+
+async def tables(connection: Connection, schema: str) -> set[str]:
+    rows = await connection.fetch("select tablename from pg_tables where schemaname = $1", schema)
+    return {row["tablename"] for row in rows}
+
+
+@pytest.mark.parametrize("schema", ["fresh", 'We "ird; --', "größe"])
+async def test_an_empty_database_gets_every_table_once(connection: Connection, schema: str) -> None:
+    everything = released(schema)
+    assert await plan(connection, schema) == everything
+    assert await migrate(connection, schema) == everything
+    assert {"migrations", "consumers", "streams", "leases", "audit"} <= await tables(connection, schema)
+    assert await plan(connection, schema) == []
+    assert await migrate(connection, schema) == []
+
+
+async def test_a_plan_writes_nothing(connection: Connection) -> None:
+    await plan(connection, "fresh")
+    assert not await connection.fetchval("select to_regnamespace('fresh') is not null")
+
+
+async def test_two_schemas_of_one_database_do_not_know_each_other(connection: Connection) -> None:
+    assert await migrate(connection, "one")
+    assert await plan(connection, "two") == released("two")
+
+
+async def test_an_edited_migration_is_refused(connection: Connection) -> None:
+    await migrate(connection, "fresh")
+    await connection.execute("update fresh.migrations set checksum = 'x' where number = 1")
+    for act in (plan, migrate):
+        with pytest.raises(MigrationError, match="0001_house was edited"):
+            await act(connection, "fresh")
+
+
+async def test_a_database_newer_than_the_code_is_refused(connection: Connection) -> None:
+    await migrate(connection, "fresh")
+    await connection.execute("insert into fresh.migrations values (9999, '9999_later', 'x', '99.0')")
+    with pytest.raises(MigrationError, match=r"newer than this code.*release 99\.0"):
+        await migrate(connection, "fresh")
+
+
+async def test_a_failed_migration_leaves_those_before_it_and_nothing_of_itself(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = Migration(1, "0001_good", b"1", released("fresh")[0].sql)
+    bad = Migration(2, "0002_bad", b"2", "create table fresh.half (x int); select 1/0")
+    monkeypatch.setattr(applier, "released", lambda _: [good, bad])
+    with pytest.raises(
+        MigrationError, match=r"0002_bad failed.*division by zero.*22012.*Nothing of it was kept"
+    ):
+        await migrate(connection, "fresh")
+    assert await plan(connection, "fresh") == [bad]
+    assert "half" not in await tables(connection, "fresh")
+
+
+async def test_tables_of_somebody_else_are_not_touched(connection: Connection) -> None:
+    await connection.execute("create schema fresh; create table fresh.consumers (x int)")
+    with pytest.raises(MigrationError, match=r"postgres\.schema"):
+        await migrate(connection, "fresh")
+    assert await tables(connection, "fresh") == {"consumers"}
+
+
+async def test_a_schema_made_beforehand_needs_no_right_to_create_one(connection: Connection) -> None:
+    await connection.execute("create role small; create schema fresh authorization small; set role small")
+    try:
+        assert await migrate(connection, "fresh")
+        with pytest.raises(MigrationError, match=r"permission denied.*may create schema 'other'"):
+            await migrate(connection, "other")
+    finally:
+        await connection.execute("reset role; drop owned by small; drop role small")
+
+
+async def test_of_two_appliers_at_once_one_waits_and_finds_nothing_to_do(database: str) -> None:
+    first, second = await asyncpg.connect(database), await asyncpg.connect(database)
+    try:
+        outcomes = await asyncio.gather(migrate(first, "fresh"), migrate(second, "fresh"))
+    finally:
+        await first.close()
+        await second.close()
+    applied = [migration for outcome in outcomes for migration in outcome]
+    assert sorted(m.number for m in applied) == [m.number for m in released("fresh")]
+
+
+async def test_an_applier_that_waited_too_long_says_what_it_waits_for(
+    connection: Connection, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applier, "PATIENCE", "50ms")
+    holder = await asyncpg.connect(database)
+    try:
+        await holder.execute(f"select pg_advisory_lock({advisory_key('fresh', 'migrate')})")
+        with pytest.raises(MigrationError, match="another process has been migrating schema 'fresh'"):
+            await migrate(connection, "fresh")
+    finally:
+        await holder.close()
