@@ -18,6 +18,10 @@ from projectionist.core.tls import context
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
+    _Plain = asyncpg.Connection[asyncpg.Record]
+else:
+    _Plain = asyncpg.Connection
+
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 """A connection of one's own or one lent by a pool: code that runs statements does not care."""
 
@@ -26,7 +30,7 @@ CONNECT_WITHIN_S = 10.0
 SESSION = {
     # Who waits longer for a lock than this looks for the holder instead of waiting on.
     "lock_timeout": "8s",
-    "statement_timeout": "60s",
+    "statement_timeout": "1min",
     # A process that was stopped between two statements must not keep its locks.
     "idle_in_transaction_session_timeout": "30s",
     # A machine that vanished says no goodbye: the server lets go of its locks after a minute, not two hours.
@@ -50,7 +54,8 @@ class DatabaseRefusedError(ProjectionistError):
 async def connect(postgres: Postgres, *, application_name: str) -> asyncpg.Connection[asyncpg.Record]:
     """A connection by the settings, with our timeouts. The caller closes it.
 
-    Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; none shows a password.
+    Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; no text of theirs
+    shows a password.
     """
     with _told(postgres):
         return await asyncpg.connect(**_arguments(postgres, application_name))
@@ -69,7 +74,7 @@ def advisory_key(schema: str, name: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-class _Watched(asyncpg.Connection[asyncpg.Record] if TYPE_CHECKING else asyncpg.Connection):  # type: ignore[misc]
+class _Watched(_Plain):
     """A connection that notices a server that vanished: the driver leaves keepalives off."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
@@ -108,40 +113,59 @@ def _told(postgres: Postgres) -> Iterator[None]:
     """Turn what the driver raises while connecting into one of our errors."""
     try:
         yield
-    except asyncpg.InvalidPasswordError:
-        raise _refused(postgres, "refuses user or password", "Check both in postgres.url") from None
-    except asyncpg.InvalidCatalogNameError as error:
-        raise _refused(postgres, str(error), "Create the database, or name another in postgres.url") from None
-    except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise _refused(
-            postgres, str(error), "Check user, host and TLS against the server's pg_hba.conf"
-        ) from None
-    except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
-        raise _unreachable(postgres, str(error)) from None
-    except asyncpg.PostgresError as error:
-        raise _refused(postgres, str(error), "") from None
-    except ssl.SSLCertVerificationError as error:
-        remedy = (
-            "Set postgres.ca_file to the authority that signed it, and connect by the name it was made for"
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _explained(postgres, error) from None
+
+
+def _explained(postgres: Postgres, error: Exception) -> ProjectionistError:
+    for kind, verdict, problem, remedy in _VERDICTS:
+        if isinstance(error, kind):
+            text = problem.format(error=error)
+            return verdict(f"PostgreSQL at {postgres.url} {text}", remedy=remedy)
+    if type(error) is ConnectionError:  # the driver's own: the server answered, and has no TLS
+        return DatabaseRefusedError(
+            f"PostgreSQL at {postgres.url} offers no TLS", remedy="Turn it on there, or set postgres.tls"
         )
-        raise _refused(postgres, f"shows a certificate that fails: {error.verify_message}", remedy) from None
-    except TimeoutError:
-        raise _unreachable(postgres, f"does not answer within {CONNECT_WITHIN_S:g} s") from None
-    except OSError as error:
-        raise _unreachable(postgres, f"cannot be reached: {error.strerror or error}") from None
-    except (ValueError, asyncpg.InterfaceError):
-        # What the driver says about a URL quotes parts of it, and a part may be the password.
-        raise SettingsError(
-            "postgres.url cannot be read",
-            remedy="Write special characters of user and password as %40, %2F, …",
-        ) from None
-
-
-def _refused(postgres: Postgres, problem: str, remedy: str) -> DatabaseRefusedError:
-    return DatabaseRefusedError(f"PostgreSQL at {postgres.url}: {problem}", remedy=remedy)
-
-
-def _unreachable(postgres: Postgres, problem: str) -> DatabaseUnreachableError:
-    return DatabaseUnreachableError(
-        f"PostgreSQL at {postgres.url}: {problem}", remedy="Start it, or check host and port in postgres.url"
+    if isinstance(error, OSError):
+        return DatabaseUnreachableError(
+            f"PostgreSQL at {postgres.url} cannot be reached: {error.strerror or error}", remedy=_ADDRESS
+        )
+    # What the driver says about a URL quotes parts of it, and a part may be the password.
+    return SettingsError(
+        "postgres.url cannot be read", remedy="Write special characters of user and password as %40, %2F, …"
     )
+
+
+_ADDRESS = "Start it, or check host and port in postgres.url"
+
+# The first that fits; `{error}` is the server's own text, which names users and databases but no password.
+_VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...] = (
+    (
+        asyncpg.InvalidPasswordError,
+        DatabaseRefusedError,
+        "refuses user or password",
+        "Check both in postgres.url",
+    ),
+    (
+        asyncpg.InvalidCatalogNameError,
+        DatabaseRefusedError,
+        "says: {error}",
+        "Create the database, or name another in postgres.url",
+    ),
+    (
+        asyncpg.InvalidAuthorizationSpecificationError,
+        DatabaseRefusedError,
+        "says: {error}",
+        "Check user, host and TLS against the server's pg_hba.conf",
+    ),
+    (asyncpg.CannotConnectNowError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
+    (asyncpg.TooManyConnectionsError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
+    (asyncpg.PostgresError, DatabaseRefusedError, "says: {error}", ""),
+    (
+        ssl.SSLCertVerificationError,
+        DatabaseRefusedError,
+        "shows a certificate that is not trusted: {error.verify_message}",
+        "Set postgres.ca_file to the authority that signed it, and connect by the name it was made for",
+    ),
+    (TimeoutError, DatabaseUnreachableError, f"does not answer within {CONNECT_WITHIN_S:g} s", _ADDRESS),
+)

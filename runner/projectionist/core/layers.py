@@ -1,6 +1,6 @@
 """Layers of settings: environment over file over default, and errors that name the key and where it stands.
 
-A section is a msgspec struct. `Layers` reads and merges without judging; `build` makes a section of the result.
+A section is a msgspec struct. `Layers` reads and merges, `build` checks and makes the sections.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ def _value(kind: Any, value: object, at: Key, layers: Layers) -> Any:
         return build(section, value, at, layers)
     if get_origin(kind) is dict and isinstance(value, dict):
         return {name: _value(get_args(kind)[1], one, (*at, name), layers) for name, one in value.items()}
-    if kind is Raw and isinstance(value, dict):
+    if kind is Raw:
+        if not isinstance(value, dict):
+            raise _wrong(at, "expected a section of keys", layers)
         return Raw(value, layers)
     try:
         plain = _from_text(kind, value) if isinstance(value, Text) else value

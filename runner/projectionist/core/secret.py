@@ -30,7 +30,7 @@ class Secret:
         return f"{type(self).__name__}({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and isinstance(other, Secret) and other.reveal() == self._value
+        return type(other) is type(self) and other.reveal() == self._value
 
     def __hash__(self) -> int:
         return hash((type(self), self._value))
@@ -46,7 +46,7 @@ class Url(Secret):
 
     def __init__(self, value: str) -> None:
         super().__init__(value)
-        if "://" not in value or not self._split().scheme:
+        if "://" not in value or not self.scheme:
             raise ValueError("a URL needs a scheme")
 
     @property

@@ -203,7 +203,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 def load(path: str | Path | None = None, env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from `path` (default: `projectionist.toml` here, if there is one) and `env`, which goes first.
 
-    `PROJECTIONIST_POSTGRES__URL` is `url` of `[postgres]`: the prefix, then the path joined by two underscores.
+    `PROJECTIONIST_POSTGRES__URL` is `url` of `[postgres]`: prefix, then the path joined by two underscores.
     Raises SettingsError, which names the key, where it stands and what is allowed there.
     """
     file = Path(path) if path is not None else Path(FILE)

@@ -13,8 +13,8 @@ from projectionist.core.settings import Encrypted
 def context(section: Encrypted, hosts: Iterable[str], *, name: str) -> ssl.SSLContext | None:
     """The TLS context for a server of `[name]` at `hosts`, or None where the connection is to be plain.
 
-    `auto` checks certificate and host name for any host that is not this machine: an opportunistic upgrade, which
-    drivers offer by default, protects against nobody who can answer in the server's place.
+    `auto` checks certificate and host name of any host but this machine. An opportunistic upgrade, a default
+    of drivers, protects against nobody who can answer in the server's place.
     """
     if section.tls == "disable" or (section.tls == "auto" and all(map(is_loopback, hosts))):
         return None
