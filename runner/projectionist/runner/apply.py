@@ -17,10 +17,10 @@ from projectionist.core.states import Entry, Fact
 from projectionist.runner.closing import close
 from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
 from projectionist.runner.delivery import Delivery, from_parked
-from projectionist.runner.effects import wished
+from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.reuse import intent_reuse, judge_old, put_aside, reused_identity, reused_version, unreadable
-from projectionist.runner.writes import Told, Writes
+from projectionist.runner.writes import Again, Told, Writes
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from projectionist.runner.model import Folded, Model
     from projectionist.runner.store import Store
     from projectionist.runner.writes import Identity, Wish
-
-
-class Again(Exception):  # noqa: N818 no error: what the batch read went away under it, so it is run anew
-    """Roll back and run the batch again."""
 
 
 class Batch(msgspec.Struct):
@@ -216,7 +212,7 @@ class Transaction:
         await self.model.write(folded)
         await self._write_journal()
         await self._write_aside()
-        wishes = wished(folded.reactions, self.consumer, self.writes)
+        wishes = wishes_of(folded.wished, self.consumer, self.writes)
         if wishes:
             await self._wish(wishes)
         if self.writes.counts:
