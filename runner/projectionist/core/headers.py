@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -60,10 +60,10 @@ def timestamp(text: str) -> datetime:
     """An RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
     try:
         time = datetime.fromisoformat(text)
-        if time.tzinfo is not None and "-" in text[4:5]:
-            return time.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise HeaderError(f"{text!r} is not an RFC 3339 time") from error
+    if time.tzinfo is not None and text[4:5] == "-":
+        return time
     raise HeaderError(f"{text!r} is not an RFC 3339 time with an offset")
 
 

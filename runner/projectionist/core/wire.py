@@ -50,7 +50,9 @@ class Sink(Protocol):
 
 async def unsubscribe(client: NatsClient, subscription: Subscription) -> None:
     """End a subscription when what the broker had already sent on it has been handed over."""
-    with contextlib.suppress(NatsError):  # a closed connection has no subscriptions any more, a silent one sends nothing
+    with contextlib.suppress(
+        NatsError
+    ):  # a closed connection has no subscriptions any more, a silent one sends nothing
         await (subscription.drain() if client.is_connected else subscription.unsubscribe())
 
 
@@ -98,7 +100,9 @@ class Client(NatsClient):
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             with contextlib.suppress(OSError, AttributeError):  # closed already, or not a socket
-                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+                writer.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE
+                )
             writer.transport.abort()  # close() would wait for a frozen server to take the rest
         return held
 
@@ -162,7 +166,11 @@ class _Parser(Parser):
                 append = arrivals.append
             if reply:
                 head = data[start:body] if body > start else None
-                append(Arrival(subject.decode("utf-8", "replace"), reply, head, data[body : frame_end - 2], stamp))
+                append(
+                    Arrival(
+                        subject.decode("utf-8", "replace"), reply, head, data[body : frame_end - 2], stamp
+                    )
+                )
                 carried += frame_end - at
             elif sink is not None:
                 sink.status(subject.decode("utf-8", "replace"), data[start:body])

@@ -50,7 +50,9 @@ async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
         return stream, await jetstream.put_consumer(client, wanted.stream, config, action="create")
     check_durable(wanted, found, config)
     if any(getattr(found.config, size) != config[size] for size in ("ack_wait", "max_ack_pending")):
-        log.info("durable %s of stream %s: sizes changed to those of the settings", wanted.name, wanted.stream)
+        log.info(
+            "durable %s of stream %s: sizes changed to those of the settings", wanted.name, wanted.stream
+        )
         found = await jetstream.put_consumer(client, wanted.stream, config, action="update")
     return stream, found
 

@@ -53,9 +53,7 @@ class PlainLine:
                 sink.status(message.subject, head or b"")
                 return
             arrivals, stamp = sink.begin()
-            arrivals.append(
-                wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp)
-            )
+            arrivals.append(wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp))
             sink.end(len(message.data) + len(head or b""))
 
         unlimited = {"pending_msgs_limit": 0, "pending_bytes_limit": 0}  # the sink's own order is the limit

@@ -35,7 +35,9 @@ class Pulls:
     older generations are not heard. What is asked for twice by that is bounded by the durable's max_ack_pending.
     """
 
-    def __init__(self, line: Line, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float) -> None:
+    def __init__(
+        self, line: Line, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float
+    ) -> None:
         self.arrivals: list[Arrival] = []
         self.size = 0
         self.due = 0
@@ -172,7 +174,9 @@ class Pulls:
         self._alive = clock.now()
         self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
         if self.due and self._alive - self._heard > 2 * self._heartbeat_s:
-            log.warning("durable %s: silent for %.1f s, ordering anew", self._next.decode(), self._alive - self._heard)
+            log.warning(
+                "durable %s: silent for %.1f s, ordering anew", self._next.decode(), self._alive - self._heard
+            )
             announce("source.silent")
             self.renew()
         self._order()

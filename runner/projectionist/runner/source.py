@@ -152,7 +152,9 @@ class JetStreamSource:
         """Stop, and give back at once what was not taken."""
         left = await self._stop()
         if self._answer(self._standing(left), b"-NAK"):
-            with contextlib.suppress(NatsError, TimeoutError, OSError):  # then it comes again after its ack wait
+            with contextlib.suppress(
+                NatsError, TimeoutError, OSError
+            ):  # then it comes again after its ack wait
                 await self._line.flush(2)
 
     async def _stop(self) -> list[Arrival]:
@@ -166,7 +168,9 @@ class JetStreamSource:
         """Go on pulling after a reconnect or a doubt, if stream and durable are still those that were opened."""
         client, pulls = self._client, self._pulls
         if client.is_closed:
-            raise BrokerError(f"The connection to the broker is closed: {client.last_error or 'by ourselves'}")
+            raise BrokerError(
+                f"The connection to the broker is closed: {client.last_error or 'by ourselves'}"
+            )
         connection = client.stats["reconnects"]
         if connection == self._connection and not pulls.doubt:
             return
