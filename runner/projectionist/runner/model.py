@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import fold
-from projectionist.projections.steps import Step, step
+from projectionist.projections.steps import Step, prepared
 from projectionist.runner.closing import Broken
 from projectionist.runner.retry import Failing, after
 from projectionist.runner.writes import Again
@@ -147,15 +147,10 @@ def _after(
 
 def _step(definition: Definition, index: int, delivery: Delivery) -> Step | None:
     """The fold's view of a delivery; None for one that no handler declares, or that was decided against."""
-    event = delivery.event
-    if event is None:
+    event, aggregate = delivery.event, delivery.aggregate
+    if event is None or delivery.discarded:
         return None
-    aggregate = delivery.aggregate or ""
-    return step(
-        *(definition, index, event, delivery.envelope),
-        type=delivery.type,
-        aggregate=aggregate,
-        aggregate_id=aggregate.partition("/")[2] if delivery.aggregate is not None else None,
-        version=delivery.version,
+    own = None if aggregate is None else aggregate.partition("/")[2]
+    return prepared(
+        definition, index, delivery.type, event, delivery.envelope, aggregate or "", own, delivery.version
     )
-
