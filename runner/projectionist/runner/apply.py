@@ -16,7 +16,6 @@ from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
 from projectionist.runner.closing import close
 from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
-from projectionist.runner.delivery import Delivery, from_parked
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.reuse import intent_reuse, judge_old, put_aside, reused_identity, reused_version, unreadable
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.model import Folded, Model
     from projectionist.runner.store import Store
     from projectionist.runner.writes import Identity, Wish
@@ -129,7 +128,7 @@ class Transaction:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
-            return [alone(delivery) for delivery in (*fresh, *map(from_parked, again))]
+            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.unparked, again))]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             groups.setdefault(delivery.aggregate or "", []).append(delivery)
@@ -154,7 +153,7 @@ class Transaction:
         ]
         parked: dict[str, list[Delivery]] = {}
         for row in await self.store.successors(moving, limit) if moving and limit else ():
-            parked.setdefault(row["aggregate"], []).append(from_parked(row))
+            parked.setdefault(row["aggregate"], []).append(self.consumer.unparked(row))
         return [
             course(p, groups[p.aggregate], parked.get(p.aggregate, ()), sequence, due=p.aggregate in due, limit=limit)
             for p in positions
