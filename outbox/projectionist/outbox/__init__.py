@@ -1,0 +1,17 @@
+"""Side effects as rows: intents, their keys, and the process that carries them out."""
+
+from __future__ import annotations
+
+from projectionist.outbox.intent import AGGREGATE, Intent, IntentOptions, Slotted, options_of
+from projectionist.outbox.keys import body_hash, frozen_body, intent_key
+
+__all__ = [
+    "AGGREGATE",
+    "Intent",
+    "IntentOptions",
+    "Slotted",
+    "body_hash",
+    "frozen_body",
+    "intent_key",
+    "options_of",
+]

@@ -16,24 +16,19 @@ from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
 from projectionist.runner.closing import close
 from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
-from projectionist.runner.delivery import Delivery, from_parked
-from projectionist.runner.effects import wished
+from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.reuse import intent_reuse, judge_old, put_aside, reused_identity, reused_version, unreadable
-from projectionist.runner.writes import Told, Writes
+from projectionist.runner.writes import Again, Told, Writes
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.model import Folded, Model
     from projectionist.runner.store import Store
     from projectionist.runner.writes import Identity, Wish
-
-
-class Again(Exception):  # noqa: N818 no error: what the batch read went away under it, so it is run anew
-    """Roll back and run the batch again."""
 
 
 class Batch(msgspec.Struct):
@@ -133,7 +128,7 @@ class Transaction:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
-            return [alone(delivery) for delivery in (*fresh, *map(from_parked, again))]
+            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.unparked, again))]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             groups.setdefault(delivery.aggregate or "", []).append(delivery)
@@ -158,7 +153,7 @@ class Transaction:
         ]
         parked: dict[str, list[Delivery]] = {}
         for row in await self.store.successors(moving, limit) if moving and limit else ():
-            parked.setdefault(row["aggregate"], []).append(from_parked(row))
+            parked.setdefault(row["aggregate"], []).append(self.consumer.unparked(row))
         return [
             course(p, groups[p.aggregate], parked.get(p.aggregate, ()), sequence, due=p.aggregate in due, limit=limit)
             for p in positions
@@ -216,7 +211,7 @@ class Transaction:
         await self.model.write(folded)
         await self._write_journal()
         await self._write_aside()
-        wishes = wished(folded.reactions, self.consumer, self.writes)
+        wishes = wishes_of(folded.wished, self.consumer, self.writes)
         if wishes:
             await self._wish(wishes)
         if self.writes.counts:

@@ -7,6 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.runner.parking import from_parked
+from projectionist.runner.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
+    from projectionist.runner.delivery import Delivery
 
 REMEMBERED = 100_000
 """How many aggregates a process remembers to have a position; the oldest are forgotten first."""
@@ -67,6 +70,14 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.exists = Exists()
+        self.reader = Reader(
+            policy,
+            stream=definition.stream,
+            ordered=definition.sequence != "unordered",
+            match=definition.subjects.match,
+            known=definition.known,
+            decode=definition.decode,
+        )
         self._batches = 0
 
     def next_batch(self) -> int:
@@ -78,6 +89,7 @@ class Consumer:
         """Take over what the control row says, at start or after another epoch has begun."""
         self.epoch, self.incarnation = control["epoch"], control["incarnation"]
         self.generation = control["generation"]
+        self.reader.incarnation = self.incarnation
         self.effects = (control["effects_incarnation"], control["effects_mark"])
         self.exists.clear()
 
@@ -93,6 +105,10 @@ class Consumer:
             *(self.epoch, self.incarnation, self.generation),
         ):
             self.join(control)
+
+    def unparked(self, row: Mapping[str, Any]) -> Delivery:
+        """The delivery behind a parked row, its body decoded by the code that runs now."""
+        return from_parked(row, self.definition.stream, self.reader)
 
     def is_real(self, seq: int, incarnation: int | None = None) -> bool:
         """Whether the intents of the event at this stream sequence are real, or from before the effects mark."""

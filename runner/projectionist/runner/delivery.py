@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.headers import timestamp
+from projectionist.core.states import Entry
 from projectionist.core.wire import Arrival
 from projectionist.projections import Envelope, Event
 
@@ -45,6 +46,21 @@ class Delivery(msgspec.Struct, gc=False):
     used_fallback: bool = False
     """The producer gave no identity: it was made of the aggregate's version, or of the stream's sequence."""
     arrival: Arrival | None = None
+    incarnation: int | None = None
+    """Of the stream it was parked from; None for what has just arrived from the present one."""
+    parked: bool = False
+    """Read again from its parked row."""
+    attempts: int = 0
+    budget: int | None = None
+    discarded: bool = False
+    """Decided against while it waited: it is stepped over."""
+
+    @property
+    def provisional(self) -> Entry:
+        """The state it ends in unless something holds it up."""
+        if self.discarded:
+            return Entry.DISCARDED
+        return Entry.IGNORED if self.event is None and self.problem is None else Entry.APPLIED
 
     def envelope(self) -> Envelope:
         """What handlers and intents may know of it beside its content."""

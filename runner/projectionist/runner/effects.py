@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from projectionist.outbox import AGGREGATE, body_hash, frozen_body, intent_key, options_of
+from projectionist.outbox import AGGREGATE, body_hash, intent_key, options_of
 from projectionist.runner.writes import Wish
 
 if TYPE_CHECKING:
     from projectionist.outbox import Intent
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.model import Reaction
+    from projectionist.runner.model import Wished
     from projectionist.runner.writes import Writes
 
 
-def wished(reactions: Iterable[Reaction], consumer: Consumer, writes: Writes) -> list[Wish]:
+def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> list[Wish]:
     """The intents to write, in the order of aggregates, versions and slots; the silent ones are counted."""
     wishes = []
-    for reaction in reactions:
-        delivery = reaction.delivery
+    for one in wished:
+        delivery = one.delivery
         if consumer.is_real(delivery.seq, delivery.incarnation):
-            wishes.append(wish(consumer, delivery, reaction.slot, reaction.intent))
+            wishes.append(_wish(consumer, one))
+            writes.counts[delivery.type, "intents"] += 1
         else:
-            writes.counts[delivery.type, f"suppressed_{reaction.slot}"] += 1
+            writes.counts[delivery.type, f"suppressed_{one.slot}"] += 1
     wishes.sort(key=lambda w: (w.aggregate or "", w.version or 0, w.slot))
     return wishes
 
 
-def wish(consumer: Consumer, delivery: Delivery, slot: str, intent: Intent) -> Wish:
-    """One intent with the key that every attempt will carry, and its content frozen."""
+def _wish(consumer: Consumer, wished: Wished) -> Wish:
+    """One intent with the key that every attempt will carry."""
+    delivery, intent, slot = wished.delivery, wished.intent, wished.slot
     options = options_of(intent)
-    body = frozen_body(intent)
     destination = options.provider if options.destination is None else str(getattr(intent, options.destination))
     return Wish(
         key=intent_key(consumer.key_name, delivery.source, delivery.id, slot),
@@ -46,8 +47,8 @@ def wish(consumer: Consumer, delivery: Delivery, slot: str, intent: Intent) -> W
         destination=destination,
         ordering=ordering_key(consumer.key_name, delivery, intent),
         on_dead=options.on_dead,
-        body=body,
-        hash=body_hash(body),
+        body=wished.body,
+        hash=body_hash(wished.body),
         traceparent=delivery.traceparent,
         tracestate=delivery.tracestate,
         seq=delivery.seq,

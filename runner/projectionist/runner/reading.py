@@ -84,7 +84,7 @@ class Reader:
         if correlation is not None or causation is not None:
             _check_causes(correlation, causation)
         traceparent, tracestate = _trace(*traces[:4]) if any(traces[:4]) else (None, None)
-        event, problem = self._event(kind, schema_number, data)
+        event, problem = self.body(kind, schema_number, data)
         return Delivery(
             source,
             name,
@@ -133,7 +133,8 @@ class Reader:
             raise Refused(Reason.AGGREGATE, "the aggregate's id is empty, or its type holds a slash")
         return f"{kind}/{name}"
 
-    def _event(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
+    def body(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
+        """The event that a body holds, or what is wrong with it; neither for a type that no handler declares."""
         if bad := self._too_large(data):  # of an ignored type too: it may have to be parked
             return None, f"the body {bad}"
         if kind not in self._known:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
 
 from projectionist.core.states import Entry, Fact
@@ -43,19 +42,17 @@ def reused_version(source: str, identity: str) -> str:
 
 def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
     """A readable event that contradicts another one, for quarantine."""
-    d = delivery
+    d, head = delivery, delivery.arrival.head if delivery.arrival is not None else None
     return Put(
-        *(d.seq, fact, detail, d.subject, d.source, d.id, d.aggregate, d.version),
-        *(d.head, d.data, len(d.data or b""), d.hash),
+        *(d.seq, fact, detail, d.subject, d.source, d.id, d.aggregate, d.version, head, d.data, len(d.data), d.hash)
     )
 
 
 def unreadable(bad: Unreadable) -> Put:
     """Bytes that are no event, for quarantine."""
-    digest = blake2b(bad.data, digest_size=16).digest()
     return Put(
-        *(bad.seq, bad.reason, bad.detail, bad.subject, None, None, None, None),
-        *(bad.head, bad.kept, len(bad.data), digest),
+        *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, None, None),
+        *(bad.headers, bad.data, bad.size, bad.hash),
     )
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.db import advisory_key, connect
+from projectionist.core.db import connect
 from projectionist.core.signals import announce
+from projectionist.runner.registry import barrier_key
 from projectionist.runner.store import Store
 
 if TYPE_CHECKING:
@@ -80,4 +81,4 @@ class Session:
 
 def store_of(connection: Connection, schema: str, consumer: Consumer) -> Store:
     """The store of one consumer on this connection."""
-    return Store(connection, schema, consumer.number, advisory_key(schema, f"consumer:{consumer.number}"))
+    return Store(connection, schema, consumer.number, barrier_key(schema, consumer.number))

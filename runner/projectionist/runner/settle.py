@@ -11,9 +11,10 @@ import msgspec
 
 from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
-from projectionist.runner.apply import Again, Batch, Transaction
+from projectionist.runner.apply import Batch, Transaction
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.trouble import Trouble, classify
+from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
     from projectionist.runner.apply import Applied
@@ -63,7 +64,7 @@ class Settler:
 
     async def _once(self, batch: Batch) -> Applied:
         store, model = await self._session.ready()
-        applied = await Transaction(self._consumer, store, model, batch, self._consumer.next_batch()).run()
+        applied = await Transaction(self._consumer, store, model, batch).run()
         self._session.well()
         return applied
 

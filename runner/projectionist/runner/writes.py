@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 Identity = tuple[str, str]
 
 
+class Again(Exception):  # noqa: N818 - no error: what the batch read went away under it
+    """Roll the batch back and run it anew."""
+
+
 class Failed(msgspec.Struct, frozen=True):
     """How an event's handling failed, and what comes next: a delay until the next try, or none for a person."""
 

@@ -232,3 +232,11 @@ create table {schema}.counters (
     n bigint not null,
     primary key (consumer, runner, hour, type, outcome)
 ) with (fillfactor = 50);
+
+create table {schema}.codes (
+    consumer integer not null,
+    code bytea not null,
+    adopted timestamptz not null default clock_timestamp(),
+    primary key (consumer, code)
+);
+comment on table {schema}.codes is 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';

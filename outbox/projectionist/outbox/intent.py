@@ -1,0 +1,141 @@
+"""Intent: the wish for one side effect, written as a row in the transaction of the event that asked for it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, dataclass_transform
+
+import msgspec
+
+from projectionist.core.errors import DefinitionError
+from projectionist.core.identifiers import checked
+
+
+class Order(Enum):
+    """How intents of one class are ordered, where no field says so."""
+
+    AGGREGATE = "aggregate"
+
+
+AGGREGATE: Final = Order.AGGREGATE
+"""The default of `order_by`: one in flight per consumer, provider and aggregate, in the events' order."""
+
+OrderBy: TypeAlias = str | None | Literal[Order.AGGREGATE]
+OnDead: TypeAlias = Literal["pass", "block"]
+
+
+class IntentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What an Intent class declares beside its fields."""
+
+    name: str
+    formerly: tuple[str, ...]
+    provider: str
+    slot: str
+    destination: str | None
+    order_by: OrderBy
+    on_dead: OnDead
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class IntentMeta(msgspec.StructMeta):
+    """Takes our class keywords and leaves the rest to msgspec."""
+
+    def __new__(
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        provider: str | None = None,
+        slot: str | None = None,
+        destination: str | None = None,
+        order_by: OrderBy = AGGREGATE,
+        on_dead: OnDead = "pass",
+        formerly: tuple[str, ...] = (),
+        **struct: Any,
+    ) -> Any:
+        called = struct.pop("name", None) or name
+        cls: Any = super().__new__(mcls, name, bases, namespace, frozen=True, **struct)
+        if provider is not None:
+            options = IntentOptions(
+                name=called,
+                formerly=tuple(formerly),
+                provider=provider,
+                slot=slot or called,
+                destination=destination,
+                order_by=order_by,
+                on_dead=on_dead,
+            )
+            _check(cls, options)
+            cls.__intent__ = options
+        elif bases and bases != (msgspec.Struct,):
+            raise DefinitionError(
+                f"{name} does not say who is to carry it out",
+                remedy=f'Write class {name}(Intent, provider="email")',
+            )
+        return cls
+
+
+class Intent(msgspec.Struct, metaclass=IntentMeta):
+    """One side effect that a handler asks for: `class Receipt(Intent, provider="email")`, fields are its content.
+
+    `slot` names it within one event's reaction (default: the class's name); `destination` and `order_by` name a
+    field, `order_by=None` gives up order; `on_dead` says whether a dead intent blocks those behind it. `name` and
+    `formerly` keep the identity of a class that is renamed.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(
+            cls,
+            *,
+            provider: str,
+            slot: str | None = None,
+            destination: str | None = None,
+            order_by: OrderBy = AGGREGATE,
+            on_dead: OnDead = "pass",
+            name: str | None = None,
+            formerly: tuple[str, ...] = (),
+            kw_only: bool = False,
+            rename: str | None = None,
+        ) -> None: ...
+
+    def slot(self, name: str) -> Slotted:
+        """This intent under a slot of its own: what the second one of a class needs in one event's reaction."""
+        return Slotted(checked(name, what="slot"), self)
+
+
+class Slotted(msgspec.Struct, frozen=True):
+    """An intent under the slot its handler named."""
+
+    slot: str
+    intent: Intent
+
+
+def options_of(intent: Intent | type[Intent]) -> IntentOptions:
+    """What the class of `intent` declares: provider, slot, destination, ordering."""
+    options: IntentOptions = intent.__intent__  # type: ignore[union-attr] # the metaclass puts it on every subclass
+    return options
+
+
+def _check(cls: type, options: IntentOptions) -> None:
+    fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    name = cls.__name__
+    if not options.provider:
+        raise DefinitionError(f"{name} has an empty provider", remedy='Write provider="email" or the like')
+    if "slot" in fields:
+        raise DefinitionError(
+            f"{name} has a field named slot, which is how a handler names one",
+            remedy='Call it something else; rename={"other": "slot"} keeps the name in the content',
+        )
+    for keyword in ("destination", "order_by"):
+        field = getattr(options, keyword)
+        if isinstance(field, str) and field not in fields:
+            known = ", ".join(fields) or "none"
+            raise DefinitionError(
+                f"{name}: {keyword}={field!r} names no field", remedy=f"Its fields are: {known}"
+            )
+    if options.on_dead not in ("pass", "block"):
+        raise DefinitionError(f"{name}: on_dead={options.on_dead!r}", remedy='Write "pass" or "block"')
+    for text in (options.name, options.slot, *options.formerly):
+        checked(text, what=f"name of {name}")
