@@ -41,7 +41,7 @@ class HeaderError(ProjectionistError, ValueError):
 
 
 def encode(value: str) -> str:
-    """`value` as CloudEvents writes it into a header: space, quote, percent and all but printable ASCII escaped."""
+    """`value` as CloudEvents writes it: space, quote, percent and all but printable ASCII escaped."""
     try:
         return quote(value, safe=_KEPT)
     except UnicodeEncodeError as error:
@@ -68,7 +68,7 @@ def timestamp(text: str) -> datetime:
 
 
 def is_traceparent(text: str) -> bool:
-    """True if `text` is a W3C trace parent that a participant must continue; others start a trace of their own."""
+    """True if `text` is a W3C trace parent to be continued; where it is not, a new trace begins."""
     if not _TRACEPARENT.match(text):
         return False
     return len(text) == 55 or (text[:2] != "00" and text[55] == "-")  # only version 00 is known to end there

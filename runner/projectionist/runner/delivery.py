@@ -14,7 +14,7 @@ from projectionist.projections import Envelope, Event
 
 
 class Delivery(msgspec.Struct, gc=False):
-    """One arrival of an event, or its parked row read again. It holds no cycle, so the collector may skip it."""
+    """One arrival of an event, or its parked row read again. In no cycle, so the collector may skip it."""
 
     source: str
     id: str
@@ -44,7 +44,7 @@ class Delivery(msgspec.Struct, gc=False):
     """When the stream stored it, by the broker's clock."""
     delivered: int = 1
     used_fallback: bool = False
-    """The producer gave no identity: it was made of the aggregate's version, or of the place in the stream."""
+    """The producer gave no identity: it was made of the aggregate's version, or of the stream's sequence."""
     arrival: Arrival | None = None
     incarnation: int | None = None
     """Of the stream it was parked from; None for what has just arrived from the present one."""
@@ -98,8 +98,8 @@ class Reason(StrEnum):
     BODY = "body"
 
 
-class Refused(Exception):  # noqa: N818  it never leaves the reader, which returns Unreadable
-    """What is read has no readable envelope."""
+class Refused(Exception):
+    """There is no readable envelope. It never leaves the reader, which returns Unreadable."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)

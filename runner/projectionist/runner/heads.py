@@ -1,4 +1,4 @@
-"""Reads the headers of a message that are wanted, by slots. Pure, and fast for headers it has seen the names of."""
+"""Reads the wanted headers of a message. Pure, and fast where it has seen the same names before."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Heads:
         except ValueError:
             names, values = _loose(lines)
         else:
-            if "  " in text or "\t" in text or " \r" in text or " :" in text or lines[-1] or lines[-2]:
+            if "  " in text or "\t" in text or " \r" in text or lines[-1] or lines[-2]:
                 names, values = _loose(lines)
         plan = self._plans.get(names) or self._plan(names)
         fields: Fields = plan((*values, None))
@@ -62,10 +62,8 @@ class Heads:
     def _plan(self, names: tuple[str, ...]) -> itemgetter[int]:
         where: dict[str, int] = {}
         for index, name in enumerate(names):
-            lower = name.lower()
-            if lower in where:
-                index = -1
-            where[lower] = index
+            key = name.strip().lower()
+            where[key] = -1 if key in where else index
         slots = [where.get(name, len(names)) for name in self.names]
         for slot, index in enumerate(slots):
             if index < 0:

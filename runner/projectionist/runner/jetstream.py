@@ -1,4 +1,4 @@
-"""The few requests of the JetStream API that a source needs, and only the fields of the answers that it reads."""
+"""The requests of the JetStream API that a source needs, and of the answers only what it reads."""
 
 from __future__ import annotations
 

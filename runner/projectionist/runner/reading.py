@@ -1,4 +1,4 @@
-"""From the bytes of an arrival to a Delivery. Pure: whatever the bytes, the answer is a value, never an exception."""
+"""From the bytes of an arrival to a Delivery. Pure; whatever the bytes, the answer is a value."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Reader:
             return None, f"the body {bad}"
         try:
             return self._decode(kind, schema, data), None
-        except Exception as error:  # noqa: BLE001  upcasters are a user's code, and whatever they raise concerns this event
+        except Exception as error:  # noqa: BLE001  upcasters are a user's code
             return None, _clean(f"{type(error).__name__}: {error}")
 
     def _too_large(self, data: bytes) -> str | None:
