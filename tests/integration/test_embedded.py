@@ -141,8 +141,8 @@ def test_a_server_whose_port_was_taken_moves_and_says_so(servers: Embedded) -> N
     servers.down()
     with socket.create_server((HOST, int(postgres))), socket.create_server((HOST, int(nats))):
         notes = servers.up().notes
-        assert f"port {postgres} is taken by another program: PostgreSQL listens on" in notes[0]
-        assert f"port {nats} is taken by another program: NATS listens on" in notes[1]
+        assert f"port {postgres} is taken by another program: postgres listens on" in notes[0]
+        assert f"port {nats} is taken by another program: nats listens on" in notes[1]
     assert not {postgres, nats} & set(ports(servers))
 
 
@@ -195,7 +195,7 @@ def test_a_server_that_will_not_start_is_quoted(servers: Embedded) -> None:
     servers.down()
     with (servers.postgres.folder / "postgresql.conf").open("a") as configuration:
         configuration.write("nonsense = on\n")
-    with pytest.raises(EmbeddedError, match=r'PostgreSQL ended at its start.*parameter "nonsense"'):
+    with pytest.raises(EmbeddedError, match=r'postgres ended at its start.*parameter "nonsense"'):
         servers.up()
 
 

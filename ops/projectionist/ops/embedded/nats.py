@@ -30,7 +30,7 @@ class Nats:
     of nats-server cannot run programs.
     """
 
-    name = "NATS"
+    name = "nats"
 
     def __init__(self, home: Path, *, sync_always: bool) -> None:
         self.folder = home / "nats"

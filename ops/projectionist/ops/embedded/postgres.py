@@ -29,7 +29,7 @@ _RISKY = {"fsync": "off", "full_page_writes": "off"}
 class Postgres:
     """The server of `home`. Its data lies in `home/postgres`, or in `state` if its account cannot get in."""
 
-    name = "PostgreSQL"
+    name = "postgres"
 
     def __init__(self, home: Path, *, durable: bool, state: Path) -> None:
         self.log = home / "postgres.log"
