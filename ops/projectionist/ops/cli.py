@@ -56,13 +56,20 @@ def found() -> Iterator[tuple[str, Command]]:
         yield name, cast(Command, import_module(f"{commands.__name__}.{module.name}"))
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when asked: that reads files, which no other call should wait for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.exit(message=f"projectionist {version('projectionist')}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="projectionist",
         description="Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--version", action="version", version=f"projectionist {version('projectionist')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in found():
         sub = subparsers.add_parser(
