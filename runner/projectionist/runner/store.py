@@ -101,7 +101,10 @@ class Store:
         """Every inbox row that holds one of these (aggregate, version)."""
         wanted = set(asked)
         rows = await self.connection.fetch(
-            self._sql["versions"], self.consumer, sorted({a for a, _ in wanted}), sorted({v for _, v in wanted})
+            self._sql["versions"],
+            self.consumer,
+            sorted({a for a, _ in wanted}),
+            sorted({v for _, v in wanted}),
         )
         return [row for row in rows if (row["aggregate"], row["version"]) in wanted]
 
@@ -109,7 +112,9 @@ class Store:
         """Ranges of versions that decisions stepped over."""
         return await self.connection.fetch(self._sql["stepped_over"], self.consumer, aggregates)
 
-    async def park(self, incarnation: int, parked: Sequence[tuple[Delivery, str, bool, Failed | None]]) -> set[tuple[str, str]]:
+    async def park(
+        self, incarnation: int, parked: Sequence[tuple[Delivery, str, bool, Failed | None]]
+    ) -> set[tuple[str, str]]:
         """Park deliveries with their cause; the identities that found their version free."""
         deliveries = [d for d, _, _, _ in parked]
         failures = [f for _, _, _, f in parked]
