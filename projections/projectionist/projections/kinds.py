@@ -104,7 +104,7 @@ class Reactor:
         if stream is None and subjects is None:
             return
         policy = _policy(cls, locals())
-        handlers = collected(cls, takes=2, is_async=False)
+        handlers = collected(cls, has_row=False)
         setattr(cls, ATTRIBUTE, compiled(cls, Kind.REACTOR, policy, handlers))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -138,7 +138,7 @@ class SqlProjection:
         if stream is None and subjects is None:
             return
         policy = _policy(cls, locals())
-        handlers = collected(cls, takes=3, is_async=True)
+        handlers = collected(cls, has_row=False, is_async=True)
         tables = checked_tables(cls.__name__, cls.tables)
         setattr(cls, ATTRIBUTE, compiled(cls, Kind.SQL, policy, handlers, tables=tables))
 
@@ -147,7 +147,7 @@ class SqlProjection:
 
 
 def _compile(cls: type[Projection], policy: Policy, name: str, key: str, indexes: Sequence[Index]) -> None:
-    handlers = collected(cls, takes=2, is_async=False)
+    handlers = collected(cls, has_row=True)
     table = Table(name, columns_of(cls, key), key, indexes)
     column = table.columns[table.key_at]
     for handler in handlers.values():
