@@ -46,9 +46,8 @@ class ProjectionMeta(msgspec.StructMeta):
         try:
             cls: Any = super().__new__(mcls, class_name, bases, namespace, **keywords)
         except TypeError as error:
-            raise DefinitionError(
-                f"{class_name}: {error}", remedy="Put the key first; every other field has a default"
-            ) from error
+            order = "Put the key first; every other field has a default" if "follow" in str(error) else ""
+            raise DefinitionError(f"{class_name}: {error}", remedy=order) from error
         if policy or table or key:
             _require(class_name, {"table": table, "key": key, **policy}, "stream", "subjects", "table", "key")
             _compile(cls, Policy(**policy), table or "", key or "", indexes)
