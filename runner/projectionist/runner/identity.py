@@ -18,7 +18,7 @@ _scalar = msgspec.json.Decoder(str | int | bool)
 
 
 class Identities:
-    """Source and id by a consumer's policy: fields of the body if it names some; else what the producer gave."""
+    """Source and id by a consumer's policy: fields of the body if it names some, else what came with it."""
 
     def __init__(self, policy: Policy, stream: str, id_header: str) -> None:
         self._policy, self._stream, self._id_header = policy, stream, id_header
