@@ -11,9 +11,7 @@ from projectionist.runner.parking import from_parked
 from projectionist.runner.reading import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
+    from projectionist.core.db import Row
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.delivery import Delivery
@@ -85,7 +83,7 @@ class Consumer:
         self._batches += 1
         return self.runner << 32 | self._batches
 
-    def join(self, control: Mapping[str, Any]) -> None:
+    def join(self, control: Row) -> None:
         """Take over what the control row says, at start or after another epoch has begun."""
         self.epoch, self.incarnation = control["epoch"], control["incarnation"]
         self.generation = control["generation"]
@@ -93,7 +91,7 @@ class Consumer:
         self.effects = (control["effects_incarnation"], control["effects_mark"])
         self.exists.clear()
 
-    def check(self, control: Mapping[str, Any] | None) -> None:
+    def check(self, control: Row | None) -> None:
         """Refuse a batch that was made under another control row than the one that holds now."""
         if control is None:
             raise Superseded(f"consumer {self.definition.name!r} is no longer registered")
@@ -106,7 +104,7 @@ class Consumer:
         ):
             self.join(control)
 
-    def unparked(self, row: Mapping[str, Any]) -> Delivery:
+    def unparked(self, row: Row) -> Delivery:
         """The delivery behind a parked row, its body decoded by the code that runs now."""
         return from_parked(row, self.definition.stream, self.reader)
 

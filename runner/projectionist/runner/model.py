@@ -80,7 +80,7 @@ class Pure:
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
             broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
-        wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.reactions]
+        wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
         return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
 
     async def write(self, folded: Folded) -> None:
@@ -91,7 +91,7 @@ class Pure:
 
 def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[int, Delivery]]:
     """What is tried, with the index of its course: stream order, as far as the order inside aggregates allows."""
-    ranked = []
+    ranked: list[tuple[int, int, int, Delivery]] = []
     for index, course in enumerate(courses):
         rank, stop = 0, broken.get(index)
         for delivery in course.tried if stop is None else course.tried[: stop.at]:

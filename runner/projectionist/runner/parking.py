@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from projectionist.runner.delivery import Delivery
 
 if TYPE_CHECKING:
+    from projectionist.core.db import Row
     from projectionist.runner.reading import Reader
 
 
-def from_parked(row: Mapping[str, Any], stream: str, reader: Reader) -> Delivery:
+def from_parked(row: Row, stream: str, reader: Reader) -> Delivery:
     """The delivery behind a parked row; its body is decoded by the code that runs now."""
     event, problem = reader.body(row["type"], row["event_schema"], row["data"])
     return Delivery(
-        *(row["source"], row["id"], row["type"], row["event_schema"], row["aggregate"], row["version"]),
-        *(row["data"], row["hash"], stream, row["seq"], row["subject"], event, problem),
+        source=row["source"],
+        id=row["id"],
+        type=row["type"],
+        schema=row["event_schema"],
+        aggregate=row["aggregate"],
+        version=row["version"],
+        data=row["data"],
+        hash=row["hash"],
+        stream=stream,
+        seq=row["seq"],
+        subject=row["subject"],
+        event=event,
+        problem=problem,
         time=row["event_time"],
         correlation=row["correlation"],
         causation=row["causation"],

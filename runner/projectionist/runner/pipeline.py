@@ -50,6 +50,7 @@ class Pipeline:
         self._limits = limits
         self._handoff: Handoff[Read] = Handoff()
         self._stopping = False
+        self._taking = anyio.CancelScope()
         self._due_at = 0.0
         self.durations: deque[float] = deque(maxlen=512)
         self.batches = 0
@@ -63,13 +64,15 @@ class Pipeline:
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._stopping = True
-        self._source.stop()
+        self._taking.cancel()
 
     async def _read(self) -> None:
         limits = self._limits
         try:
             while not self._stopping:
-                arrivals = await self._source.take(limits.max_rows, limits.max_bytes, limits.max_ms / 1000)
+                arrivals: list[Arrival] = []
+                with anyio.CancelScope() as self._taking:
+                    arrivals = await self._source.take(limits.max_rows, limits.max_bytes, limits.max_ms / 1000)
                 if arrivals:
                     await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
         finally:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
 
 from projectionist.core.states import Entry, Fact
 from projectionist.runner.writes import Put, Told
 
 if TYPE_CHECKING:
+    from projectionist.core.db import Row
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.writes import Wish
 
@@ -17,8 +18,8 @@ _HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED
 
 
 def judge_old(
-    delivery: Delivery, holders: Iterable[Mapping[str, Any]], ranges: Iterable[Mapping[str, Any]]
-) -> tuple[Old, Mapping[str, Any] | None]:
+    delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]
+) -> tuple[Old, Row | None]:
     """An event at or below its position: is its version held by another identity, stepped over, or just passed?"""
     for row in holders:
         same_version = (row["aggregate"], row["version"]) == (delivery.aggregate, delivery.version)
@@ -30,7 +31,7 @@ def judge_old(
     return "stale", None
 
 
-def reused_identity(row: Mapping[str, Any]) -> str:
+def reused_identity(row: Row) -> str:
     """Says which event had the identity first."""
     return f"this identity came first with other content, at stream sequence {row['seq']}"
 

@@ -52,21 +52,16 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
 
 
 def _plan(pending: list[Migration], schema: str, args: argparse.Namespace) -> int:
-    from projectionist.migrations import preamble
+    from projectionist.migrations import script
 
-    first = preamble(schema) if pending and pending[0].number == 1 else ""
     if args.json:
-        steps = [{"name": each.name, "sql": each.sql} for each in pending]
-        say_json({"schema": schema, "first": first, "pending": steps})
+        steps = [{"name": each.name, "sql": script(each, schema)} for each in pending]
+        say_json({"schema": schema, "pending": steps})
     elif not pending:
         say(f"Nothing is pending in schema {schema}.")
     else:
-        say("\n\n".join(filter(None, [f"{first.strip()};" if first else "", *map(_script, pending)])))
+        say("\n\n".join(script(each, schema) for each in pending))
     return Exit.DONE
-
-
-def _script(migration: Migration) -> str:
-    return f"-- migration {migration.name}, one transaction\nbegin;\n{migration.sql.strip()}\ncommit;"
 
 
 def _check(pending: list[Migration], schema: str, args: argparse.Namespace) -> int:
