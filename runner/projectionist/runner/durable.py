@@ -37,7 +37,7 @@ class StreamUnfit(SettingsError):
 
 
 class DurableUnfit(SettingsError):
-    """A durable of this name is there and works in another way. Delete it: the inbox knows what comes again."""
+    """A durable of this name is there and works in another way. Delete it: the inbox knows what comes."""
 
 
 async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:

@@ -27,7 +27,7 @@ class Identities:
     def identify(
         self, fields: Fields, data: bytes, place: tuple[str | int | None, ...]
     ) -> tuple[str, str, bool]:
-        """Source, id, and whether no producer gave it; `place` stands for the event where nothing else does."""
+        """Source, id, and whether no producer gave it; `place` stands for the event if nothing else does."""
         source, name = fields[1] or self._stream, fields[0]
         if self._usual and name:
             return source, name, False

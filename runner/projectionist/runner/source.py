@@ -112,8 +112,8 @@ class JetStreamSource:
         return stream
 
     async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
-        """At least one arrival. A lone one is returned at once; `linger_s` is spent only if the broker said that
-        it has more for us, and that is on order."""
+        """At least one arrival. A lone one is returned at once; `linger_s` is spent only if the broker said
+        that it has more for us, and that is on order."""
         pulls = self._pulls
         while True:
             await self._assure()
