@@ -22,14 +22,21 @@ class RowTable:
         self._connection = connection
         self._statements = ReadModel(definition.table, schema, generation)
         self._key_at = definition.table.key_at
-        self._own = all(handler.own for handler in definition.handlers.values()) and definition.sequence != "unordered"
+        self._own = (
+            all(handler.own for handler in definition.handlers.values())
+            and definition.sequence != "unordered"
+        )
         """Whether every row belongs to one aggregate, whose position lock covers it."""
 
     async def load(self, keys: Set[Any]) -> dict[Any, Row]:
         """The rows of these keys; shared ones are locked, in the order of their keys."""
         statement = self._statements.load if self._own else self._statements.load_locked
         at = self._key_at
-        return {row[at]: row for record in await self._connection.fetch(statement, list(keys)) if (row := tuple(record))}
+        return {
+            row[at]: row
+            for record in await self._connection.fetch(statement, list(keys))
+            if (row := tuple(record))
+        }
 
     async def write(self, rows: Mapping[Any, Row | None], present: Set[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""
