@@ -2,11 +2,11 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-EXTRAS := embedded,test,uvloop
+EXTRAS := embedded,http,smtp,test,uvloop
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check lowest fmt clean
+.PHONY: help venv demo test check fmt snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ check: $(STAMP)  ## ruff, format, mypy strict, import contracts
 fmt: $(STAMP)  ## mend formatting and imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+snapshot: $(STAMP)  ## write the schema that all migrations make, for review
+	@REGENERATE_SNAPSHOT=1 $(BIN)/python -m pytest -q tests/integration/test_snapshot.py
 
 lowest:  ## the tests on the lower bounds of every dependency (its own .venv-lowest; needs uv from PyPI)
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import asyncpg
+
+from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.settings import Postgres
+from projectionist.core.tls import context
 
 if TYPE_CHECKING:
-    import asyncpg
     from asyncpg.pool import PoolConnectionProxy
+
+    _Plain = asyncpg.Connection[asyncpg.Record]
+else:
+    _Plain = asyncpg.Connection
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 """A connection of one's own or one lent by a pool: code that runs statements does not care."""
+
+
+
+class Row(Protocol):
+    """A row as pure code reads it: by the names of its columns."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The value of one column."""
+
+
+CONNECT_WITHIN_S = 10.0
+
+SESSION = {
+    # Who waits longer for a lock than this looks for the holder instead of waiting on.
+    "lock_timeout": "8s",
+    "statement_timeout": "1min",
+    # A process that was stopped between two statements must not keep its locks.
+    "idle_in_transaction_session_timeout": "30s",
+    # A machine that vanished says no goodbye: the server lets go of its locks after a minute, not two hours.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    # Statements here are short and many: compiling one costs more than running it.
+    "jit": "off",
+    "timezone": "UTC",
+}
+
+
+class DatabaseUnreachableError(ProjectionistError):
+    """PostgreSQL does not answer, or not yet. Trying again later may help."""
+
+
+class DatabaseRefusedError(ProjectionistError):
+    """PostgreSQL answered and said no. Trying again does not help, somebody has to change something."""
+
+
+async def connect(postgres: Postgres, *, application_name: str) -> asyncpg.Connection[asyncpg.Record]:
+    """A connection by the settings, with our timeouts. The caller closes it.
+
+    Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; no text of theirs
+    shows a password.
+    """
+    with _told(postgres):
+        return await asyncpg.connect(**_arguments(postgres, application_name))
+
+
+async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
+    """A pool of up to `most` connections like those of `connect`, one of them open. The caller closes it."""
+    with _told(postgres):
+        return await asyncpg.create_pool(min_size=1, max_size=most, **_arguments(postgres, application_name))
 
 
 def advisory_key(schema: str, name: str) -> int:
@@ -18,3 +81,100 @@ def advisory_key(schema: str, name: str) -> int:
     text = f"{len(schema)}:{schema}{name}"
     digest = blake2b(text.encode(), digest_size=8, person=b"projectionist").digest()
     return int.from_bytes(digest, "big", signed=True)
+
+
+class _Watched(_Plain):
+    """A connection that notices a server that vanished: the driver leaves keepalives off."""
+
+    def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
+        super().__init__(protocol, transport, *rest)
+        watch(transport.get_extra_info("socket"))
+
+
+def watch(connected: socket.socket) -> None:
+    """Have the system probe a silent peer, so that a read from a vanished one ends after a minute."""
+    if connected.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _arguments(postgres: Postgres, application_name: str) -> dict[str, Any]:
+    if postgres.url is None:
+        raise SettingsError(
+            "postgres.url is not set",
+            remedy="Set it in projectionist.toml or as PROJECTIONIST_POSTGRES__URL, "
+            "or start servers of your own with `projectionist dev up`",
+        )
+    return {
+        "dsn": postgres.url.reveal(),
+        "ssl": context(postgres, postgres.url.hosts(), name="postgres") or False,
+        "timeout": CONNECT_WITHIN_S,
+        "server_settings": SESSION | {"application_name": application_name},
+        "connection_class": _Watched,
+    }
+
+
+@contextmanager
+def _told(postgres: Postgres) -> Iterator[None]:
+    """Turn what the driver raises while connecting into one of our errors."""
+    try:
+        yield
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _explained(postgres, error) from None
+
+
+def _explained(postgres: Postgres, error: Exception) -> ProjectionistError:
+    for kind, verdict, problem, remedy in _VERDICTS:
+        if isinstance(error, kind):
+            text = problem.format(error=error)
+            return verdict(f"PostgreSQL at {postgres.url} {text}", remedy=remedy)
+    if type(error) is ConnectionError:  # the driver's own: the server answered, and has no TLS
+        return DatabaseRefusedError(
+            f"PostgreSQL at {postgres.url} offers no TLS", remedy="Turn it on there, or set postgres.tls"
+        )
+    if isinstance(error, OSError):
+        return DatabaseUnreachableError(
+            f"PostgreSQL at {postgres.url} cannot be reached: {error.strerror or error}", remedy=_ADDRESS
+        )
+    # What the driver says about a URL quotes parts of it, and a part may be the password.
+    return SettingsError(
+        "postgres.url cannot be read", remedy="Write special characters of user and password as %40, %2F, …"
+    )
+
+
+_ADDRESS = "Start it, or check host and port in postgres.url"
+
+# The first that fits; `{error}` is the server's own text, which names users and databases but no password.
+_VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...] = (
+    (
+        asyncpg.InvalidPasswordError,
+        DatabaseRefusedError,
+        "refuses user or password",
+        "Check both in postgres.url",
+    ),
+    (
+        asyncpg.InvalidCatalogNameError,
+        DatabaseRefusedError,
+        "says: {error}",
+        "Create the database, or name another in postgres.url",
+    ),
+    (
+        asyncpg.InvalidAuthorizationSpecificationError,
+        DatabaseRefusedError,
+        "says: {error}",
+        "Check user, host and TLS against the server's pg_hba.conf",
+    ),
+    (asyncpg.CannotConnectNowError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
+    (asyncpg.TooManyConnectionsError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
+    (asyncpg.PostgresError, DatabaseRefusedError, "says: {error}", ""),
+    (
+        ssl.SSLCertVerificationError,
+        DatabaseRefusedError,
+        "shows a certificate that is not trusted: {error.verify_message}",
+        "Set postgres.ca_file to the authority that signed it, and connect by the name it was made for",
+    ),
+    (TimeoutError, DatabaseUnreachableError, f"does not answer within {CONNECT_WITHIN_S:g} s", _ADDRESS),
+)

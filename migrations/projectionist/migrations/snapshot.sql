@@ -1,0 +1,450 @@
+-- What all migrations together make, written by `make snapshot`. Read it; never run or edit it.
+
+CREATE SCHEMA projectionist;
+
+CREATE TABLE projectionist.audit (
+    number bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    who text NOT NULL,
+    verb text NOT NULL COLLATE pg_catalog."C",
+    object text NOT NULL COLLATE pg_catalog."C",
+    reason text NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+COMMENT ON TABLE projectionist.audit IS 'Every act of an operator: append only, never purged.';
+
+ALTER TABLE projectionist.audit ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.audit_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE projectionist.consumers (
+    number integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    revision integer DEFAULT 1 NOT NULL,
+    shape bytea NOT NULL,
+    code bytea NOT NULL,
+    epoch bigint DEFAULT 1 NOT NULL,
+    generation integer DEFAULT 1 NOT NULL,
+    build integer,
+    slot smallint DEFAULT 0 NOT NULL,
+    stream text NOT NULL COLLATE pg_catalog."C",
+    effects_incarnation integer,
+    effects_mark bigint,
+    paused boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    key_name text NOT NULL COLLATE pg_catalog."C",
+    sequence text DEFAULT 'contiguous'::text NOT NULL,
+    baseline text DEFAULT 'first'::text NOT NULL,
+    incarnation integer DEFAULT 1 NOT NULL,
+    subjects text DEFAULT ''::text NOT NULL,
+    CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
+    CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
+    CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
+);
+
+COMMENT ON TABLE projectionist.consumers IS 'One control row per registered projection or reactor.';
+
+COMMENT ON COLUMN projectionist.consumers.shape IS 'Fingerprint of fields, key, table, options and handled types: a change needs a migration or a rebuild.';
+
+COMMENT ON COLUMN projectionist.consumers.code IS 'Fingerprint of the handlers: a new one is adopted at start.';
+
+COMMENT ON COLUMN projectionist.consumers.epoch IS 'Rises at every takeover; a batch that reads another epoch than its own rolls back.';
+
+COMMENT ON COLUMN projectionist.consumers.build IS 'The open rebuild; while set, batches mark the aggregates they move as dirty.';
+
+COMMENT ON COLUMN projectionist.consumers.slot IS 'Where batches write dirty marks; the builder empties the other slot.';
+
+COMMENT ON COLUMN projectionist.consumers.effects_mark IS 'Stream sequence from which intents are real; below it they are counted and dropped.';
+
+COMMENT ON COLUMN projectionist.consumers.key_name IS 'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
+
+ALTER TABLE projectionist.consumers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.consumers_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE projectionist.counters (
+    consumer integer NOT NULL,
+    runner integer NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    n bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE projectionist.decisions (
+    number bigint NOT NULL,
+    consumer integer NOT NULL,
+    kind text NOT NULL,
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    upto bigint,
+    source text COLLATE pg_catalog."C",
+    id text COLLATE pg_catalog."C",
+    data bytea,
+    hash bytea,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text])))
+);
+
+ALTER TABLE projectionist.decisions ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.decisions_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE projectionist.duplicates (
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    seq bigint NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    received timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE projectionist.generations (
+    consumer integer NOT NULL,
+    generation integer NOT NULL,
+    state text NOT NULL,
+    tables jsonb NOT NULL,
+    shape bytea NOT NULL,
+    code bytea NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT generations_state_check CHECK ((state = ANY (ARRAY['live'::text, 'building'::text, 'kept'::text, 'dropped'::text])))
+);
+
+CREATE TABLE projectionist.inbox (
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    verdict text DEFAULT 'next'::text NOT NULL,
+    incarnation integer NOT NULL,
+    seq bigint NOT NULL,
+    subject text NOT NULL,
+    type text NOT NULL,
+    event_schema integer NOT NULL,
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    correlation text,
+    causation text,
+    traceparent text,
+    tracestate text,
+    hash bytea NOT NULL,
+    batch bigint NOT NULL,
+    received timestamp with time zone NOT NULL,
+    processed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    data bytea,
+    CONSTRAINT inbox_state_check CHECK ((state = ANY (ARRAY['applied'::text, 'ignored'::text, 'stale'::text, 'parked'::text, 'quarantined'::text, 'skipped'::text, 'discarded'::text]))),
+    CONSTRAINT inbox_verdict_check CHECK ((verdict = ANY (ARRAY['next'::text, 'stale'::text, 'gap'::text, 'blocked'::text, 'reused'::text, 'late'::text])))
+);
+
+CREATE TABLE projectionist.incidents (
+    number bigint NOT NULL,
+    consumer integer NOT NULL,
+    kind text NOT NULL,
+    incarnation integer NOT NULL,
+    seq bigint NOT NULL,
+    source text,
+    id text,
+    aggregate text,
+    version bigint,
+    detail text NOT NULL,
+    opened timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    closed timestamp with time zone
+);
+
+ALTER TABLE projectionist.incidents ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.incidents_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE projectionist.intents (
+    seq bigint NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    slot text NOT NULL,
+    class text NOT NULL,
+    provider text NOT NULL,
+    destination text NOT NULL,
+    ordering text COLLATE pg_catalog."C",
+    on_dead text NOT NULL,
+    body bytea NOT NULL,
+    hash bytea NOT NULL,
+    traceparent text,
+    tracestate text,
+    state text DEFAULT 'ready'::text NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
+    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'sent'::text, 'reconcile'::text, 'dead'::text, 'held'::text, 'discarded'::text])))
+);
+
+ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.intents_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE projectionist.leases (
+    name text NOT NULL COLLATE pg_catalog."C",
+    owner text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.leases IS 'Who may do a thing that one process at a time may do; a row outlives its lease so that the epoch only rises.';
+
+CREATE TABLE projectionist.migrations (
+    number integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    checksum bytea NOT NULL,
+    release text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE projectionist.migrations IS 'One row per applied migration; the checksum shows when a released file was edited.';
+
+CREATE TABLE projectionist.names (
+    consumer integer NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    owner text NOT NULL,
+    first_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT names_kind_check CHECK ((kind = ANY (ARRAY['slot'::text, 'event'::text])))
+);
+
+CREATE TABLE projectionist.parked (
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    cause text NOT NULL,
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    ordered boolean NOT NULL,
+    incarnation integer NOT NULL,
+    seq bigint NOT NULL,
+    subject text NOT NULL,
+    type text NOT NULL,
+    event_schema integer NOT NULL,
+    event_time text,
+    correlation text,
+    causation text,
+    traceparent text,
+    tracestate text,
+    hash bytea NOT NULL,
+    edited_hash bytea,
+    data bytea,
+    problem text,
+    attempts integer DEFAULT 0 NOT NULL,
+    budget integer,
+    due timestamp with time zone,
+    error_class text,
+    error text,
+    stack text,
+    first_failed timestamp with time zone,
+    last_failed timestamp with time zone,
+    parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT parked_cause_check CHECK ((cause = ANY (ARRAY['gap'::text, 'failed'::text, 'blocked'::text, 'stored'::text])))
+);
+
+COMMENT ON COLUMN projectionist.parked.data IS 'null: a reference, the stream holds the bytes at (incarnation, seq)';
+
+CREATE TABLE projectionist.positions (
+    consumer integer NOT NULL,
+    aggregate text NOT NULL COLLATE pg_catalog."C",
+    version bigint DEFAULT 0 NOT NULL,
+    head text DEFAULT 'clear'::text NOT NULL,
+    finding text,
+    parked integer DEFAULT 0 NOT NULL,
+    due timestamp with time zone,
+    seq bigint,
+    CONSTRAINT positions_finding_check CHECK ((finding = ANY (ARRAY['in_flight'::text, 'purged'::text, 'filtered'::text, 'lost'::text, 'implausible'::text]))),
+    CONSTRAINT positions_head_check CHECK ((head = ANY (ARRAY['clear'::text, 'gap'::text, 'failed'::text, 'waiting'::text, 'draining'::text])))
+)
+WITH (fillfactor='80');
+
+CREATE TABLE projectionist.quarantine (
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    seq bigint NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL,
+    state text DEFAULT 'quarantined'::text NOT NULL,
+    subject text NOT NULL,
+    source text,
+    id text,
+    aggregate text,
+    version bigint,
+    headers bytea,
+    data bytea,
+    size integer NOT NULL,
+    hash bytea NOT NULL,
+    received timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['quarantined'::text, 'released'::text, 'discarded'::text])))
+);
+
+CREATE TABLE projectionist.runners (
+    number integer NOT NULL,
+    consumer integer NOT NULL,
+    instance uuid NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    backend_pid integer,
+    code bytea,
+    state text DEFAULT 'starting'::text NOT NULL,
+    started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    beat timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    stopped timestamp with time zone,
+    batches bigint DEFAULT 0 NOT NULL,
+    p50_ms double precision,
+    p99_ms double precision,
+    lag bigint,
+    unacked bigint
+)
+WITH (fillfactor='70');
+
+ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.runners_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE projectionist.streams (
+    number integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    incarnation integer NOT NULL,
+    created timestamp with time zone NOT NULL,
+    highest_seq bigint DEFAULT 0 NOT NULL
+);
+
+COMMENT ON TABLE projectionist.streams IS 'One row per incarnation of a stream: a new one when a stream proves to be another under the same name.';
+
+COMMENT ON COLUMN projectionist.streams.created IS 'When the broker says the stream was created: one sign by which another incarnation is known.';
+
+ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.streams_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY projectionist.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.consumers
+    ADD CONSTRAINT consumers_name_key UNIQUE (name);
+
+ALTER TABLE ONLY projectionist.consumers
+    ADD CONSTRAINT consumers_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.counters
+    ADD CONSTRAINT counters_pkey PRIMARY KEY (consumer, runner, hour, type, outcome);
+
+ALTER TABLE ONLY projectionist.decisions
+    ADD CONSTRAINT decisions_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.duplicates
+    ADD CONSTRAINT duplicates_pkey PRIMARY KEY (consumer, incarnation, seq);
+
+ALTER TABLE ONLY projectionist.generations
+    ADD CONSTRAINT generations_pkey PRIMARY KEY (consumer, generation);
+
+ALTER TABLE ONLY projectionist.inbox
+    ADD CONSTRAINT inbox_pkey PRIMARY KEY (consumer, source, id);
+
+ALTER TABLE ONLY projectionist.incidents
+    ADD CONSTRAINT incidents_consumer_kind_incarnation_seq_key UNIQUE (consumer, kind, incarnation, seq);
+
+ALTER TABLE ONLY projectionist.incidents
+    ADD CONSTRAINT incidents_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.intents
+    ADD CONSTRAINT intents_key_key UNIQUE (key);
+
+ALTER TABLE ONLY projectionist.intents
+    ADD CONSTRAINT intents_pkey PRIMARY KEY (seq);
+
+ALTER TABLE ONLY projectionist.leases
+    ADD CONSTRAINT leases_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY projectionist.migrations
+    ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.names
+    ADD CONSTRAINT names_pkey PRIMARY KEY (consumer, kind, name);
+
+ALTER TABLE ONLY projectionist.parked
+    ADD CONSTRAINT parked_pkey PRIMARY KEY (consumer, source, id);
+
+ALTER TABLE ONLY projectionist.positions
+    ADD CONSTRAINT positions_pkey PRIMARY KEY (consumer, aggregate);
+
+ALTER TABLE ONLY projectionist.quarantine
+    ADD CONSTRAINT quarantine_pkey PRIMARY KEY (consumer, incarnation, seq);
+
+ALTER TABLE ONLY projectionist.runners
+    ADD CONSTRAINT runners_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.streams
+    ADD CONSTRAINT streams_name_incarnation_key UNIQUE (name, incarnation);
+
+ALTER TABLE ONLY projectionist.streams
+    ADD CONSTRAINT streams_pkey PRIMARY KEY (number);
+
+CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
+
+CREATE INDEX decisions_aggregate ON projectionist.decisions USING btree (consumer, aggregate, version);
+
+CREATE INDEX duplicates_identity ON projectionist.duplicates USING btree (consumer, source, id);
+
+CREATE UNIQUE INDEX generations_live ON projectionist.generations USING btree (consumer) WHERE (state = 'live'::text);
+
+CREATE INDEX inbox_held ON projectionist.inbox USING btree (consumer, received) WHERE (state = ANY (ARRAY['parked'::text, 'quarantined'::text]));
+
+CREATE INDEX inbox_version ON projectionist.inbox USING btree (consumer, aggregate, version);
+
+CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, source, id);
+
+CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
+
+CREATE UNIQUE INDEX parked_version ON projectionist.parked USING btree (consumer, aggregate, version) WHERE ordered;
+
+CREATE INDEX positions_due ON projectionist.positions USING btree (consumer, due) WHERE (due IS NOT NULL);
+
+CREATE INDEX positions_held ON projectionist.positions USING btree (consumer, head) WHERE (head <> 'clear'::text);
+
+CREATE INDEX runners_consumer ON projectionist.runners USING btree (consumer) WHERE (stopped IS NULL);

@@ -1,0 +1,89 @@
+"""The command line `projectionist`: finds the commands, runs one, turns what happened into an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pkgutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Protocol, cast
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.ops import commands
+from projectionist.ops.terminal import Exit, UsageError, note, say
+
+_EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but something needs attention."
+
+
+class Command(Protocol):
+    """What a module in `commands` offers. Each call imports them all: what is heavy is imported in `run`."""
+
+    HELP: str
+    EXAMPLE: str
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it, and return an `Exit`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Errors of ours become one line on standard error."""
+    args = _parser().parse_args(argv)
+    try:
+        code = int(args.command.run(args))
+        sys.stdout.flush()
+    except ProjectionistError as error:
+        note(f"error: {error}")
+        return Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # who read our output has enough of it; what is left must not fail at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code
+
+
+def found() -> Iterator[tuple[str, Command]]:
+    """The commands by name: the modules of the `commands` package, in alphabetical order."""
+    for module in pkgutil.iter_modules(commands.__path__):
+        name = module.name.replace("_", "-")
+        yield name, cast(Command, import_module(f"{commands.__name__}.{module.name}"))
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked: that reads files, which no other call should wait for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        say(f"projectionist {version('projectionist')}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="projectionist",
+        description="Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, command in found():
+        sub = subparsers.add_parser(
+            name,
+            help=command.HELP,
+            description=command.HELP,
+            epilog=f"example:\n{_indented(command.EXAMPLE)}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.arguments(sub)
+        sub.set_defaults(command=command)
+    return parser
+
+
+def _indented(example: str) -> str:
+    return "\n".join(f"  {line}" for line in example.strip().splitlines())

@@ -1,0 +1,89 @@
+"""A nats-server with JetStream on the loopback interface."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+from projectionist.ops.embedded import binaries, processes
+
+_CONFIGURATION = """\
+# Written anew at each start.
+listen: "{host}:{port}"
+server_name: {name}
+pid_file: {pid_file}
+jetstream {{
+  store_dir: {store}
+  {sync}
+}}
+"""
+
+
+class Nats:
+    """The server whose data lies in `home/nats`.
+
+    It runs as whoever starts it and takes any client of this machine: unlike PostgreSQL's superuser, a client
+    of nats-server cannot run programs.
+    """
+
+    name = "nats"
+
+    def __init__(self, home: Path, *, sync_always: bool) -> None:
+        self.folder = home / "nats"
+        self.log = home / "nats.log"
+        self._configuration = home / "nats.conf"
+        self._pid_file = home / "nats.pid"
+        self._sync_always = sync_always
+        self._server_name = f"projectionist-{hashlib.blake2b(os.fsencode(home), digest_size=6).hexdigest()}"
+
+    def url(self, port: int) -> str:
+        """The URL of the server, should it listen on `port`."""
+        return f"nats://{processes.HOST}:{port}"
+
+    def pid(self) -> int:
+        """The pid of the running server; 0 if it does not run."""
+        try:
+            pid = int(self._pid_file.read_text("utf-8"))
+        except (OSError, ValueError):  # never started, stopped, or cut off while writing
+            return 0
+        return pid if processes.runs(pid, str(self._configuration)) else 0
+
+    def start(self, port: int) -> None:
+        """Start on `port` and return when JetStream has its streams back; `StartError` if it ends instead."""
+        self._configuration.write_text(
+            _CONFIGURATION.format(
+                host=processes.HOST,
+                port=port,
+                name=self._server_name,
+                pid_file=json.dumps(str(self._pid_file)),
+                store=json.dumps(str(self.folder)),
+                sync="sync_interval: always" if self._sync_always else "",
+            ),
+            "utf-8",
+        )
+        processes.launch(
+            [binaries.nats_server(), "-c", str(self._configuration)],
+            log=self.log,
+            ready=lambda _: self.ready(port),
+            seconds=60,
+            identity={},
+            environment=os.environ,
+        )
+
+    def ready(self, port: int) -> bool:
+        """True if the server on `port` is this one and its JetStream is up."""
+        try:
+            with socket.create_connection((processes.HOST, port), timeout=1) as connection:
+                line = connection.makefile("rb").readline()
+            info = json.loads(line.removeprefix(b"INFO "))
+        except (OSError, ValueError):
+            return False
+        return info.get("server_name") == self._server_name and info.get("jetstream") is True
+
+    def stop(self) -> None:
+        """Stop it if it runs."""
+        processes.end(self.pid(), str(self._configuration), (signal.SIGTERM, signal.SIGKILL), seconds=10)

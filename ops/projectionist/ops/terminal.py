@@ -1,0 +1,68 @@
+"""What a command says and asks: text for people, JSON for programs, colour only where it is welcome."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+
+
+class Exit(IntEnum):
+    """The exit codes of every command; they are public."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    ATTENTION = 3
+    """It worked, and a person should look at what it shows."""
+
+
+class UsageError(ProjectionistError):
+    """The command was called in a way that means nothing. It ends with `Exit.USAGE`."""
+
+
+def say(text: str) -> None:
+    """A line for whoever reads the result."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line beside the result: progress, warnings. Never in the way of a program that reads the result."""
+    sys.stderr.write(text + "\n")
+
+
+def say_json(value: object) -> None:
+    """The result as one JSON document."""
+    say(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+def table(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as aligned columns."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+_CODES = {"good": "32", "bad": "31", "dim": "2"}
+
+
+def styled(text: str, style: str) -> str:
+    """`text` in one of the styles good, bad and dim, on a terminal whose user has not set NO_COLOR."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def confirmed(question: str) -> bool:
+    """Ask a person. Where there is none, the answer is no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

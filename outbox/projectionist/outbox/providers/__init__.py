@@ -1,0 +1,57 @@
+"""Outside systems behind one method: what App takes as factories, and what one's own provider is made of."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.outbox.providers.profiles import PROFILES, Profile, Signal
+from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.settings import ProviderSettings
+
+if TYPE_CHECKING:
+    from projectionist.outbox.providers.nats import NatsPublish
+
+    from projectionist.outbox.providers.http import Http
+    from projectionist.outbox.providers.smtp import Smtp
+    from projectionist.outbox.providers.webhook import Webhook
+
+__all__ = [
+    "PROFILES",
+    "Http",
+    "NatsPublish",
+    "Outcome",
+    "Profile",
+    "Provider",
+    "ProviderSettings",
+    "RenderError",
+    "Reply",
+    "Request",
+    "Secret",
+    "SecretRef",
+    "Signal",
+    "Site",
+    "Smtp",
+    "Webhook",
+]
+
+_LATE = {"Http": "http", "Webhook": "webhook", "Smtp": "smtp", "NatsPublish": "nats"}
+_EXTRAS = {"httpcore": "http", "aiosmtplib": "smtp"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a provider when it is named, so that an App without mails needs no mail library."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        raise ProjectionistError(
+            f"{name} needs the package {error.name}, which is not installed",
+            remedy=f"pip install 'projectionist[{_EXTRAS[error.name]}]'",
+        ) from None

@@ -1,0 +1,89 @@
+"""From factories and settings to running providers, and the one guard around every attempt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+
+from projectionist.core.errors import SettingsError
+from projectionist.outbox.providers.profiles import check_schedule
+from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reply import ID_CHARACTERS, Outcome, Reply, clipped
+from projectionist.outbox.providers.settings import ProviderRetry, decode
+
+_GRACE_S = 1.0
+"""How long a provider that keeps its own deadline may overrun it before it is cut off."""
+
+
+@asynccontextmanager
+async def running(
+    factories: Mapping[str, type[Provider]], sections: Mapping[str, Mapping[str, Any]], site: Site
+) -> AsyncIterator[dict[str, Provider]]:
+    """Every provider of an App, built from its section `[providers.NAME]`, opened, and closed at the end.
+
+    A section without a factory is an error: its intents would wait for ever.
+    """
+    for stray in sorted(set(sections) - set(factories)):
+        raise SettingsError(
+            f"[providers.{stray}] has settings, but the App has no provider of that name",
+            remedy=f"The App has: {', '.join(sorted(factories)) or 'none'}",
+        )
+    async with AsyncExitStack() as stack:
+        providers = {}
+        for name, factory in factories.items():
+            provider = build(name, factory, sections.get(name, {}), site)
+            stack.push_async_callback(provider.close)
+            await provider.open()
+            check_schedule(provider.profile, provider.settings.retry.schedule_to_close_s)
+            providers[name] = provider
+        yield providers
+
+
+def build(name: str, factory: type[Provider], section: Mapping[str, Any], site: Site) -> Provider:
+    """One provider from its settings, not yet opened."""
+    return factory(name, decode(name, section, factory.Settings), site)
+
+
+def prepare(provider: Provider, request: Request) -> bytes | Reply:
+    """The wire bytes for the first attempt, or the reply that settles an intent which cannot be rendered."""
+    try:
+        return provider.render(request)
+    except RenderError as error:
+        return Reply(outcome=Outcome.REFUSED, reason=clipped(f"cannot be rendered: {error.message}"))
+    except Exception as error:  # noqa: BLE001 - a provider is the user's code: its bug is one intent's fate, not the relay's
+        return Reply(outcome=Outcome.REFUSED, reason=f"rendering raised {type(error).__name__}")
+
+
+async def attempt(provider: Provider, request: Request) -> Reply:
+    """Send once and say what came of it, whatever the provider does: it never raises, never overruns.
+
+    What a provider raises, and silence past the deadline, are UNKNOWN. Texts are cut to what may be stored.
+    """
+    if request.too_late():
+        return TOO_LATE
+    began = time.monotonic()
+    reply = Reply(outcome=Outcome.UNKNOWN, reason=f"no reply within {request.timeout_s:g} s")
+    with anyio.move_on_after(request.timeout_s + _GRACE_S):
+        try:
+            reply = await provider.send(request)
+        except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+            reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+    return msgspec.structs.replace(
+        _final(reply, provider.settings.retry),
+        reason=clipped(reply.reason),
+        status=clipped(reply.status, 64),
+        provider_id=clipped(reply.provider_id, ID_CHARACTERS),
+        excerpt=clipped(reply.excerpt),
+        took_s=time.monotonic() - began,
+    )
+
+
+def _final(reply: Reply, policy: ProviderRetry) -> Reply:
+    if reply.outcome is Outcome.RETRY and reply.status in policy.non_retryable:
+        return msgspec.structs.replace(reply, outcome=Outcome.REFUSED)
+    return reply

@@ -1,0 +1,197 @@
+"""Intents as calls of an HTTP API: JSON or form by POST or PUT, under an idempotency key."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from projectionist.core.errors import SettingsError
+from projectionist.outbox.providers.classify import classify
+from projectionist.outbox.providers.egress import Egress, EgressError, parse
+from projectionist.outbox.providers.profiles import PROFILES, Profile
+from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reply import Reply
+from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.settings import ProviderSettings
+from projectionist.outbox.providers.templates import fill, names
+from projectionist.outbox.providers.transport import Headers, Transport
+
+FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist")]
+"""Sent with every call. Nothing is compressed, so that what is read is bounded by what is received."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_OURS = {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"}
+
+
+class HttpSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`url` may hold `{field}` of the intent in its path and query, never in its host, which is the only host
+    called. `profile`: a name of docs/providers.md. `headers`: sent as they are and frozen with the intent;
+    `bearer` and `secret_headers`: added to each attempt. `private_hosts`: see docs/providers.md, "Outward
+    calls"."""
+
+    url: str
+    method: Literal["POST", "PUT"] = "POST"
+    profile: str = ""
+    memory_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    bearer: SecretRef | None = None
+    secret_headers: dict[str, SecretRef] = msgspec.field(default_factory=dict)
+    private_hosts: tuple[str, ...] = ()
+    ca_file: str = ""
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+        for name, value in self.headers.items():
+            check_header(name, value)
+        for name in self.secret_headers:
+            check_header(name, "-")
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """The frozen part of a call."""
+
+    method: str
+    url: str
+    headers: list[tuple[str, str]]
+    body: str
+
+
+class Http(Provider):
+    """Calls one HTTP API. Subclass it and set `profile` for an API whose idempotency you have read about."""
+
+    Settings = HttpSettings
+    settings: HttpSettings
+
+    def __init__(self, name: str, settings: HttpSettings, site: Site) -> None:
+        super().__init__(name, settings, site)
+        self.profile = chosen(self.profile, settings)
+        host = parse(_without_fields(settings.url)).host
+        self._egress = Egress(hosts=(host,), private_hosts=settings.private_hosts, resolve=site.resolve)
+        self._egress.admit(parse(_without_fields(settings.url)))
+        self._secrets = _secrets(settings, site)
+        self._transport = Transport(
+            self._egress,
+            concurrency=settings.concurrency,
+            keep=self.profile.memory_s is not None,
+            ca_file=settings.ca_file,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    def render(self, request: Request) -> bytes:
+        """Method, URL, headers and body, as every attempt will send them."""
+        form = self.profile.encoding == "form"
+        headers = [("Content-Type", "application/x-www-form-urlencoded" if form else "application/json")]
+        if self.profile.key_header:
+            headers.append((self.profile.key_header, _key(self.profile, request.key)))
+        headers += self.settings.headers.items()
+        fields = request.fields()
+        body = urlencode(flat(fields)) if form else request.body.decode()
+        url = fill(self.settings.url, fields, _url_part)
+        return msgspec.json.encode(Wire(self.settings.method, url, headers, body))
+
+    async def send(self, request: Request) -> Reply:
+        """One call; the answer's meaning comes from the profile."""
+        wire = msgspec.json.decode(request.wire, type=Wire)
+        secret = [(name, value.reveal()) for name, value in self._secrets]
+        headers = [*wire.headers, *FIXED_HEADERS, *trace_headers(request), *secret]
+        result = await self._transport.exchange(
+            wire.method, parse(wire.url), headers, wire.body.encode(), request
+        )
+        if isinstance(result, Reply):
+            return result
+        hide = tuple(value.removeprefix("Bearer ") for _, value in secret)
+        return classify(self.profile, result, now=datetime.now(UTC), hide=hide)
+
+
+def chosen(own: Profile, settings: HttpSettings) -> Profile:
+    """The profile the settings name, else the class's own, with the memory the settings give it."""
+    profile = own
+    if settings.profile:
+        if settings.profile not in PROFILES:
+            raise SettingsError(
+                f"there is no profile {settings.profile!r}", remedy=f"There are: {', '.join(PROFILES)}"
+            )
+        profile = PROFILES[settings.profile]
+    if settings.memory_s is not None:
+        profile = msgspec.structs.replace(profile, memory_s=settings.memory_s)
+    if profile.key_header and profile.memory_s is None:
+        raise SettingsError(
+            f"the profile {profile.name} leaves it to the server how long it remembers a key",
+            remedy="Set memory_s to what the server promises",
+        )
+    return profile
+
+
+def flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Nested fields as form pairs: `items[0][price]`; null is left out."""
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in flat(v, f"{prefix}[{k}]" if prefix else k)]
+    if isinstance(value, list):
+        return [p for i, v in enumerate(value) for p in flat(v, f"{prefix}[{i}]")]
+    if value is None:
+        return []
+    return [(prefix, str(value).lower() if isinstance(value, bool) else str(value))]
+
+
+def trace_headers(request: Request) -> Headers:
+    """The trace context of this attempt; left out if it could not be a header."""
+    if not request.traceparent or not _TRACEPARENT.fullmatch(request.traceparent):
+        return []
+    headers = [("traceparent", request.traceparent)]
+    if request.tracestate and _HEADER_VALUE.fullmatch(request.tracestate) and len(request.tracestate) <= 512:
+        headers.append(("tracestate", request.tracestate))
+    return headers
+
+
+def check_url(url: str) -> None:
+    """ValueError unless the URL can be called once its fields are filled in, and its host holds none."""
+    try:
+        names(url)
+        target = parse(_without_fields(url))
+    except EgressError as error:
+        raise ValueError(f"url: {error}") from None
+    if not url.lower().startswith(f"{target.scheme}://{target.authority}".lower()):
+        raise ValueError("url: the host and the port are written out, without fields")
+
+
+def check_header(name: str, value: str) -> None:
+    """ValueError unless it is a header we may add."""
+    if not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
+        raise ValueError(f"headers: {name!r} is not a header that can be set here")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise ValueError(f"headers: the value of {name!r} holds characters that no header may")
+
+
+def _without_fields(url: str) -> str:
+    return re.sub(r"\{[^{}]*\}", "x", url)
+
+
+def _url_part(value: str) -> str:
+    if value in ("", ".", ".."):
+        raise RenderError("a field of the URL is empty or only dots, so it would name another resource")
+    return quote(value, safe="")
+
+
+def _key(profile: Profile, key: str) -> str:
+    if len(key) > profile.key_limit:
+        raise RenderError(f"the key has {len(key)} characters, {profile.name} takes {profile.key_limit}")
+    return f'"{key}"' if profile.key_quoted else key
+
+
+def _secrets(settings: HttpSettings, site: Site) -> list[tuple[str, Secret]]:
+    found = [(name, ref.read(site.environ)) for name, ref in settings.secret_headers.items()]
+    if settings.bearer is not None:
+        found.append(("Authorization", Secret(f"Bearer {settings.bearer.read(site.environ).reveal()}")))
+    for name, value in found:
+        if not _HEADER_VALUE.fullmatch(value.reveal()):
+            raise SettingsError(f"the secret for the header {name} holds characters that no header may")
+    return found

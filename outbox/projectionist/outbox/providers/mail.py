@@ -1,0 +1,117 @@
+"""From an intent to the bytes of a mail. Pure: the same intent gives the same bytes."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from typing import Any
+
+import msgspec
+
+from projectionist.outbox.providers.provider import RenderError, Request
+from projectionist.outbox.providers.templates import fill, names
+
+_POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a mail says, with `{field}` of the intent; in `html` the values are escaped."""
+
+    subject: str
+    text: str = ""
+    html: str = ""
+
+    def __post_init__(self) -> None:
+        for part in (self.subject, self.text, self.html):
+            names(part)
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """The frozen part of a mail: the envelope and the message, header and body, in ASCII."""
+
+    sender: str
+    recipients: list[str]
+    message: str
+
+
+def compose(request: Request, sender: str, template: Template | None) -> Letter:
+    """The mail for an intent: its fields `to`, `cc`, `bcc`, `reply_to`, and either the template's text or its
+    own `subject`, `text`, `html`; with neither, its fields are listed.
+
+    Raises RenderError for an address or a header that no mail can carry.
+    """
+    fields = request.fields()
+    origin = address(sender)
+    message = EmailMessage(policy=_POLICY)
+    recipients = _addressed(message, fields, origin)
+    message["Message-ID"] = f"<{request.key}@{origin.domain}>"
+    message["Date"] = request.created
+    message["Auto-Submitted"] = "auto-generated"
+    if request.traceparent:
+        _put(message, "Traceparent", request.traceparent)
+    subject, text, rich = _said(request, fields, template)
+    _put(message, "Subject", subject)
+    message.set_content(text)
+    if rich:
+        message.add_alternative(rich, subtype="html")
+        message.set_boundary(f"={request.key}=")
+    return Letter(origin.addr_spec, recipients, message.as_bytes().decode("ascii"))
+
+
+def address(text: str) -> Address:
+    """Exactly one mail address, with or without a name; RenderError for anything else (also for two)."""
+    try:
+        group = SMTPUTF8.header_factory("to", text)
+        found = group.addresses
+    except (ValueError, IndexError, AttributeError):
+        raise RenderError("a mail address cannot be read") from None
+    if len(found) != 1 or group.defects or not found[0].username or not found[0].domain:
+        raise RenderError("a field that must hold one mail address does not")
+    if not found[0].addr_spec.isascii():
+        raise RenderError("a mail address holds characters outside ASCII, which few servers take")
+    only: Address = found[0]
+    return only
+
+
+def _addressed(message: EmailMessage, fields: Mapping[str, Any], origin: Address) -> list[str]:
+    message["From"] = origin
+    recipients = []
+    for name in ("to", "cc", "bcc"):
+        addresses = [address(text) for text in _listed(fields.get(name), name)]
+        recipients += [one.addr_spec for one in addresses]
+        if addresses and name != "bcc":
+            message[name.capitalize()] = addresses
+    if fields.get("reply_to"):
+        message["Reply-To"] = [address(text) for text in _listed(fields["reply_to"], "reply_to")]
+    if not recipients:
+        raise RenderError("the intent has no recipient", remedy="Give it a field `to`")
+    return list(dict.fromkeys(recipients))
+
+
+def _listed(value: Any, name: str) -> list[str]:
+    texts = value if isinstance(value, list) else [value] if value else []
+    if not all(isinstance(text, str) for text in texts):
+        raise RenderError(f"the field {name!r} is not an address or a list of them")
+    return texts
+
+
+def _said(request: Request, fields: Mapping[str, Any], template: Template | None) -> tuple[str, str, str]:
+    if template is not None:
+        rich = fill(template.html, fields, html.escape)
+        return fill(template.subject, fields), fill(template.text, fields), rich
+    if isinstance(fields.get("subject"), str):
+        return fields["subject"], str(fields.get("text") or ""), str(fields.get("html") or "")
+    listed = "".join(
+        f"{name}: {value}\n" for name, value in fields.items() if name not in ("to", "cc", "bcc")
+    )
+    return request.intent, listed, ""
+
+
+def _put(message: EmailMessage, name: str, value: str) -> None:
+    try:
+        message[name] = value
+    except ValueError:
+        raise RenderError(f"the {name} of the mail holds a line break") from None

@@ -1,0 +1,228 @@
+"""Intents as derived events on a JetStream stream: deduplicated by the stream, looked up in it when in doubt."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+
+import anyio
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+from nats.js.api import StreamInfo
+from nats.js.errors import NotFoundError
+
+from projectionist.core import headers as names_of
+from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.outbox.providers import templates
+from projectionist.outbox.providers.acks import Ack, Acks
+from projectionist.outbox.providers.profiles import NATS
+from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reply import Outcome, Reply, clipped
+from projectionist.outbox.providers.settings import ProviderSettings
+
+MOST_SCANNED = 10_000
+"""A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""
+
+_TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+")
+_DUPLICATE_IN_PROCESS = 10158
+
+
+class NatsSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`subject`: where to publish, with `{field}` of the intent, each one token. `stream`: needed where several
+    streams could take it. `source` and `type`: of the derived event; by default the provider's and the intent's
+    name. `headers`: more headers, with fields ("ce-aggregateid" = "{order_id}")."""
+
+    subject: str
+    stream: str = ""
+    source: str = ""
+    type: str = ""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    timeout_s: float = 5.0
+    concurrency: int = 256
+
+    def __post_init__(self) -> None:
+        for template in (self.subject, *self.headers.values()):
+            templates.names(template)
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """The frozen part of a publish."""
+
+    subject: str
+    headers: dict[str, str]
+    body: str
+
+
+class NatsPublish(Provider):
+    """Publishes on the relay's own NATS connection, which must not buffer while it is disconnected."""
+
+    Settings = NatsSettings
+    settings: NatsSettings
+    profile = NATS
+
+    def __init__(self, name: str, settings: NatsSettings, site: Site) -> None:
+        super().__init__(name, settings, site)
+        self._client: Client | None = None
+        self._acks: Acks | None = None
+        self._stream = settings.stream
+        self._seen = 0
+        self._created = ""
+
+    async def open(self) -> None:
+        """Find the stream and how long it remembers ids."""
+        if self.site.nats is None:
+            raise ProjectionistError(f"the provider {self.name!r} needs a NATS connection, and there is none")
+        self._client = await self.site.nats()
+        info = await self._found(self._client)
+        self._stream = info.config.name or self._stream
+        self.profile = msgspec.structs.replace(NATS, memory_s=info.config.duplicate_window or NATS.memory_s)
+        self._seen, self._created = info.state.last_seq, _created(info)
+        self._acks = await Acks.open(self._client)
+
+    async def close(self) -> None:
+        """Stop listening for acks; the connection is the relay's."""
+        if self._acks is not None:
+            await self._acks.close()
+
+    def render(self, request: Request) -> bytes:
+        """Subject, headers and body; the key is the message id and the derived event's id."""
+        fields = request.fields()
+        headers = names_of.compose(
+            {
+                "id": request.key,
+                "source": self.settings.source or f"projectionist/{self.name}",
+                "type": self.settings.type or request.intent,
+                "time": request.created.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+                "causation": request.id or None,
+            }
+        )
+        for name, template in self.settings.headers.items():
+            headers[name] = names_of.encode(templates.fill(template, fields))
+        headers[names_of.MESSAGE_ID] = request.key
+        headers["Nats-Expected-Stream"] = self._stream
+        subject = templates.fill(self.settings.subject, fields, _token)
+        return msgspec.json.encode(Wire(subject, headers, request.body.decode()))
+
+    async def mark(self, request: Request) -> str:
+        """The stream's identity and a sequence that its end had reached: the message can only come after it."""
+        return f"{self._created} {self._seen}"
+
+    async def send(self, request: Request) -> Reply:
+        """One publish; what counts is the stream's ack."""
+        client, acks = self._connected()
+        if client is None or acks is None:
+            return Reply(outcome=Outcome.NOT_SENT, reason="not connected to NATS")
+        wire = msgspec.json.decode(request.wire, type=Wire)
+        headers = wire.headers
+        if request.traceparent and names_of.is_traceparent(request.traceparent):
+            headers = headers | {"traceparent": request.traceparent}
+            if request.tracestate:
+                headers["tracestate"] = names_of.encode(request.tracestate)
+        if request.too_late():
+            return TOO_LATE
+        ack: Ack | None = None
+        with anyio.move_on_after(request.timeout_s):
+            try:
+                ack = await acks.publish(wire.subject, wire.body.encode(), headers)
+            except nats.errors.MaxPayloadError:
+                return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
+            except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError):
+                return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
+        if ack is None:
+            return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
+        self._seen = max(self._seen, ack.seq)
+        return classify(ack)
+
+    async def lookup(self, request: Request) -> Reply:
+        """Read the target subject from the mark on, by the stream's leader, for a message with this key."""
+        client, _ = self._connected()
+        if client is None:
+            return Reply(outcome=Outcome.UNKNOWN, reason="not connected to NATS")
+        subject = msgspec.json.decode(request.wire, type=Wire).subject
+        created, _, start = (request.mark or "").rpartition(" ")
+        try:
+            with anyio.fail_after(request.timeout_s):
+                info = await client.jetstream().stream_info(self._stream)
+                if created != _created(info):
+                    return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
+                found, whole = await self._scan(client, subject, request.key, int(start) + 1)
+        except (nats.errors.Error, TimeoutError):
+            return Reply(outcome=Outcome.UNKNOWN, reason="the stream could not be read")
+        if found:
+            identity = f"{self._stream}:{found}"
+            return Reply(outcome=Outcome.SENT, reason="found by lookup", provider_id=identity, replayed=True)
+        if whole and _keeps_all(info, int(start) + 1):
+            return Reply(outcome=Outcome.NOT_SENT, reason="surely not in the stream")
+        return Reply(outcome=Outcome.UNKNOWN, reason="not found, but the stream no longer holds everything")
+
+    async def _scan(self, client: Client, subject: str, key: str, start: int) -> tuple[int, bool]:
+        """The sequence of the message with this key (0: none), and whether the subject was read to its end."""
+        stream, sequence = client.jetstream(), start
+        for _ in range(MOST_SCANNED):
+            try:
+                # From the leader: a direct get may be answered by a replica that is behind.
+                message = await stream.get_msg(self._stream, sequence, subject, direct=False, next=True)
+            except NotFoundError:
+                return 0, True
+            if (message.headers or {}).get(names_of.MESSAGE_ID) == key:
+                return message.seq or 0, True
+            sequence = (message.seq or sequence) + 1
+        return 0, False
+
+    def _connected(self) -> tuple[Client | None, Acks | None]:
+        client = self._client
+        return (client if client is not None and client.is_connected else None), self._acks
+
+    async def _found(self, client: Client) -> StreamInfo:
+        stream = client.jetstream()
+        pattern = re.sub(r"\{[^{}]*\}", "*", self.settings.subject)
+        try:
+            name = self._stream or await stream.find_stream_name_by_subject(pattern)
+            return await stream.stream_info(name)
+        except NotFoundError:
+            raise SettingsError(
+                f"[providers.{self.name}]: no stream takes the subject {pattern}",
+                remedy="Create the stream, or name it with `stream`",
+            ) from None
+
+
+def classify(ack: Ack) -> Reply:
+    """What the stream's ack means. Pure."""
+    if ack.no_responders:
+        return Reply(outcome=Outcome.NOT_SENT, reason="no stream listens to this subject now", status="503")
+    if ack.error is None:
+        identity = f"{ack.stream}:{ack.seq}"
+        return Reply(
+            outcome=Outcome.SENT,
+            status="duplicate" if ack.duplicate else "stored",
+            provider_id=identity,
+            replayed=ack.duplicate,
+        )
+    error = ack.error
+    outcome, reason = Outcome.REFUSED, "the stream refused it"
+    if error.err_code == _DUPLICATE_IN_PROCESS:
+        outcome, reason = Outcome.IN_FLIGHT, "the stream is storing this key"
+    elif error.code in (429, 503):
+        outcome, reason = Outcome.RETRY, "the stream does not take it now"
+    elif error.code >= 500:
+        outcome, reason = Outcome.UNKNOWN, "the stream failed"
+    status = f"{error.code}/{error.err_code}"
+    return Reply(outcome=outcome, reason=reason, status=status, excerpt=clipped(error.description))
+
+
+def _token(value: str) -> str:
+    if not _TOKEN.fullmatch(value):
+        raise RenderError("a field of the subject is empty or holds a space, a full stop or a wildcard")
+    return value
+
+
+def _created(info: StreamInfo) -> str:
+    return str(info.created)
+
+
+def _keeps_all(info: StreamInfo, start: int) -> bool:
+    """Whether a message stored from `start` on would still be there."""
+    state, config = info.state, info.config
+    replaced = (config.max_msgs_per_subject or 0) > 0 or bool(config.allow_rollup_hdrs)
+    return state.first_seq <= start and not state.num_deleted and not replaced

@@ -1,0 +1,124 @@
+"""What a provider is: one method that sends, and a Reply. Everything else has an answer already."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.errors import ProjectionistError
+from projectionist.outbox.providers.egress import Resolver, system_resolver
+from projectionist.outbox.providers.profiles import NONE, Profile
+from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.providers.settings import ProviderSettings
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client as NatsClient
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RenderError(ProjectionistError):
+    """An intent cannot be turned into what the provider takes. Nothing was sent; the intent is refused."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt, as the relay hands it over.
+
+    `body`: the intent's canonical JSON, frozen when it was written. `wire`: what `render` made of it at the
+    first attempt, the same for every later one (empty while it is being rendered). `id`, `source`,
+    `aggregate`, `version`: the event behind the intent; `created`: when the intent was written. `mark`: what
+    `Provider.mark` noted before the first attempt. `timeout_s`: how long the attempt may take; `not_after`:
+    the moment of `core.clock.now()` from which no first byte may leave, since another relay may then hold it.
+    """
+
+    key: str
+    provider: str
+    destination: str
+    intent: str
+    body: bytes
+    wire: bytes = b""
+    slot: str = ""
+    source: str = ""
+    id: str = ""
+    aggregate: str | None = None
+    version: int | None = None
+    created: datetime = _EPOCH
+    traceparent: str | None = None
+    tracestate: str | None = None
+    mark: str | None = None
+    timeout_s: float = 30.0
+    not_after: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The intent's fields, from its frozen body."""
+        return msgspec.json.decode(self.body, type=dict[str, Any])
+
+    def too_late(self) -> bool:
+        """Whether the lease behind this attempt may be over: look just before the first byte, then stop."""
+        return self.not_after is not None and clock.now() >= self.not_after
+
+
+TOO_LATE = Reply(outcome=Outcome.NOT_SENT, reason="the lease ran out before the first byte")
+"""The reply of a provider that found `Request.too_late` true."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """What surrounds a provider: the environment, name resolution, and the relay's NATS connection."""
+
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
+    resolve: Resolver = system_resolver
+    nats: Callable[[], Awaitable[NatsClient]] | None = None
+
+
+class Provider(ABC):
+    """An outside system behind one method. Subclass, implement `send`, and give `App` the class.
+
+    `Settings` decodes the section `[providers.NAME]`; add fields by a subclass of `ProviderSettings`. Set
+    `profile` to what is known of the other side's idempotency; without one, none is assumed.
+    """
+
+    Settings: ClassVar[type[ProviderSettings]] = ProviderSettings
+    profile: Profile = NONE
+
+    def __init__(self, name: str, settings: ProviderSettings, site: Site) -> None:
+        self.name = name
+        self.settings = settings
+        self.site = site
+
+    def render(self, request: Request) -> bytes:
+        """The bytes every attempt will send, made once, at the first: pure, from the intent and the settings.
+
+        Raises RenderError if the intent cannot be sent at all.
+        """
+        return request.body
+
+    @abstractmethod
+    async def send(self, request: Request) -> Reply:
+        """Send `request.wire` once, under `request.key`, and say what came of it.
+
+        Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been done. What is raised
+        counts as UNKNOWN.
+        """
+
+    async def mark(self, request: Request) -> str | None:
+        """A hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""
+        return None
+
+    async def lookup(self, request: Request) -> Reply:
+        """Whether an earlier attempt was executed: SENT, NOT_SENT if surely not, UNKNOWN if nobody can tell.
+
+        Called only where `profile.lookup` is true.
+        """
+        return Reply(outcome=Outcome.UNKNOWN, reason="this provider has no lookup")
+
+    async def open(self) -> None:  # noqa: B027 - to need nothing is a right answer
+        """Make ready; called once, before anything is sent."""
+
+    async def close(self) -> None:  # noqa: B027 - to hold nothing is a right answer
+        """Let go of connections; called once, after the last reply."""

@@ -1,0 +1,78 @@
+"""What an attempt came to, in the eight outcomes the relay knows."""
+
+from __future__ import annotations
+
+import enum
+import re
+
+import msgspec
+
+EXCERPT_CHARACTERS = 2000
+"""The most that is kept of what a provider answered."""
+
+ID_CHARACTERS = 255
+"""The most that is kept of a provider's own identifier."""
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+class Outcome(enum.Enum):
+    """The relay does exactly one thing for each."""
+
+    SENT = "sent"
+    """The provider has it: now, or since an earlier attempt of the same key."""
+    RETRY = "retry"
+    """The provider did not do it and may do it later; the same bytes go again, an attempt is counted."""
+    REFUSED = "refused"
+    """The provider did not do it and never will."""
+    IN_FLIGHT = "in_flight"
+    """Another request with this key is being executed; ask again later, no attempt is counted."""
+    MISMATCH = "mismatch"
+    """The provider knows this key with other content: an incident, never answered with a new key."""
+    UNKNOWN = "unknown"
+    """It may have been done. Only the same key, a lookup or a person can tell."""
+    STICKY = "sticky"
+    """A failure that the provider will repeat for this key whatever happens: a person decides."""
+    NOT_SENT = "not_sent"
+    """Certainly nothing was asked of the provider; neither an attempt nor its memory is counted."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What one attempt, or one lookup, came to.
+
+    `reason` is ours and safe to log; `excerpt` is the provider's text, stored but never logged. `status` is
+    the provider's own code ("409", "550 5.1.1"). `after_s` is what the provider asked us to wait, unclamped.
+    `replayed`: the provider says this is the result of an earlier attempt. `hold`: the destination wants
+    nothing any more, or is not set up; everything for it waits until somebody mends that.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    status: str = ""
+    provider_id: str = ""
+    excerpt: str = ""
+    after_s: float | None = None
+    replayed: bool = False
+    hold: bool = False
+    took_s: float = 0.0
+
+
+HEALTHY = frozenset({Outcome.SENT, Outcome.REFUSED, Outcome.IN_FLIGHT, Outcome.MISMATCH, Outcome.STICKY})
+
+
+def healthy(reply: Reply) -> bool:
+    """Whether the provider is up, as a circuit breaker sees it: it answered, whatever the answer was."""
+    return reply.outcome in HEALTHY
+
+
+def clipped(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
+    """`text` cut to `limit`, without what PostgreSQL cannot store or a terminal would obey."""
+    return _UNPRINTABLE.sub("", text[:limit])
+
+
+def excerpt(body: bytes, *, hide: tuple[str, ...] = ()) -> str:
+    """A bounded, storable excerpt of a provider's answer; our secrets, if it echoes them, are blotted out."""
+    text = body[: EXCERPT_CHARACTERS * 4].decode("utf-8", "replace")
+    for secret in hide:
+        text = text.replace(secret, "***")
+    return clipped(text)

@@ -1,0 +1,211 @@
+"""Intents as mails over SMTP. Until the message is handed over nothing is unknown; after that, silence is."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import ssl
+import time
+from typing import Annotated, Literal
+
+import aiosmtplib
+import anyio
+import msgspec
+
+from projectionist.core.errors import SettingsError
+from projectionist.outbox.providers.mail import Letter, Template, address, compose
+from projectionist.outbox.providers.profiles import SMTP
+from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reply import Outcome, Reply, clipped
+from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.settings import ProviderSettings
+
+_IDLE_S = 20.0
+_QUEUED = re.compile(r"queued as ([\w.-]{1,128})", re.IGNORECASE)
+
+
+class SmtpSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The mail server to hand mails to, the sender, and what mails say, by the intent's name. `tls`:
+    "starttls" and "tls" both verify the server's name; "none" carries no credentials to another machine."""
+
+    host: str
+    sender: str
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    ca_file: str = ""
+    username: str = ""
+    password: SecretRef | None = None
+    templates: dict[str, Template] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            address(self.sender)
+        except RenderError as error:
+            raise ValueError(f"sender: {error}") from None
+        if bool(self.username) != (self.password is not None):
+            raise ValueError("username and password belong together")
+        if self.username and self.tls == "none" and not _here(self.host):
+            raise ValueError('tls = "none" would show the password on the way to another machine')
+
+
+class Smtp(Provider):
+    """Hands mails to one server. Subclass it and override `letter` to write mails in code."""
+
+    Settings = SmtpSettings
+    settings: SmtpSettings
+    profile = SMTP
+
+    def __init__(self, name: str, settings: SmtpSettings, site: Site) -> None:
+        super().__init__(name, settings, site)
+        self._password: Secret | None = settings.password.read(site.environ) if settings.password else None
+        self._tls = ssl.create_default_context(cafile=settings.ca_file or None)
+        self._idle: list[tuple[aiosmtplib.SMTP, float]] = []
+        if not self.settings.host:
+            raise SettingsError(f"[providers.{name}] has no host")
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    def letter(self, request: Request) -> Letter:
+        """The mail for an intent: override to write it in code."""
+        return compose(request, self.settings.sender, self.settings.templates.get(request.intent))
+
+    def render(self, request: Request) -> bytes:
+        """Envelope and message; the Message-ID is made of the key."""
+        return msgspec.json.encode(self.letter(request))
+
+    async def send(self, request: Request) -> Reply:
+        """One dialogue, on a connection left over from an earlier mail where there is one."""
+        letter = msgspec.json.decode(request.wire, type=Letter)
+        dialogue = _Dialogue(letter, request)
+        with anyio.move_on_after(request.timeout_s):
+            for client, fresh in [(self._left_over(), False), (self._client(request), True)]:
+                if client is None:
+                    continue
+                reply = await self._with(client, dialogue, fresh)
+                # A server drops idle connections without a word; nothing was handed over, so begin again.
+                if fresh or dialogue.handed_over or reply.outcome not in (Outcome.RETRY, Outcome.NOT_SENT):
+                    return reply
+        return dialogue.lost(f"no answer within {request.timeout_s:g} s")
+
+    async def _with(self, client: aiosmtplib.SMTP, dialogue: _Dialogue, fresh: bool) -> Reply:
+        reusable = False
+        try:
+            if fresh:
+                await self._greet(client, dialogue)
+            reply = await dialogue.run(client)
+            reusable = client.is_connected
+        except aiosmtplib.SMTPException as error:
+            reply = dialogue.failed(error)
+            reusable = (
+                await _start_over(client) if isinstance(error, aiosmtplib.SMTPResponseException) else False
+            )
+        finally:
+            if reusable and len(self._idle) < self.settings.concurrency:
+                self._idle.append((client, time.monotonic()))
+            else:
+                client.close()
+        return reply
+
+    async def _greet(self, client: aiosmtplib.SMTP, dialogue: _Dialogue) -> None:
+        await client.connect()
+        dialogue.connected = True
+        if self._password is not None:
+            await client.login(self.settings.username, self._password.reveal())
+
+    def _client(self, request: Request) -> aiosmtplib.SMTP:
+        return aiosmtplib.SMTP(
+            hostname=self.settings.host,
+            port=self.settings.port,
+            use_tls=self.settings.tls == "tls",
+            start_tls=self.settings.tls == "starttls",
+            tls_context=self._tls,
+            timeout=request.timeout_s,
+        )
+
+    def _left_over(self) -> aiosmtplib.SMTP | None:
+        while self._idle:
+            client, since = self._idle.pop()
+            if client.is_connected and time.monotonic() - since < _IDLE_S:
+                return client
+            client.close()
+        return None
+
+
+class _Dialogue:
+    """One mail and how far its dialogue has come."""
+
+    def __init__(self, letter: Letter, request: Request) -> None:
+        self._letter = letter
+        self._request = request
+        self.connected = False
+        self.handed_over = False
+
+    async def run(self, client: aiosmtplib.SMTP) -> Reply:
+        """All recipients are taken, or nobody gets anything: RCPT refused by one ends the dialogue."""
+        self.connected = True
+        await client.mail(self._letter.sender)
+        for recipient in self._letter.recipients:
+            await client.rcpt(recipient)
+        if self._request.too_late():
+            await client.rset()
+            return TOO_LATE
+        self.handed_over = True
+        answer = await client.data(self._letter.message.encode("ascii"))
+        queued = _QUEUED.search(answer.message)
+        return Reply(
+            outcome=Outcome.SENT,
+            status=str(answer.code),
+            excerpt=clipped(answer.message),
+            provider_id=queued[1] if queued else "",
+        )
+
+    def failed(self, error: aiosmtplib.SMTPException) -> Reply:
+        """What a failure means at the stage it came in."""
+        if isinstance(error, aiosmtplib.SMTPResponseException):
+            return classify(error.code, error.message, credentials=_about_credentials(error))
+        if isinstance(error, aiosmtplib.SMTPNotSupported):
+            return Reply(outcome=Outcome.RETRY, reason="the server does not offer what the settings require")
+        return self.lost("the connection to the mail server failed")
+
+    def lost(self, reason: str) -> Reply:
+        """Silence or a lost connection: unknown only once the message has been handed over."""
+        if self.handed_over:
+            return Reply(outcome=Outcome.UNKNOWN, reason=f"{reason}, after the message was handed over")
+        return Reply(outcome=Outcome.RETRY if self.connected else Outcome.NOT_SENT, reason=reason)
+
+
+def classify(code: int, text: str, *, credentials: bool) -> Reply:
+    """What an SMTP reply code means. Pure. Refused credentials are nobody's fault but ours: tried again."""
+    passing = credentials or 400 <= code < 500
+    reason = "the credentials were refused" if credentials else "not taken now" if passing else "refused"
+    return Reply(
+        outcome=Outcome.RETRY if passing else Outcome.REFUSED,
+        reason=reason,
+        status=str(code),
+        excerpt=clipped(text),
+    )
+
+
+def _about_credentials(error: aiosmtplib.SMTPResponseException) -> bool:
+    return isinstance(error, aiosmtplib.SMTPAuthenticationError) or error.code in (530, 534, 535, 538)
+
+
+async def _start_over(client: aiosmtplib.SMTP) -> bool:
+    """Whether the connection is good for another mail after a refusal."""
+    try:
+        await client.rset()
+    except aiosmtplib.SMTPException:
+        return False
+    return client.is_connected
+
+
+def _here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,166 @@
+"""One HTTP exchange: at most one request, never a redirect, a bounded answer, and whether a byte had left.
+
+httpcore gives what this needs and no more: connections are pooled by host name and verified by it, while a
+network backend of ours decides which address the name means at the moment of connecting.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterable
+from typing import Any
+
+import anyio
+import httpcore
+
+from projectionist.outbox.providers.classify import Answer
+from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target
+from projectionist.outbox.providers.provider import TOO_LATE, Request
+from projectionist.outbox.providers.reply import Outcome, Reply
+
+MOST_BYTES = 64 * 1024
+"""The most that is read of an answer's body; the rest is not received."""
+
+_CONNECT_S = 10.0
+_IDLE_S = 5.0
+
+Headers = list[tuple[str, str]]
+
+_FAILURES: list[tuple[type[Exception], str]] = [
+    (httpcore.ConnectTimeout, "connecting took too long"),
+    (httpcore.PoolTimeout, "no connection became free"),
+    (httpcore.ConnectError, "could not connect"),
+    (httpcore.RemoteProtocolError, "the connection ended without a whole answer"),
+    (httpcore.ReadError, "the connection broke while the answer was awaited"),
+    (httpcore.LocalProtocolError, "the request is not valid HTTP"),
+    (socket.gaierror, "the name was not found"),
+]
+
+
+class _TooLate(Exception):  # noqa: N818 - never seen outside this module
+    """The lease was over when the request was about to leave."""
+
+
+class _PinnedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to addresses the egress rules have checked; TLS above it still verifies the name."""
+
+    def __init__(self, egress: Egress) -> None:
+        self._egress = egress
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        for address in await self._egress.addresses(host, port):
+            try:
+                return await self._inner.connect_tcp(
+                    address, port, timeout, local_address=local_address, socket_options=socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class Transport:
+    """The connections of one provider. `keep`: keep idle ones; where a repeat would not be recognised they
+    are not kept, since a server that closes one just then makes the outcome unknown."""
+
+    def __init__(self, egress: Egress, *, concurrency: int, keep: bool, ca_file: str = "") -> None:
+        self._egress = egress
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=ssl.create_default_context(cafile=ca_file or None),
+            max_connections=concurrency,
+            max_keepalive_connections=concurrency if keep else 0,
+            keepalive_expiry=_IDLE_S,
+            network_backend=_PinnedBackend(egress),
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.aclose()
+
+    async def exchange(
+        self, method: str, target: Target, headers: Headers, body: bytes, request: Request
+    ) -> Answer | Reply:
+        """The answer, or the reply for an attempt that got none. What the other side does is never raised."""
+        try:
+            self._egress.admit(target)
+        except EgressError as error:
+            return Reply(outcome=Outcome.REFUSED, reason=error.message)
+        once = _Exchange(request)
+        with anyio.move_on_after(request.timeout_s):
+            try:
+                await once.run(self._pool, method, target, headers, body)
+            except _TooLate:
+                return TOO_LATE
+            except AddressError as error:
+                return Reply(outcome=Outcome.RETRY, reason=error.message)
+            except (
+                httpcore.NetworkError,
+                httpcore.TimeoutException,
+                httpcore.ProtocolError,
+                OSError,
+            ) as error:
+                once.failure = _told(error)
+        return once.result()
+
+
+class _Exchange:
+    """One exchange and how far it has come, readable at any moment it may be cut off."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._left = False
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._complete = False
+        self.failure = f"no answer within {request.timeout_s:g} s"
+
+    async def run(
+        self, pool: httpcore.AsyncConnectionPool, method: str, target: Target, headers: Headers, body: bytes
+    ) -> None:
+        url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
+        extensions: dict[str, Any] = {"trace": self._trace, "timeout": {"connect": _CONNECT_S}}
+        sent = [("Host", target.authority), *headers, ("Content-Length", str(len(body)))]
+        async with pool.stream(method, url, headers=sent, content=body, extensions=extensions) as response:
+            self._status = response.status
+            self._headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers
+            }
+            async for chunk in response.aiter_stream():
+                self._body += chunk
+                if len(self._body) >= MOST_BYTES:
+                    return
+            self._complete = True
+
+    async def _trace(self, event: str, _info: dict[str, Any]) -> None:
+        # Announced after a connection is there and before the first byte of this request is written.
+        if event == "http11.send_request_headers.started":
+            if self._request.too_late():
+                raise _TooLate
+            self._left = True
+
+    def result(self) -> Answer | Reply:
+        """The status line is the answer; a body that was cut only leaves less to read in it."""
+        if self._status:
+            return Answer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
+        outcome = Outcome.UNKNOWN if self._left else Outcome.NOT_SENT
+        return Reply(outcome=outcome, reason=self.failure)
+
+
+def _told(error: Exception) -> str:
+    """The kind of failure in our words: the library's may quote what was sent."""
+    if isinstance(error, ssl.SSLError) or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
+        return "TLS could not be established"
+    return next((words for kind, words in _FAILURES if isinstance(error, kind)), "the exchange failed")

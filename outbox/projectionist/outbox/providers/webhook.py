@@ -1,0 +1,140 @@
+"""Intents as Standard Webhooks: the key is the message id, the exact bytes are signed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from projectionist.core.errors import SettingsError
+from projectionist.outbox.providers.classify import classify
+from projectionist.outbox.providers.egress import Egress, EgressError, parse
+from projectionist.outbox.providers.http import FIXED_HEADERS, trace_headers
+from projectionist.outbox.providers.profiles import STANDARD_WEBHOOKS
+from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.settings import ProviderRetry, ProviderSettings
+from projectionist.outbox.providers.transport import Transport
+
+_SECRET_BYTES = range(24, 65)
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a destination listens, and the secrets it verifies with: the newest first, the one being retired
+    behind it."""
+
+    url: str
+    secrets: tuple[SecretRef, ...]
+
+
+class WebhookSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A destination is a name in `destinations`, or a URL of its own signed with `secrets`, or, where the
+    intent names none, `url`. `allow_hosts`: the only hosts called; without it, any with public addresses."""
+
+    url: str = ""
+    secrets: tuple[SecretRef, ...] = ()
+    destinations: dict[str, Endpoint] = msgspec.field(default_factory=dict)
+    allow_hosts: tuple[str, ...] | None = None
+    private_hosts: tuple[str, ...] = ()
+    ca_file: str = ""
+    retry: ProviderRetry = ProviderRetry(initial_s=5, coefficient=6, maximum_s=43_200)
+
+
+class Webhook(Provider):
+    """Calls the webhook endpoints of others."""
+
+    Settings = WebhookSettings
+    settings: WebhookSettings
+    profile = STANDARD_WEBHOOKS
+
+    def __init__(self, name: str, settings: WebhookSettings, site: Site) -> None:
+        super().__init__(name, settings, site)
+        self._keys = {
+            destination: _keys(endpoint.secrets, site, destination)
+            for destination, endpoint in settings.destinations.items()
+        }
+        self._own_keys = _keys(settings.secrets, site, name) if settings.secrets else ()
+        egress = Egress(
+            hosts=settings.allow_hosts, private_hosts=settings.private_hosts, resolve=site.resolve
+        )
+        for url in [settings.url, *(endpoint.url for endpoint in settings.destinations.values())]:
+            if url:
+                egress.admit(parse(url))
+        # No connection is kept: each attempt resolves and checks anew.
+        self._transport = Transport(
+            egress, concurrency=settings.concurrency, keep=False, ca_file=settings.ca_file
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    def render(self, request: Request) -> bytes:
+        """The intent's JSON as it is. The destination's address is looked up at each attempt: it may move."""
+        if "." in request.key or not request.key.isascii():
+            raise RenderError("a webhook's id holds no full stop and only ASCII")
+        return request.body
+
+    async def send(self, request: Request) -> Reply:
+        """One signed POST."""
+        url, keys = self._endpoint(request.destination)
+        if not url or not keys:
+            reason = f"the destination {request.destination!r} is not set up"
+            return Reply(outcome=Outcome.NOT_SENT, reason=reason, hold=True)
+        try:
+            target = parse(url)
+        except EgressError as error:
+            return Reply(outcome=Outcome.REFUSED, reason=error.message)
+        moment = int(time.time())
+        headers = [
+            ("Content-Type", "application/json"),
+            ("webhook-id", request.key),
+            ("webhook-timestamp", str(moment)),
+            ("webhook-signature", signature(keys, request.key, moment, request.wire)),
+            *FIXED_HEADERS,
+            *trace_headers(request),
+        ]
+        result = await self._transport.exchange("POST", target, headers, request.wire, request)
+        if isinstance(result, Reply):
+            return result
+        return classify(self.profile, result, now=datetime.now(UTC))
+
+    def _endpoint(self, destination: str) -> tuple[str, tuple[bytes, ...]]:
+        endpoint = self.settings.destinations.get(destination)
+        if endpoint is not None:
+            return endpoint.url, self._keys[destination]
+        if destination == self.name:
+            return self.settings.url, self._own_keys
+        return (destination if "://" in destination else ""), self._own_keys
+
+
+def signature(keys: Sequence[bytes], key: str, moment: int, body: bytes) -> str:
+    """The signature list: one for each key, so that secrets rotate without a moment of refusal."""
+    signed = f"{key}.{moment}.".encode() + body
+    marks = (base64.b64encode(hmac.new(k, signed, hashlib.sha256).digest()).decode() for k in keys)
+    return " ".join(f"v1,{mark}" for mark in marks)
+
+
+def _keys(refs: Sequence[SecretRef], site: Site, destination: str) -> tuple[bytes, ...]:
+    return tuple(_key(ref.read(site.environ), destination) for ref in refs)
+
+
+def _key(secret: Secret, destination: str) -> bytes:
+    try:
+        key = base64.b64decode(secret.reveal().removeprefix("whsec_"), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) not in _SECRET_BYTES:
+        raise SettingsError(
+            f"a webhook secret of {destination} is not base64 of 24 to 64 bytes",
+            remedy="Make one: `python -c 'import base64, secrets; "
+            'print("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())\'`',
+        )
+    return key

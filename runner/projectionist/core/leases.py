@@ -1,0 +1,71 @@
+"""Leases: one process at a time may do a thing; every grant has a higher epoch than all before.
+
+The database's clock alone decides when a lease ends. A lease is a hint about whose turn it is; what must not
+happen after somebody else's grant is fenced by the epoch, in the transaction that does it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from projectionist.core.db import Connection
+from projectionist.core.sql import Statements
+
+MARGIN = 0.1
+"""The share of a lease that its holder leaves unused: two clocks never run at quite the same rate."""
+
+# Counts the time a machine was suspended too, which the usual monotonic clock of Linux does not.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def clock() -> float:
+    """Seconds on a clock that never goes back and does not stop while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A grant: `epoch` goes into every fenced statement, `trusted_until` is on `clock()`."""
+
+    name: str
+    epoch: int
+    ttl_s: float
+    trusted_until: float
+
+    def trusted(self) -> bool:
+        """Whether the holder may still act on it; False some time before the database would say so."""
+        return clock() < self.trusted_until
+
+
+class Leases:
+    """Takes, keeps and gives back leases for one owner, whose name no other process may have."""
+
+    def __init__(self, schema: str, owner: str) -> None:
+        self._sql = Statements("projectionist.core", schema)
+        self._owner = owner
+
+    async def acquire(self, connection: Connection, name: str, ttl_s: float) -> Lease | None:
+        """The lease on `name`, or None while another owner holds it.
+
+        Whoever asks again while holding it gets it again under a higher epoch, so asking again is the way to
+        know after a COMMIT without an answer.
+        """
+        asked = clock()
+        epoch = await connection.fetchval(self._sql["acquire"], name, self._owner, ttl_s)
+        return None if epoch is None else _granted(name, epoch, ttl_s, asked)
+
+    async def renew(self, connection: Connection, lease: Lease) -> Lease | None:
+        """The same grant for another `ttl_s` from now, or None if it is over: then stop, and acquire anew."""
+        asked = clock()
+        epoch = await connection.fetchval(self._sql["renew"], lease.name, lease.epoch, lease.ttl_s)
+        return None if epoch is None else _granted(lease.name, epoch, lease.ttl_s, asked)
+
+    async def release(self, connection: Connection, lease: Lease) -> None:
+        """Let others have it now. Harmless when it is over or somebody else's."""
+        await connection.execute(self._sql["release"], lease.name, lease.epoch)
+
+
+def _granted(name: str, epoch: int, ttl_s: float, asked: float) -> Lease:
+    # Counted from before the request: the database started its count later, never earlier.
+    return Lease(name, epoch, ttl_s, asked + ttl_s * (1 - MARGIN))

@@ -1,0 +1,221 @@
+"""Every setting, its type and its default: `projectionist.toml`, and the environment over it.
+
+`projectionist.example.toml` explains each key. Durations and sizes carry their unit in the name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta, Struct
+
+from projectionist.core.errors import IdentifierError
+from projectionist.core.identifiers import checked
+from projectionist.core.layers import Layers, Raw, build, unknown
+from projectionist.core.secret import Secret, Url
+
+FILE = "projectionist.toml"
+
+Count = Annotated[int, Meta(ge=1)]
+Duration = Annotated[float, Meta(ge=0)]
+App = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$", description="module:name, like shop.app:app")]
+Name = Annotated[str, Meta(min_length=1)]
+S = TypeVar("S", bound=Struct)
+
+
+class Encrypted(Struct, frozen=True, kw_only=True):
+    """The TLS keys of a server. `auto`: encrypted and checked, except on this machine, where it is off."""
+
+    tls: Literal["auto", "verify-full", "require", "disable"] = "auto"
+    ca_file: Name | None = None
+    cert_file: Name | None = None
+    key_file: Name | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file belong together, only one is set")
+        if self.tls == "disable" and (self.ca_file or self.cert_file):
+            raise ValueError("tls = 'disable' contradicts ca_file and cert_file")
+        if self.tls == "require" and self.ca_file:
+            raise ValueError(
+                "tls = 'require' checks no certificate, which contradicts ca_file: use 'verify-full'"
+            )
+
+
+class Postgres(Encrypted, frozen=True, kw_only=True):
+    """`[postgres]`: where rows and our own tables live."""
+
+    url: Url | None = None
+    schema: Name = "projectionist"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            checked(self.schema, what="schema")
+        except IdentifierError as error:
+            raise ValueError(str(error)) from None
+        if self.schema.startswith("pg_"):
+            raise ValueError("schema: PostgreSQL keeps names that begin with pg_ for itself")
+        if self.url is not None:
+            _refuse_url(self.url)
+
+
+def _refuse_url(url: Url) -> None:
+    if url.scheme not in ("postgresql", "postgres"):
+        raise ValueError(f"url begins with {url.scheme}://, expected postgresql://")
+    if not url.hosts():
+        raise ValueError("url names no host; a socket's folder is named by ?host=/folder")
+    for key in url.parameters:
+        if key == "service" or key.startswith("ssl"):
+            raise ValueError(
+                f"url holds {key}, which would bypass the keys here: use tls, ca_file, cert_file"
+            )
+
+
+class Nats(Encrypted, frozen=True, kw_only=True):
+    """`[nats]`: the cluster that holds the streams."""
+
+    url: tuple[Url, ...] = ()
+    creds_file: Name | None = None
+    nkey_file: Name | None = None
+    token: Secret | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ways = {"creds_file": self.creds_file, "nkey_file": self.nkey_file, "token": self.token}
+        given = [key for key, value in ways.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} contradict each other: log in one way")
+        for url in self.url:
+            if url.scheme not in ("nats", "tls") or not url.hosts():
+                raise ValueError(f"url {url} is not nats://host:port or tls://host:port")
+            if url.scheme == "tls" and self.tls == "disable":
+                raise ValueError("tls = 'disable' contradicts a url that begins with tls://")
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """`[batch]`: when a batch ends, whichever comes first."""
+
+    max_rows: Count = 1000
+    max_bytes: Count = 16 * 1024 * 1024
+    max_ms: Duration = 5
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """`[run]`: the processes."""
+
+    shutdown_s: Duration = 10
+    heartbeat_s: Annotated[float, Meta(ge=0.1)] = 5
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    """How often and how far apart an event is tried again; waits are drawn between zero and the schedule."""
+
+    initial_s: Duration = 0.5
+    coefficient: Annotated[float, Meta(ge=1)] = 2
+    maximum_s: Duration = 60
+    attempts: Count = 10
+
+    def __post_init__(self) -> None:
+        if self.initial_s > self.maximum_s:
+            raise ValueError(f"initial_s ({self.initial_s:g}) is more than maximum_s ({self.maximum_s:g})")
+
+
+class Headers(Struct, frozen=True, kw_only=True):
+    """The NATS header that holds each part of the envelope."""
+
+    id: Name = "ce-id"
+    source: Name = "ce-source"
+    type: Name = "ce-type"
+    schema: Name = "ce-schemaversion"
+    time: Name = "ce-time"
+    aggregate_type: Name = "ce-aggregatetype"
+    aggregate: Name = "ce-aggregateid"
+    version: Name = "ce-aggregateversion"
+    correlation: Name = "ce-correlationid"
+    causation: Name = "ce-causationid"
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """`[consumer_defaults]`, and `[consumers.NAME]` over it key by key: what a deployment decides."""
+
+    identity: Literal["fallback", "required"] = "fallback"
+    identity_scope: Literal["", "type"] = ""
+    identity_fields: tuple[Name, ...] = ()
+    unknown: Literal["ignore", "fail"] = "ignore"
+    hash: Literal["raw", "canonical"] = "raw"
+    payload: Literal["never", "always"] = "never"
+    aggregate_type: Name | None = None
+    parked_limit: Count = 10_000
+    drain_limit: Count = 500
+    gap_grace_ms: Duration = 500
+    ack_wait_s: Annotated[float, Meta(ge=1)] = 30
+    max_event_bytes: Count = 1024 * 1024
+    max_depth: Count = 64
+    retry: Retry = Retry()
+    headers: Headers = Headers()
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """All settings of a process. Made by `load`."""
+
+    app: App | None = None
+    postgres: Postgres = Postgres()
+    nats: Nats = Nats()
+    batch: Batch = Batch()
+    run: Run = Run()
+    consumer_defaults: Policy = Policy()
+    consumers: dict[str, Policy] = {}
+    providers: dict[str, Raw] = {}
+
+    def __post_init__(self) -> None:
+        for name, policy in {"consumer_defaults": self.consumer_defaults, **self.consumers}.items():
+            if policy.max_event_bytes > self.batch.max_bytes:
+                raise ValueError(
+                    f"max_event_bytes of {name} ({policy.max_event_bytes}) "
+                    f"is more than batch.max_bytes ({self.batch.max_bytes})"
+                )
+
+    def policy(self, name: str) -> Policy:
+        """The policy of the consumer `name`."""
+        return self.consumers.get(name, self.consumer_defaults)
+
+    def provider(self, name: str, cls: type[S]) -> S:
+        """`[providers.NAME]` as `cls`, with the same checks and errors as every other section."""
+        raw = self.providers.get(name)
+        layers = raw.layers if raw is not None else Layers(Settings, None, {})
+        return build(cls, raw or {}, ("providers", name), layers)
+
+    def refuse_strangers(self, *, consumers: Collection[str], providers: Collection[str]) -> None:
+        """SettingsError if a section of `[consumers.…]` or `[providers.…]` is for a name not among these."""
+        for section, given, known in (
+            ("consumers", self.consumers, consumers),
+            ("providers", self.providers, providers),
+        ):
+            for name in given:
+                if name not in known:
+                    raise unknown(name, dict.fromkeys(known), (section,), Layers(Settings, None, {}))
+
+
+def load(path: str | Path | None = None, env: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from `path` (default: `projectionist.toml` here, if there is one) and `env`, which goes first.
+
+    `PROJECTIONIST_POSTGRES__URL` is `url` of `[postgres]`: prefix, then the path joined by two underscores.
+    Raises SettingsError, which names the key, where it stands and what is allowed there.
+    """
+    file = Path(path) if path is not None else Path(FILE)
+    layers = Layers(Settings, file if path is not None or file.is_file() else None, env)
+    defaults, consumers = (layers.tree.get(key) for key in ("consumer_defaults", "consumers"))
+    if isinstance(defaults, dict) and isinstance(consumers, dict):
+        layers.tree["consumers"] = {name: _over(defaults, own) for name, own in consumers.items()}
+    return build(Settings, layers.tree, (), layers)
+
+
+def _over(lower: Any, upper: Any) -> Any:
+    """`upper` over `lower`, key by key and section by section."""
+    if not (isinstance(lower, dict) and isinstance(upper, dict)):
+        return upper
+    return lower | {key: _over(lower.get(key), value) for key, value in upper.items()}

@@ -1,0 +1,128 @@
+"""The durable a source reads from: what it must look like, and what of the stream it stands on is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.errors import SettingsError
+from projectionist.runner import jetstream
+from projectionist.runner.jetstream import Consumer, ConsumerMissing, Stream, StreamConfig
+from projectionist.runner.subjects import one_filter, overlap
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+log = logging.getLogger(__name__)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a source needs its durable to be."""
+
+    stream: str
+    name: str
+    subjects: tuple[str, ...]
+    contiguous: bool
+    batch: int
+    ack_wait_s: float
+
+
+class StreamUnfit(SettingsError):
+    """The stream forgets events that this consumer has to see. Change the stream, or the consumer's sequence mode."""
+
+
+class DurableUnfit(SettingsError):
+    """A durable of this name is there and works in another way. Delete it: the inbox absorbs what comes again."""
+
+
+async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
+    """The stream and the durable, which is created where it is missing and brought to our sizes where it is there."""
+    stream = await jetstream.stream(client, wanted.stream)
+    check_stream(wanted, stream.config)
+    config = configuration(wanted, stream.config)
+    try:
+        found = await jetstream.consumer(client, wanted.stream, wanted.name)
+    except ConsumerMissing:
+        log.info("durable %s of stream %s: created", wanted.name, wanted.stream)
+        return stream, await jetstream.put_consumer(client, wanted.stream, config, action="create")
+    check_durable(wanted, found, config)
+    if any(getattr(found.config, size) != config[size] for size in ("ack_wait", "max_ack_pending")):
+        log.info(
+            "durable %s of stream %s: sizes changed to those of the settings", wanted.name, wanted.stream
+        )
+        found = await jetstream.put_consumer(client, wanted.stream, config, action="update")
+    return stream, found
+
+
+def configuration(wanted: Wanted, stream: StreamConfig) -> dict[str, Any]:
+    """The durable's configuration, as the broker's API takes it."""
+    config: dict[str, Any] = {
+        "durable_name": wanted.name,
+        "name": wanted.name,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "replay_policy": "instant",
+        "ack_wait": round(wanted.ack_wait_s * 1e9),
+        "max_deliver": -1,
+        "max_ack_pending": 4 * wanted.batch,
+    }
+    only = one_filter(wanted.subjects, stream.subjects or ())
+    return config | ({"filter_subject": only} if only else {})
+
+
+def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
+    """Refuse a stream that does not keep what `wanted` has to see, or holds nothing of it."""
+    faults = list(_forgets(stream) if wanted.contiguous else ())
+    if stream.retention != "limits":
+        faults.insert(0, f"has retention {stream.retention}, which removes what others have acked")
+    if faults:
+        raise StreamUnfit(
+            f"Stream {wanted.stream} {', '.join(faults)}: {wanted.name} could not tell a lost event from a removed one",
+            remedy="Use a stream with retention limits that keeps every event"
+            + (", or sequence='monotonic'" if wanted.contiguous and stream.retention == "limits" else ""),
+        )
+    if stream.subjects and not any(overlap(s, w) for s in stream.subjects for w in wanted.subjects):
+        raise StreamUnfit(
+            f"Stream {wanted.stream} takes {_listed(stream.subjects)}: nothing of it matches {_listed(wanted.subjects)}",
+            remedy=f"Mend the subjects of {wanted.name}, or of the stream",
+        )
+
+
+def check_durable(wanted: Wanted, found: Consumer, config: dict[str, Any]) -> None:
+    """Refuse a durable that would deliver other events, or in another way."""
+    expected = {
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "max_deliver": -1,
+        "filter_subject": config.get("filter_subject", ""),
+        "filter_subjects": [],
+        "backoff": [],
+        "deliver_subject": "",
+        "headers_only": False,
+    }
+    faults = [
+        f"{field} is {is_!r}, not {should!r}"
+        for field, should in expected.items()
+        if (is_ := getattr(found.config, field)) != should
+    ]
+    if faults:
+        raise DurableUnfit(
+            f"Durable {wanted.name} of stream {wanted.stream} is another one: {'; '.join(faults)}",
+            remedy="Delete it and start again: everything is delivered once more, and the inbox knows it",
+        )
+
+
+def _forgets(stream: StreamConfig) -> Sequence[str]:
+    faults = {
+        "keeps a limited number of messages per subject": stream.max_msgs_per_subject > 0,
+        "allows rollups": stream.allow_rollup_hdrs,
+        "allows a time to live per message": stream.allow_msg_ttl,
+    }
+    return [fault for fault, there in faults.items() if there]
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    return ", ".join(subjects)

@@ -1,0 +1,133 @@
+"""The requests of the JetStream API that a source needs, and of the answers only what it reads."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from nats.errors import Error as NatsError
+
+from projectionist.core.errors import ProjectionistError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+Answer = TypeVar("Answer")
+
+
+class BrokerError(ProjectionistError):
+    """The broker refused or did not answer a request. Nothing was lost: try again, or do what it says."""
+
+
+class StreamMissing(BrokerError):
+    """There is no such stream yet. The runner waits for it; create it, or mend the name in the class."""
+
+
+class ConsumerMissing(BrokerError):
+    """There is no such durable on the stream."""
+
+
+class StreamConfig(msgspec.Struct, frozen=True):
+    """What of a stream's configuration decides whether it keeps what we need."""
+
+    subjects: list[str] | None = None
+    retention: str = "limits"
+    max_msgs_per_subject: int = -1
+    allow_rollup_hdrs: bool = False
+    allow_msg_ttl: bool = False
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    """What a stream holds."""
+
+    messages: int
+    first_seq: int
+    last_seq: int
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """A stream as the broker describes it."""
+
+    config: StreamConfig
+    state: StreamState
+    created: datetime
+
+
+class ConsumerConfig(msgspec.Struct, frozen=True):
+    """A durable's configuration; the defaults are the broker's."""
+
+    deliver_policy: str = "all"
+    ack_policy: str = "none"
+    ack_wait: int = 0
+    max_deliver: int = -1
+    max_ack_pending: int = 0
+    filter_subject: str = ""
+    filter_subjects: list[str] = []
+    backoff: list[int] = []
+    deliver_subject: str = ""
+    headers_only: bool = False
+    inactive_threshold: int = 0
+
+
+class AckFloor(msgspec.Struct, frozen=True):
+    """Up to where everything is acked."""
+
+    stream_seq: int
+
+
+class Consumer(msgspec.Struct, frozen=True):
+    """A durable as the broker describes it."""
+
+    config: ConsumerConfig
+    created: datetime
+    ack_floor: AckFloor
+    num_pending: int
+    num_ack_pending: int
+
+
+class _Refusal(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Head(msgspec.Struct):
+    error: _Refusal | None = None
+
+
+_MISSING = {10059: StreamMissing, 10014: ConsumerMissing, 10149: ConsumerMissing}
+
+
+async def stream(client: Client, name: str) -> Stream:
+    """The stream of this name."""
+    return await _ask(client, f"STREAM.INFO.{name}", b"", Stream)
+
+
+async def consumer(client: Client, stream_name: str, name: str) -> Consumer:
+    """The durable `name` of a stream."""
+    return await _ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
+
+
+async def put_consumer(client: Client, stream_name: str, config: dict[str, Any], *, action: str) -> Consumer:
+    """`create` or `update` a durable."""
+    subject = f"CONSUMER.CREATE.{stream_name}.{config['durable_name']}"
+    if config.get("filter_subject"):
+        subject += f".{config['filter_subject']}"
+    body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
+    return await _ask(client, subject, body, Consumer)
+
+
+async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
+    try:
+        data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
+    except (NatsError, TimeoutError, OSError) as error:
+        raise BrokerError(
+            f"The broker did not answer {request}: {error or type(error).__name__}",
+            remedy="Check that JetStream is on and that these credentials may publish to $JS.API.>",
+        ) from error
+    refusal = msgspec.json.decode(data, type=_Head).error
+    if refusal is None:
+        return msgspec.json.decode(data, type=answer)
+    kind = _MISSING.get(refusal.err_code, BrokerError)
+    raise kind(f"The broker refused {request}: {refusal.description} ({refusal.err_code})")

@@ -1,0 +1,94 @@
+"""What a source needs of a connection: the wire client as it is, or a plain nats-py client made to look like it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from nats.errors import Error as NatsError
+
+from projectionist.core import wire
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+
+class Line(Protocol):
+    """A subscription without a queue, and publishing without waiting."""
+
+    async def listen(self, subject: str, sink: wire.Sink) -> Callable[[], Awaitable[None]]:
+        """Give what arrives on `subject` to `sink`, over reconnects; returns the function that ends it."""
+
+    def post(self, subjects: Iterable[bytes], payload: bytes = b"", reply: bytes = b"") -> bool:
+        """Publish one payload to many subjects; False, and nothing is kept, while disconnected."""
+
+    async def flush(self, timeout: int = 10) -> None:
+        """Return when the broker has read what was posted."""
+
+
+def line(client: Client) -> Line:
+    """The fastest line `client` can be."""
+    return client if isinstance(client, wire.Client) else PlainLine(client)
+
+
+class PlainLine:
+    """The same by nats-py's public names alone: slower, and what it still holds at a disconnect may be sent later."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._posts: deque[tuple[str, bytes, str]] = deque()
+        self._poster: asyncio.Task[None] | None = None
+
+    async def listen(self, subject: str, sink: wire.Sink) -> Callable[[], Awaitable[None]]:
+        """Give what arrives on `subject` to `sink`, over reconnects; returns the function that ends it."""
+
+        async def hand_over(message: Msg) -> None:
+            head = _head(message)
+            if not message.reply:
+                sink.status(message.subject, head or b"")
+                return
+            arrivals, stamp = sink.begin()
+            arrivals.append(wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp))
+            sink.end(len(message.data) + len(head or b""))
+
+        unlimited = {"pending_msgs_limit": 0, "pending_bytes_limit": 0}  # the sink's own order is the limit
+        subscription = await self._client.subscribe(subject, cb=hand_over, **unlimited)
+        return partial(wire.unsubscribe, self._client, subscription)
+
+    def post(self, subjects: Iterable[bytes], payload: bytes = b"", reply: bytes = b"") -> bool:
+        """Publish one payload to many subjects; False, and nothing is kept, while disconnected."""
+        if not self._client.is_connected:
+            return False
+        self._posts.extend((subject.decode(), payload, reply.decode()) for subject in subjects)
+        if self._poster is None or self._poster.done():
+            self._poster = asyncio.get_running_loop().create_task(self._send())
+        return True
+
+    async def flush(self, timeout: int = 10) -> None:
+        """Return when the broker has read what was posted."""
+        if self._poster is not None:
+            await self._poster
+        await self._client.flush(timeout)
+
+    async def _send(self) -> None:
+        connection = self._client.stats["reconnects"]
+        while self._posts:
+            subject, payload, reply = self._posts.popleft()
+            with contextlib.suppress(NatsError):  # disconnected in between: the rest goes too
+                await self._client.publish(subject, payload, reply)
+            if self._client.stats["reconnects"] != connection or not self._client.is_connected:
+                self._posts.clear()
+
+
+def _head(message: Msg) -> bytes | None:
+    if not message.headers:
+        return None
+    fields = dict(message.headers)
+    status = fields.pop("Status", None)
+    first = f"NATS/1.0 {status} {fields.pop('Description', '')}".rstrip() if status else "NATS/1.0"
+    return "\r\n".join([first, *(f"{name}: {value}" for name, value in fields.items()), "", ""]).encode()

@@ -1,0 +1,1 @@
+"""The rows of one read model, on one connection: read by key, written set-based."""

@@ -1,0 +1,213 @@
+"""Where Deliveries come from: a durable of JetStream, pulled by a loop of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from nats.errors import Error as NatsError
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.wire import Arrival
+from projectionist.runner import durable, jetstream
+from projectionist.runner.delivery import num_pending
+from projectionist.runner.durable import Wanted
+from projectionist.runner.jetstream import BrokerError, ConsumerMissing, Stream, StreamMissing
+from projectionist.runner.line import line
+from projectionist.runner.pulls import Pulls
+from projectionist.runner.subjects import matcher
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from nats.aio.client import Client
+
+ACK_SHARE = 0.8
+"""The share of the ack wait after which an ack is not sent any more."""
+
+
+class SourceLost(BrokerError):
+    """The durable or its stream is not the one that was opened. Judge the stream again, then open."""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """How far the broker is."""
+
+    last_seq: int
+    num_pending: int
+    num_ack_pending: int
+    ack_floor: int
+
+
+class Source(Protocol):
+    """At-least-once arrivals in stream order but for redeliveries, each acked by whoever has settled it."""
+
+    async def open(self) -> Stream:
+        """Create or check what is read from, and begin; raises StreamMissing while there is nothing to read."""
+
+    async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
+        """At least one arrival; more, up to the limits, where the broker holds more for us and sends them in time."""
+
+    def ack(self, arrivals: Sequence[Arrival]) -> int:
+        """Ack those whose deadline stands; how many that were."""
+
+    def in_progress(self, arrivals: Sequence[Arrival]) -> int:
+        """Begin the ack wait of those anew whose deadline stands; how many that were."""
+
+    async def pending(self) -> Pending:
+        """How far the broker is."""
+
+    async def close(self) -> None:
+        """Stop, and give back at once what was not taken."""
+
+
+class JetStreamSource:
+    """A durable pull consumer, created or checked by `open`.
+
+    What was received over a connection is acked over that connection or not at all: after a reconnect the stream
+    may be another one. `take` raises SourceLost where that is so, and BrokerError once the client is closed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        stream: str,
+        durable: str,
+        subjects: Sequence[str],
+        batch: int,
+        ack_wait_s: float,
+        contiguous: bool,
+        heartbeat_s: float = 5,
+    ) -> None:
+        self._client = client
+        self._line = line(client)
+        self._wanted = Wanted(stream, durable, tuple(subjects), contiguous, batch, ack_wait_s)
+        self._drop_others = matcher(subjects) if len(subjects) > 1 else None
+        self._inbox = client.new_inbox()
+        self._pulls = Pulls(
+            self._line,
+            f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
+            self._inbox,
+            at_once=2 * batch,
+            heartbeat_s=heartbeat_s,
+        )
+        self._stop_listening: Callable[[], Awaitable[None]] | None = None
+        self._connection, self._since = -1, 0.0
+        self._identity: tuple[datetime, datetime] | None = None
+
+    async def open(self) -> Stream:
+        """Create or check the durable and begin to pull; may be called again after SourceLost."""
+        await self._stop()
+        connection = self._client.stats["reconnects"]
+        stream, found = await durable.prepare(self._client, self._wanted)
+        self._identity = stream.created, found.created
+        self._connection, self._since = connection, clock.now()
+        self._stop_listening = await self._line.listen(f"{self._inbox}.*", self._pulls)
+        self._pulls.start(self._client.max_payload)
+        announce("source.open")
+        return stream
+
+    async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
+        """At least one arrival. A lone one is returned at once; `linger_s` is spent only while the broker says that
+        it has more for us and it is on its way."""
+        pulls = self._pulls
+        while True:
+            await self._assure()
+            if not pulls.arrivals:
+                await pulls.wait(1)
+                continue
+            enough = min(most, len(pulls.arrivals) + min(pulls.due, num_pending(pulls.arrivals[-1].reply)))
+            if enough > len(pulls.arrivals) and pulls.size < most_bytes:
+                await pulls.wait(enough, linger_s)
+            if taken := self._ours(pulls.cut(most, most_bytes)):
+                return taken
+
+    def ack(self, arrivals: Sequence[Arrival]) -> int:
+        """Ack those whose deadline stands and whose connection is still the same; how many that were."""
+        return self._answer(self._standing(arrivals), b"")
+
+    def in_progress(self, arrivals: Sequence[Arrival]) -> int:
+        """Begin the ack wait of those anew whose deadline stands; how many that were."""
+        standing = self._standing(arrivals)
+        now = clock.now()
+        told = self._answer(standing, b"+WPI")
+        for arrival in standing[:told]:
+            arrival.received = now
+        return told
+
+    async def pending(self) -> Pending:
+        """How far the broker is."""
+        found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
+        stream = await jetstream.stream(self._client, self._wanted.stream)
+        return Pending(
+            stream.state.last_seq, found.num_pending, found.num_ack_pending, found.ack_floor.stream_seq
+        )
+
+    async def close(self) -> None:
+        """Stop, and give back at once what was not taken."""
+        left = await self._stop()
+        if self._answer(self._standing(left), b"-NAK"):
+            with contextlib.suppress(
+                NatsError, TimeoutError, OSError
+            ):  # then it comes again after its ack wait
+                await self._line.flush(2)
+
+    async def _stop(self) -> list[Arrival]:
+        self._pulls.stop()
+        if self._stop_listening is not None:
+            stop, self._stop_listening = self._stop_listening, None
+            await stop()
+        return self._pulls.rest()
+
+    async def _assure(self) -> None:
+        """Go on pulling after a reconnect or a doubt, if stream and durable are still those that were opened."""
+        client, pulls = self._client, self._pulls
+        if client.is_closed:
+            raise BrokerError(
+                f"The connection to the broker is closed: {client.last_error or 'by ourselves'}"
+            )
+        connection = client.stats["reconnects"]
+        if connection == self._connection and not pulls.doubt:
+            return
+        if not client.is_connected or clock.now() < pulls.not_before:
+            return
+        try:
+            stream = await jetstream.stream(client, self._wanted.stream)
+            found = await jetstream.consumer(client, self._wanted.stream, self._wanted.name)
+        except (StreamMissing, ConsumerMissing) as error:
+            raise SourceLost(error.message) from error
+        except BrokerError as error:
+            pulls.suspect(error.message)
+            return
+        if (stream.created, found.created) != self._identity:
+            raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
+        if connection != self._connection:
+            self._connection, self._since = connection, clock.now()
+        pulls.renew()
+        announce("source.resumed")
+
+    def _standing(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
+        if self._client.stats["reconnects"] != self._connection:
+            return []
+        earliest = max(self._since, clock.now() - ACK_SHARE * self._wanted.ack_wait_s)
+        return [arrival for arrival in arrivals if arrival.received >= earliest]
+
+    def _answer(self, arrivals: Sequence[Arrival], word: bytes) -> int:
+        if not arrivals or not self._line.post([arrival.reply for arrival in arrivals], word):
+            return 0
+        return len(arrivals)
+
+    def _ours(self, arrivals: list[Arrival]) -> list[Arrival]:
+        """Without what only the common filter of several patterns let through, which is acked here."""
+        match = self._drop_others
+        if match is None:
+            return arrivals
+        ours = [arrival for arrival in arrivals if match(arrival.subject)]
+        if len(ours) < len(arrivals):
+            self.ack([arrival for arrival in arrivals if not match(arrival.subject)])
+        return ours

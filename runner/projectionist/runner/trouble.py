@@ -1,0 +1,48 @@
+"""What an error of the database means for a batch: wait and try again, or look for the event that causes it. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import asyncpg
+
+_TRANSIENT_CLASSES = ("08", "53")
+_OUR_FAULT_CLASSES = ("28", "3D", "3F", "42")
+"""Rights, missing schemas, tables and columns: no event is to blame, so none may be failed for it."""
+
+_TRANSIENT_STATES = frozenset(
+    {
+        *("40001", "40P01"),  # serialization failure, deadlock
+        *("55P03", "57014"),  # lock timeout, statement timeout
+        *("57P01", "57P02", "57P03", "57P04", "57P05"),  # the server or this session was ended
+        "25006",  # read-only: a standby, or a disk that filled up
+        "25P03",  # idle in transaction for too long: this process was stopped
+    }
+)
+
+class Trouble(StrEnum):
+    """What to do about an error inside a batch."""
+
+    INFRASTRUCTURE = "infrastructure"
+    """Nobody's fault: no attempt is counted, the same batch is tried again."""
+    DATA = "data"
+    """PostgreSQL refuses a value: the event that brings it has to be found."""
+    BUG = "bug"
+    """Neither: the process stops and says so."""
+
+
+def classify(error: BaseException) -> Trouble:
+    """The closed list of what time mends; every other error of PostgreSQL is about what we sent."""
+    match error:
+        case asyncpg.InvalidCachedStatementError() | OSError() | TimeoutError():
+            return Trouble.INFRASTRUCTURE
+        case asyncpg.PostgresError(sqlstate=str() as state):
+            if state in _TRANSIENT_STATES or state.startswith((*_TRANSIENT_CLASSES, *_OUR_FAULT_CLASSES)):
+                return Trouble.INFRASTRUCTURE
+            return Trouble.DATA
+        case asyncpg.InterfaceError():
+            return Trouble.INFRASTRUCTURE
+        case OverflowError():
+            return Trouble.DATA
+        case _:
+            return Trouble.BUG

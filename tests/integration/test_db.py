@@ -1,0 +1,141 @@
+"""Connections to a real PostgreSQL: what is set on them, and what a refusal says."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from urllib.parse import SplitResult, urlsplit
+
+import pytest
+
+from projectionist.core import db
+from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
+from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.secret import Url
+from projectionist.core.settings import Postgres
+
+pytestmark = pytest.mark.asyncio
+
+CANARY = "c4n4ry"
+
+Changed = Callable[[SplitResult], SplitResult]
+
+
+def with_user(user: str) -> Changed:
+    return lambda parts: parts._replace(netloc=f"{user}@{parts.netloc.rpartition('@')[2]}")
+
+
+def with_database(name: str) -> Changed:
+    return lambda parts: parts._replace(path=f"/{name}")
+
+
+async def test_a_connection_has_our_limits_and_name(database: str) -> None:
+    connection = await db.connect(Postgres(url=Url(database)), application_name="projectionist test")
+    try:
+        for name, value in {**db.SESSION, "application_name": "projectionist test"}.items():
+            shown = await connection.fetchval("select current_setting($1)", name)
+            assert shown == value, name
+    finally:
+        await connection.close()
+
+
+async def test_the_limits_outlast_the_reset_of_a_pool(database: str) -> None:
+    pool = await db.pool(Postgres(url=Url(database)), application_name="projectionist test", most=1)
+    async with pool:
+        for _ in range(2):
+            async with pool.acquire() as connection:
+                assert await connection.fetchval("show lock_timeout") == "8s"
+                await connection.execute("set lock_timeout = '1s'")
+
+
+async def test_the_system_probes_a_silent_server(monkeypatch: pytest.MonkeyPatch, database: str) -> None:
+    seen: list[socket.socket] = []
+    watch = db.watch
+
+    def recorded(connected: socket.socket) -> None:
+        watch(connected)
+        seen.append(connected)
+
+    monkeypatch.setattr(db, "watch", recorded)
+    connection = await db.connect(Postgres(url=Url(database)), application_name="test")
+    try:
+        assert seen[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "told"),
+    [
+        (
+            with_database("absent"),
+            DatabaseRefusedError,
+            r'database "absent" does not exist.*Create the database',
+        ),
+        (with_user(f"nobody:{CANARY}"), DatabaseRefusedError, r"refuses user or password.*postgres\.url"),
+        (with_user(f"u:{CANARY}@h:x"), SettingsError, r"postgres\.url cannot be read.*%40"),
+    ],
+    ids=["no such database", "wrong password", "password not escaped"],
+)
+async def test_a_server_that_says_no_is_quoted_without_the_password(
+    database: str, changed: Changed, error: type[ProjectionistError], told: str
+) -> None:
+    parts = urlsplit(database)
+    with pytest.raises(error, match=told) as refused:
+        await db.connect(Postgres(url=Url(changed(parts).geturl())), application_name="test")
+    said = f"{refused.value} {refused.value!r}"
+    assert CANARY not in said
+    assert f"{parts.username}:{parts.password}" not in said
+    assert refused.value.__suppress_context__
+
+
+async def test_a_server_that_is_not_there_is_unreachable() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"postgresql://u:{CANARY}@127.0.0.1:{closed.getsockname()[1]}/db"
+        with pytest.raises(
+            DatabaseUnreachableError, match=r"\*\*\*@127.*cannot be reached.*host and port"
+        ) as refused:
+            await db.connect(Postgres(url=Url(url)), application_name="test")
+    assert CANARY not in str(refused.value)
+
+
+async def test_a_server_that_does_not_answer_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "CONNECT_WITHIN_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/db"
+        with pytest.raises(DatabaseUnreachableError, match="does not answer"):
+            await db.connect(Postgres(url=Url(url)), application_name="test")
+
+
+async def test_without_a_url_the_ways_to_set_one_are_named() -> None:
+    with pytest.raises(SettingsError, match=r"PROJECTIONIST_POSTGRES__URL.*projectionist dev up"):
+        await db.connect(Postgres(), application_name="test")
+
+
+async def test_a_server_that_is_full_is_unreachable_for_now(database: str) -> None:
+    admin = await db.connect(Postgres(url=Url(database)), application_name="test")
+    try:
+        await admin.execute(f'alter database "{urlsplit(database).path[1:]}" connection limit 0')
+        await admin.execute("create role guest login password 'guest'")
+        url = with_user("guest:guest")(urlsplit(database)).geturl()
+        with pytest.raises(DatabaseUnreachableError, match=r"too many connections.*try again"):
+            await db.connect(Postgres(url=Url(url)), application_name="test")
+    finally:
+        await admin.execute("drop role guest")
+        await admin.close()
+
+
+async def test_a_server_without_tls_is_refused_where_tls_is_asked_for(database: str) -> None:
+    with pytest.raises(DatabaseRefusedError, match=r"offers no TLS.*postgres\.tls"):
+        await db.connect(Postgres(url=Url(database), tls="require"), application_name="test")
+
+
+async def test_advisory_keys_differ_by_schema_and_name_and_fit_a_bigint() -> None:
+    pairs = [("a", "bc"), ("ab", "c"), ("a", "b"), ("1:a", "b"), ("projectionist", "migrate")]
+    keys = {db.advisory_key(*pair) for pair in pairs}
+    assert len(keys) == len(pairs)
+    assert all(-(2**63) <= key < 2**63 for key in keys)
+    assert db.advisory_key("projectionist", "migrate") == 1930327036770506498, (
+        "a changed key lets two in at once"
+    )

@@ -1,0 +1,52 @@
+"""The real command line in a process that tells the test what it announces, and can be ended at any of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+
+import msgspec
+
+from projectionist.core import signals
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What the test wants, passed in the environment: two file descriptors, and what to do to itself when."""
+
+    VARIABLE = "LAB_ORDERS"
+
+    announcements: int
+    lifeline: int
+    kill_at: dict[str, int] = {}
+    pause_at: dict[str, int] = {}
+
+
+def obey(orders: Orders) -> None:
+    """Arm the listener. It writes before it acts, so that the test knows what the process died of."""
+    counts: Counter[str] = Counter()
+
+    def hear(name: str) -> None:
+        counts[name] += 1
+        os.write(orders.announcements, f"{name}\n".encode())
+        if counts[name] == orders.kill_at.get(name):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if counts[name] == orders.pause_at.get(name):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    signals.listen(hear)
+    threading.Thread(target=_die_with_the_test, args=(orders.lifeline,), daemon=True).start()
+
+
+def _die_with_the_test(lifeline: int) -> None:
+    os.read(lifeline, 1)  # returns when the other end closes, however the test session ended
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    obey(msgspec.json.decode(os.environ.pop(Orders.VARIABLE), type=Orders))
+    from projectionist.ops.cli import main
+
+    sys.exit(main())

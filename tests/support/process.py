@@ -1,0 +1,156 @@
+"""A harness for the real command line: start it, hear its signals, kill it, read what it said."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from tests.support.child import Orders
+from tests.support.waiting import Heard
+
+ROOT = Path(__file__).parents[2]
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a process ended: its exit code (negative: the signal that ended it) and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Child:
+    """A running `projectionist …`."""
+
+    def __init__(self, process: Process, heard: Heard, out: IO[bytes], err: IO[bytes]) -> None:
+        self._process = process
+        self._heard = heard
+        self._out = out
+        self._err = err
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def out(self) -> str:
+        """What it has written to its standard output so far."""
+        return _text(self._out)
+
+    @property
+    def err(self) -> str:
+        """What it has written to its standard error so far."""
+        return _text(self._err)
+
+    async def heard(self, name: str, count: int = 1, seconds: float = 20) -> None:
+        """Return when it has announced `name` `count` times; fail at once if it ends before."""
+        waiting = asyncio.create_task(self._heard.wait(name, count, seconds))
+        ending = asyncio.create_task(self._process.wait())
+        try:
+            await asyncio.wait({waiting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                await asyncio.wait({waiting}, timeout=0.2)  # what it wrote last may still be in the pipe
+            if waiting.done():
+                return await waiting
+            raise AssertionError(f"it ended with {self._process.returncode} before {name!r}:\n{self.err}")
+        finally:
+            waiting.cancel()
+            ending.cancel()
+
+    async def ended(self, seconds: float = 20) -> Ended:
+        """Wait until it has ended."""
+        try:
+            async with asyncio.timeout(seconds):
+                code = await self._process.wait()
+        except TimeoutError:
+            raise AssertionError(f"it still runs after {seconds} s:\n{self.out}{self.err}") from None
+        return Ended(code, self.out, self.err)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal: SIGTERM asks it to stop, SIGKILL does not ask, SIGSTOP and SIGCONT pause it."""
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+
+
+@asynccontextmanager
+async def projectionist(
+    *arguments: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    kill_at: Mapping[str, int] | None = None,
+    pause_at: Mapping[str, int] | None = None,
+) -> AsyncIterator[Child]:
+    """Run `projectionist ARGUMENTS`, killed at the end of the block if it has not ended.
+
+    `kill_at={"name": n}` ends the process by SIGKILL inside its n-th announcement of `name`, `pause_at` stops
+    it there until it gets SIGCONT.
+    """
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        out, err = (stack.enter_context((folder / name).open("w+b")) for name in ("out", "err"))
+        hears, tells = os.pipe()
+        lifeline, held = os.pipe()
+        stack.callback(os.close, held)
+        heard = await _reader(stack, hears)
+        orders = Orders(tells, lifeline, dict(kill_at or {}), dict(pause_at or {}))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.support.child", *arguments),
+            stdin=DEVNULL,
+            stdout=out,
+            stderr=err,
+            pass_fds=(tells, lifeline),
+            cwd=cwd,
+            env=_environment(env or {}, orders),
+        )
+        os.close(tells)
+        os.close(lifeline)
+        child = Child(process, heard, out, err)
+        try:
+            yield child
+        finally:
+            child.signal(signal.SIGKILL)
+            await process.wait()
+
+
+async def run_projectionist(*arguments: str, cwd: Path | None = None, **env: str) -> Ended:
+    """Run `projectionist ARGUMENTS` to its end."""
+    async with projectionist(*arguments, cwd=cwd, env=env) as child:
+        return await child.ended(seconds=60)
+
+
+class _Lines(asyncio.Protocol):
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._heard.note(line.decode())
+
+
+async def _reader(stack: AsyncExitStack, descriptor: int) -> Heard:
+    heard = Heard()
+    file = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: _Lines(heard), file)
+    stack.callback(transport.close)
+    return heard
+
+
+def _environment(env: Mapping[str, str], orders: Orders) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, **env, Orders.VARIABLE: msgspec.json.encode(orders).decode()}
+
+
+def _text(file: IO[Any]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8", "replace")

@@ -1,0 +1,70 @@
+"""Waiting without sleeping for a guessed time: for a condition, and for a moment that the code announces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from projectionist.core import signals
+
+Value = TypeVar("Value")
+
+
+async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = 10) -> Value:
+    """What `probe` answers once that is true; an AssertionError inside it also means "not yet"."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        try:
+            value = await probe()
+            problem = AssertionError(f"still {value!r} after {seconds} s")
+            if value:
+                return value
+        except AssertionError as not_yet:
+            problem = not_yet
+        if asyncio.get_running_loop().time() > deadline:
+            raise problem
+        await asyncio.sleep(0.01)
+
+
+class Heard:
+    """The announcements heard so far, and a way to wait for more."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._changed = asyncio.Event()
+
+    def note(self, name: str) -> None:
+        """Take down one announcement. To be called in the event loop."""
+        self.counts[name] += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, name: str, count: int = 1, seconds: float = 20) -> None:
+        """Return when `name` has been announced `count` times."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.counts[name] < count:
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(
+                f"{name!r} announced {self.counts[name]} times, not {count}, within {seconds} s; "
+                f"heard: {dict(self.counts)}"
+            ) from None
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """Hear what this process announces, from whichever thread, while inside."""
+    heard, loop = Heard(), asyncio.get_running_loop()
+
+    def hear(name: str) -> None:
+        loop.call_soon_threadsafe(heard.note, name)
+
+    stop = signals.listen(hear)
+    try:
+        yield heard
+    finally:
+        stop()
