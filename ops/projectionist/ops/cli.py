@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import commands
-from projectionist.ops.terminal import Exit, note
+from projectionist.ops.terminal import Exit, UsageError, note, say
 
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but something needs attention."
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except ProjectionistError as error:
         note(f"error: {error}")
-        return Exit.FAILED
+        return Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:  # who read our output has enough of it; what is left must not fail at exit
@@ -56,13 +56,21 @@ def found() -> Iterator[tuple[str, Command]]:
         yield name, cast(Command, import_module(f"{commands.__name__}.{module.name}"))
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when asked: that reads files, which no other call should wait for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        say(f"projectionist {version('projectionist')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="projectionist",
         description="Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--version", action="version", version=f"projectionist {version('projectionist')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in found():
         sub = subparsers.add_parser(

@@ -9,6 +9,8 @@ from enum import IntEnum
 
 import msgspec
 
+from projectionist.core.errors import ProjectionistError
+
 
 class Exit(IntEnum):
     """The exit codes of every command; they are public."""
@@ -18,6 +20,10 @@ class Exit(IntEnum):
     USAGE = 2
     ATTENTION = 3
     """It worked, and a person should look at what it shows."""
+
+
+class UsageError(ProjectionistError):
+    """The command was called in a way that means nothing. It ends with `Exit.USAGE`."""
 
 
 def say(text: str) -> None:

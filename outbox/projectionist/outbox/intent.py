@@ -1,4 +1,4 @@
-"""Intent: the wish for one side effect, written as a row in the transaction of the event that asked for it."""
+"""Intent: the wish for one side effect, a row in the transaction of the event that asked for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Order(Enum):
 AGGREGATE: Final = Order.AGGREGATE
 """The default of `order_by`: one in flight per consumer, provider and aggregate, in the events' order."""
 
-OrderBy: TypeAlias = str | None | Literal[Order.AGGREGATE]
+OrderBy: TypeAlias = str | Literal[Order.AGGREGATE] | None
 OnDead: TypeAlias = Literal["pass", "block"]
 
 
@@ -42,20 +42,22 @@ class IntentMeta(msgspec.StructMeta):
 
     def __new__(
         mcls,
-        name: str,
+        class_name: str,
         bases: tuple[type, ...],
         namespace: dict[str, Any],
+        /,
         *,
         provider: str | None = None,
         slot: str | None = None,
         destination: str | None = None,
         order_by: OrderBy = AGGREGATE,
         on_dead: OnDead = "pass",
+        name: str | None = None,
         formerly: tuple[str, ...] = (),
         **struct: Any,
     ) -> Any:
-        called = struct.pop("name", None) or name
-        cls: Any = super().__new__(mcls, name, bases, namespace, frozen=True, **struct)
+        called = name or class_name
+        cls: Any = super().__new__(mcls, class_name, bases, namespace, frozen=True, **struct)
         if provider is not None:
             options = IntentOptions(
                 name=called,
@@ -70,18 +72,18 @@ class IntentMeta(msgspec.StructMeta):
             cls.__intent__ = options
         elif bases and bases != (msgspec.Struct,):
             raise DefinitionError(
-                f"{name} does not say who is to carry it out",
-                remedy=f'Write class {name}(Intent, provider="email")',
+                f"{class_name} does not say who is to carry it out",
+                remedy=f'Write class {class_name}(Intent, provider="email")',
             )
         return cls
 
 
 class Intent(msgspec.Struct, metaclass=IntentMeta):
-    """One side effect that a handler asks for: `class Receipt(Intent, provider="email")`, fields are its content.
+    """One side effect that a handler asks for: `class Receipt(Intent, provider="email")`. Fields are content.
 
-    `slot` names it within one event's reaction (default: the class's name); `destination` and `order_by` name a
-    field, `order_by=None` gives up order; `on_dead` says whether a dead intent blocks those behind it. `name` and
-    `formerly` keep the identity of a class that is renamed.
+    `slot` names it within one event's reaction (default: the class's name); `destination` and `order_by`
+    name a field, `order_by=None` gives up order; `on_dead` says whether a dead intent blocks those behind
+    it. `name` and `formerly` keep the identity of a class that is renamed.
     """
 
     if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class Intent(msgspec.Struct, metaclass=IntentMeta):
         ) -> None: ...
 
     def slot(self, name: str) -> Slotted:
-        """This intent under a slot of its own: what the second one of a class needs in one event's reaction."""
+        """This intent under a slot of its own: the second one of a class in one event's reaction needs it."""
         return Slotted(checked(name, what="slot"), self)
 
 

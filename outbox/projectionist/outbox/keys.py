@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: A002 the envelope's word
-    """The provider's idempotency key: of the consumer, the event's identity and the slot, and of nothing else.
+    """The provider's idempotency key: consumer, identity of the event, slot, and nothing else.
 
     Each part carries its length, so that no two different sets of parts are ever the same bytes.
     """

@@ -1,4 +1,4 @@
-"""The clock local deadlines are measured by: it never goes back, and where the system allows it counts suspend."""
+"""The clock of local deadlines: it never goes back and, where the system allows, counts suspend."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import asyncpg
 
@@ -24,6 +24,15 @@ else:
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 """A connection of one's own or one lent by a pool: code that runs statements does not care."""
+
+
+
+class Row(Protocol):
+    """A row as pure code reads it: by the names of its columns."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The value of one column."""
+
 
 CONNECT_WITHIN_S = 10.0
 

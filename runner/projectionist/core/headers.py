@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -41,7 +41,7 @@ class HeaderError(ProjectionistError, ValueError):
 
 
 def encode(value: str) -> str:
-    """`value` as CloudEvents writes it into a header: space, quote, percent and all but printable ASCII escaped."""
+    """`value` as CloudEvents writes it: space, quote, percent and all but printable ASCII escaped."""
     try:
         return quote(value, safe=_KEPT)
     except UnicodeEncodeError as error:
@@ -60,15 +60,15 @@ def timestamp(text: str) -> datetime:
     """An RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
     try:
         time = datetime.fromisoformat(text)
-        if time.tzinfo is not None and "-" in text[4:5]:
-            return time.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise HeaderError(f"{text!r} is not an RFC 3339 time") from error
+    if time.tzinfo is not None and text[4:5] == "-":
+        return time
     raise HeaderError(f"{text!r} is not an RFC 3339 time with an offset")
 
 
 def is_traceparent(text: str) -> bool:
-    """True if `text` is a W3C trace parent that a participant must continue; others start a trace of their own."""
+    """True if `text` is a W3C trace parent to be continued; where it is not, a new trace begins."""
     if not _TRACEPARENT.match(text):
         return False
     return len(text) == 55 or (text[:2] != "00" and text[55] == "-")  # only version 00 is known to end there

@@ -143,7 +143,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64
-    retry: Retry = Retry()
+    retry: Retry = Retry(initial_s=0.5, maximum_s=60)
     headers: Headers = Headers()
 
 

@@ -30,12 +30,14 @@ _HEARTBEAT = b"100 "
 class Pulls:
     """The buffer between the wire and `take`, as a Sink. Everything here happens at once, on the event loop.
 
-    A pull is an order over `batch` messages that the broker fills while they last, and closes with a status. Only
-    their sum is kept, since it serves overlapping orders in turns; a new generation forgets it, and statuses of
-    older generations are not heard. What is asked for twice by that is bounded by the durable's max_ack_pending.
+    A pull is an order over `batch` messages that the broker fills while they last, and closes with a status.
+    Only their sum is kept, since it serves overlapping orders in turns. A new generation forgets the sum and is
+    deaf to statuses of older ones; what is ordered twice by that is bounded by the durable's max_ack_pending.
     """
 
-    def __init__(self, line: Line, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float) -> None:
+    def __init__(
+        self, line: Line, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float
+    ) -> None:
         self.arrivals: list[Arrival] = []
         self.size = 0
         self.due = 0
@@ -87,7 +89,7 @@ class Pulls:
         self._release()
 
     async def wait(self, enough: int, seconds: float | None = None) -> None:
-        """Return when so many are there or `seconds` are over; without them at the next tick at the latest."""
+        """Return when so many are there, or `seconds` are over, or at the next tick."""
         loop = asyncio.get_running_loop()
         self._waiter, self._enough = loop.create_future(), enough
         timer = loop.call_later(seconds, self._release) if seconds is not None else None
@@ -172,7 +174,9 @@ class Pulls:
         self._alive = clock.now()
         self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
         if self.due and self._alive - self._heard > 2 * self._heartbeat_s:
-            log.warning("durable %s: silent for %.1f s, ordering anew", self._next.decode(), self._alive - self._heard)
+            log.warning(
+                "durable %s: silent for %.1f s, ordering anew", self._next.decode(), self._alive - self._heard
+            )
             announce("source.silent")
             self.renew()
         self._order()

@@ -6,7 +6,8 @@ alter table {schema}.consumers
     add column sequence text not null default 'contiguous' check (sequence in ('contiguous', 'monotonic', 'unordered')),
     add column baseline text not null default 'first',
     add column incarnation integer not null default 1,
-    add column subjects text not null default '';
+    add column subjects text not null default '',
+    add column durable text not null default '';
 comment on column {schema}.consumers.key_name is
     'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
 
@@ -133,12 +134,16 @@ create table {schema}.parked (
     error_class text,
     error text,
     stack text,
+    code bytea,
+    discarded boolean not null default false,
     first_failed timestamptz,
     last_failed timestamptz,
     parked_at timestamptz not null default clock_timestamp(),
     primary key (consumer, source, id)
 );
 comment on column {schema}.parked.data is 'null: a reference, the stream holds the bytes at (incarnation, seq)';
+comment on column {schema}.parked.code is 'fingerprint of the code that failed on it: newer code tries again';
+comment on column {schema}.parked.discarded is 'decided against while it waited: stepped over when its turn comes';
 create unique index parked_version on {schema}.parked (consumer, aggregate, version) where ordered;
 create index parked_due on {schema}.parked (consumer, due) where due is not null;
 
@@ -228,3 +233,11 @@ create table {schema}.counters (
     n bigint not null,
     primary key (consumer, runner, hour, type, outcome)
 ) with (fillfactor = 50);
+
+create table {schema}.codes (
+    consumer integer not null,
+    code bytea not null,
+    adopted timestamptz not null default clock_timestamp(),
+    primary key (consumer, code)
+);
+comment on table {schema}.codes is 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';

@@ -31,7 +31,7 @@ def make(home: Path) -> None:
     if not home.exists():
         home.mkdir(parents=True, exist_ok=True)
         home.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    (home / ".gitignore").write_text("*\n", "ascii")
+    (home / ".gitignore").write_text("*\n", "utf-8")
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class Nats:
     of nats-server cannot run programs.
     """
 
-    name = "NATS"
+    name = "nats"
 
     def __init__(self, home: Path, *, sync_always: bool) -> None:
         self.folder = home / "nats"
@@ -47,7 +47,7 @@ class Nats:
     def pid(self) -> int:
         """The pid of the running server; 0 if it does not run."""
         try:
-            pid = int(self._pid_file.read_text("ascii"))
+            pid = int(self._pid_file.read_text("utf-8"))
         except (OSError, ValueError):  # never started, stopped, or cut off while writing
             return 0
         return pid if processes.runs(pid, str(self._configuration)) else 0

@@ -29,7 +29,7 @@ _RISKY = {"fsync": "off", "full_page_writes": "off"}
 class Postgres:
     """The server of `home`. Its data lies in `home/postgres`, or in `state` if its account cannot get in."""
 
-    name = "PostgreSQL"
+    name = "postgres"
 
     def __init__(self, home: Path, *, durable: bool, state: Path) -> None:
         self.log = home / "postgres.log"
@@ -65,7 +65,7 @@ class Postgres:
 
     def url(self, port: int) -> str:
         """The URL of the server, should it listen on `port`; with the superuser's password."""
-        password = (self.folder / "projectionist.password").read_text("ascii")
+        password = (self.folder / "projectionist.password").read_text("utf-8")
         return f"postgresql://postgres:{password}@{processes.HOST}:{port}/postgres"
 
     def pid(self) -> int:
@@ -156,7 +156,7 @@ class Postgres:
                 f"{self.folder} is not a whole PostgreSQL data folder",
                 remedy="`projectionist dev reset` deletes it, and the next `dev up` makes a new one",
             )
-        if (found := version.read_text("ascii").strip()) != str(POSTGRES_MAJOR):
+        if (found := version.read_text("utf-8").strip()) != str(POSTGRES_MAJOR):
             raise EmbeddedError(
                 f"{self.folder} was made by PostgreSQL {found}, and this is PostgreSQL {POSTGRES_MAJOR}",
                 remedy="Dump it with the old version, or delete it with `projectionist dev reset`",
@@ -165,7 +165,7 @@ class Postgres:
 
 def _write_secret(path: Path, secret: str, account: Account) -> None:
     path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(secret)
     if account.lent:
         os.chown(path, account.uid, account.gid)

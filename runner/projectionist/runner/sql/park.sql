@@ -2,11 +2,11 @@
 insert into {schema}.parked (
     consumer, incarnation, source, id, cause, aggregate, version, ordered, seq, subject, type, event_schema, event_time,
     correlation, causation, traceparent, tracestate, hash, data, problem, attempts, budget, due,
-    error_class, error, stack, first_failed, last_failed
+    error_class, error, stack, code, first_failed, last_failed
 )
 select $1, $2, source, id, cause, aggregate, version, ordered, seq, subject, type, event_schema, event_time,
     correlation, causation, traceparent, tracestate, hash, data, problem, attempts, budget,
-    clock_timestamp() + delay * interval '1 second', error_class, error, stack,
+    clock_timestamp() + delay * interval '1 second', error_class, error, stack, case when error is not null then $27::bytea end,
     case when error is not null then clock_timestamp() end, case when error is not null then clock_timestamp() end
 from unnest(
     $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::boolean[], $9::bigint[], $10::text[], $11::text[],

@@ -1,0 +1,86 @@
+"""`projectionist dev`: a real PostgreSQL and a real NATS for this project, without installing either."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from projectionist.ops.terminal import Exit, confirmed, note, say, say_json, styled, table
+
+if TYPE_CHECKING:
+    from projectionist.ops.embedded import Embedded
+
+HELP = "start, stop or look at a PostgreSQL and a NATS server of this project's own"
+EXAMPLE = """
+projectionist dev up              start both under .projectionist/ and show their URLs
+projectionist dev up --json       the same, for a program to read
+projectionist dev status          are they up? (exit code 3 if not)
+projectionist dev down            stop them; data stays
+projectionist dev reset --yes     stop them and delete their data
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("act", choices=["up", "down", "status", "reset"], help="what to do")
+    parser.add_argument("--yes", action="store_true", help="do not ask before deleting data")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it on the servers of the project the command was called in."""
+    from projectionist.ops.embedded import Embedded, home
+
+    servers = Embedded(home.find(Path.cwd()), sync_always=True)
+    acts = {"up": _up, "down": _down, "status": _status, "reset": _reset}
+    return acts[args.act](servers, args)
+
+
+def _up(servers: Embedded, args: argparse.Namespace) -> int:
+    addresses = servers.up()
+    if args.json:
+        say_json(addresses)
+        return Exit.DONE
+    for text in addresses.notes:
+        note(f"note: {text}")
+    say(table([("PostgreSQL", addresses.postgres_url), ("NATS", addresses.nats_url), ("data", servers.home)]))
+    say(styled("Every commit and every message is on disk before it is confirmed.", "dim"))
+    return Exit.DONE
+
+
+def _down(servers: Embedded, args: argparse.Namespace) -> int:
+    servers.down()
+    return _told(args, {"down": True}, f"Both servers are stopped. Their data stays in {servers.home}.")
+
+
+def _status(servers: Embedded, args: argparse.Namespace) -> int:
+    found = servers.status()
+    up = bool(found) and all(server.pid for server in found)
+    if args.json:
+        say_json({"up": up, "servers": found})
+    elif not found:
+        say("No servers have been started here. `projectionist dev up` does.")
+    else:
+        say(table((server.name, _state(server.pid), server.url, server.data) for server in found))
+    return Exit.DONE if up else Exit.ATTENTION
+
+
+def _reset(servers: Embedded, args: argparse.Namespace) -> int:
+    if not (args.yes or confirmed(f"Stop both servers and delete everything in {servers.home}?")):
+        note("nothing was deleted: say --yes to delete the data of both servers")
+        return Exit.USAGE
+    servers.reset()
+    return _told(args, {"reset": True}, f"Both servers are stopped, their data in {servers.home} is deleted.")
+
+
+def _state(pid: int) -> str:
+    return styled(f"up (pid {pid})", "good") if pid else styled("down", "bad")
+
+
+def _told(args: argparse.Namespace, result: dict[str, bool], text: str) -> int:
+    if args.json:
+        say_json(result)
+    else:
+        say(text)
+    return Exit.DONE

@@ -1,0 +1,25 @@
+"""The error for a value that a column cannot hold."""
+
+from __future__ import annotations
+
+import re
+
+_QUOTING = re.compile(r"^(Invalid (?:enum )?value) .*?( - at `[^`]*`)?$", re.DOTALL)
+
+
+class BadValue(ValueError):  # noqa: N818 the value is bad, and the message is about it
+    """A handler left a value that PostgreSQL would refuse or give back changed. It never quotes the value."""
+
+    def __init__(self, reason: str, column: str = "") -> None:
+        super().__init__(f"column {column!r} {reason}" if column else reason)
+        self.reason = reason
+        self.column = column
+
+    def at(self, column: str) -> BadValue:
+        """The same, naming the column."""
+        return BadValue(self.reason, column)
+
+
+def without_value(error: Exception) -> str:
+    """The message of an error about a document, without the value it may quote."""
+    return _QUOTING.sub(lambda found: found[1] + (found[2] or ""), str(error))

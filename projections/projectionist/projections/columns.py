@@ -1,0 +1,178 @@
+"""Fields are columns: from a field's type to its column, and between the two forms of a value."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Union, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from projectionist.core.errors import DefinitionError
+from projectionist.core.identifiers import checked
+from projectionist.projections import values
+from projectionist.projections.bad_value import BadValue
+from projectionist.projections.documents import called, document, is_struct
+from projectionist.projections.values import Canonical
+
+_PLAIN: dict[type, tuple[str, Canonical]] = {
+    str: ("text", values.text),
+    int: ("bigint", values.integer),
+    float: ("double precision", values.real),
+    bool: ("boolean", values.boolean),
+    Decimal: ("numeric", values.numeric),
+    bytes: ("bytea", values.binary),
+    datetime: ("timestamptz", values.moment),
+    date: ("date", values.day),
+    UUID: ("uuid", values.unique),
+}
+_KEYS = (str, int, UUID, date, datetime)
+_SYSTEM = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+_LISTED = (
+    "str, int, float, bool, Decimal, bytes, datetime, date, UUID, an Enum, list, dict or a msgspec.Struct"
+)
+
+
+class Column:
+    """One column: its SQL type, and the way of a value into database form and back."""
+
+    __slots__ = ("canonical", "default", "is_json", "is_key", "kind", "name", "nullable", "sql_type", "thaw")
+
+    def __init__(
+        self, name: str, kind: Any, sql_type: str, canonical: Canonical, thaw: Callable[[Any], Any] | None
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        """The Python type without `| None`."""
+        self.sql_type = sql_type
+        self.canonical = canonical
+        """From what a handler assigned to database form. Raises BadValue."""
+        self.thaw = thaw
+        """From database form to what a handler sees; None where they are the same."""
+        self.is_json = sql_type == "jsonb"
+        self.nullable = False
+        self.is_key = False
+        self.default: Any = None
+        """In database form."""
+
+    def stored(self, value: Any) -> Any:
+        """`value` in database form; the BadValue it may raise names this column."""
+        try:
+            return self.canonical(value)
+        except BadValue as bad:
+            raise bad.at(self.name) from bad.__cause__
+
+
+def columns_of(cls: type[msgspec.Struct], key: str) -> tuple[Column, ...]:
+    """The columns of a projection class in the order of its fields. Raises DefinitionError."""
+    where = cls.__name__
+    try:
+        fields = msgspec.structs.fields(cls)
+    except NameError as error:
+        raise DefinitionError(
+            f"{where}: {error}", remedy="Define the types of fields in the module, before the class"
+        ) from error
+    if key not in {field.name for field in fields}:
+        raise DefinitionError(
+            f"{where} has no field {key!r}, which key= names", remedy=f"Add the field: {key}: str"
+        )
+    return tuple(_column(where, field, is_key=field.name == key) for field in fields)
+
+
+def _column(where: str, field: msgspec.structs.FieldInfo, *, is_key: bool) -> Column:
+    place = f"{where}.{field.name}"
+    if checked(field.name, what=f"column {place}") in _SYSTEM:
+        raise DefinitionError(
+            f"{place}: PostgreSQL keeps this name for itself", remedy="Call it something else"
+        )
+    kind, nullable = _without_none(field.type)
+    column = _typed(place, field.name, kind)
+    column.nullable = nullable
+    if is_key:
+        _as_key(place, column)
+    else:
+        if nullable:
+            column.canonical = _or_none(column.canonical)
+            column.thaw = column.thaw and _or_none(column.thaw)
+        column.default = _default(place, field, column)
+    return column
+
+
+def _typed(place: str, name: str, kind: Any) -> Column:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _enumerated(place, name, kind)
+    if kind in _PLAIN:
+        sql_type, canonical = _PLAIN[kind]
+        return Column(name, kind, sql_type, canonical, None)
+    if kind in (list, dict) or get_origin(kind) in (list, dict) or is_struct(kind):
+        return Column(name, kind, "jsonb", *document(place, name, kind))
+    raise DefinitionError(f"{place} is a {called(kind)}, which maps to no column", remedy=f"Use {_LISTED}")
+
+
+def _enumerated(place: str, name: str, kind: type[Enum]) -> Column:
+    kinds = {str if isinstance(member.value, str) else type(member.value) for member in kind}
+    if kinds == {str}:
+        return Column(name, kind, "text", values.member_of(kind, values.text), kind)
+    if kinds == {int}:
+        return Column(name, kind, "bigint", values.member_of(kind, values.integer), kind)
+    raise DefinitionError(
+        f"{place}: the members of {kind.__name__} are not all texts or all integers",
+        remedy="Give every member a str, or every member an int",
+    )
+
+
+def _as_key(place: str, column: Column) -> None:
+    enumerated = isinstance(column.kind, type) and issubclass(column.kind, Enum)
+    if column.nullable or not (enumerated or column.kind in _KEYS):
+        raise DefinitionError(
+            f"{place} cannot be a key", remedy="A key is a str, int, UUID, date or datetime"
+        )
+    column.is_key = True
+    if column.kind is str:
+        column.canonical = values.key_text
+    if column.sql_type == "text":
+        column.sql_type = 'text collate "C"'  # locks are taken in this order, and bytes compare faster
+
+
+def _default(place: str, field: msgspec.structs.FieldInfo, column: Column) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        value = again = field.default
+    elif field.default_factory is not msgspec.NODEFAULT:
+        value, again = field.default_factory(), field.default_factory()
+    else:
+        raise DefinitionError(
+            f"{place} has no default", remedy="Give it one: a row starts with its key and the defaults"
+        )
+    try:
+        stored = column.canonical(value)
+        steady = stored == column.canonical(again)
+        if column.thaw is not None:
+            column.thaw(stored)
+    except BadValue as bad:
+        raise DefinitionError(f"the default of {place} {bad.reason}") from bad
+    if not steady:
+        raise DefinitionError(
+            f"the default of {place} is another one each time", remedy="Set it in a handler, from the event"
+        )
+    return stored
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    if get_origin(kind) is Annotated:
+        return _without_none(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        rest = [inner for inner in get_args(kind) if inner is not type(None)]
+        if len(rest) == 1 and len(get_args(kind)) == 2:
+            return _without_none(rest[0])[0], True
+    return kind, False
+
+
+def _or_none(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def optional(value: Any) -> Any:
+        return None if value is None else function(value)
+
+    return optional

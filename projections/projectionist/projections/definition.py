@@ -1,0 +1,199 @@
+"""A consumer's class in compiled form: all that a runner needs to know, checked when the class is defined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from projectionist.core.errors import DefinitionError
+from projectionist.core.identifiers import checked
+from projectionist.outbox.intent import Intent, options_of
+from projectionist.projections import event as events
+from projectionist.projections import names
+from projectionist.projections.annotations import mentioned_intents
+from projectionist.projections.event import Event, EventError
+from projectionist.projections.fingerprint import code_of, shape_of
+from projectionist.projections.handlers import Handler
+from projectionist.projections.subjects import Subjects
+from projectionist.projections.table import Table, split
+
+Sequencing = Literal["contiguous", "monotonic", "unordered"]
+Baseline = int | Literal["first", "any"]
+Effects = Literal["now", "beginning"]
+
+ATTRIBUTE = "__projectionist__"
+
+
+class Kind(StrEnum):
+    """The kinds of consumers."""
+
+    PROJECTION = "projection"
+    REACTOR = "reactor"
+    SQL = "sql"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The class keywords that every kind of consumer takes."""
+
+    stream: str
+    subjects: str | tuple[str, ...]
+    name: str | None = None
+    formerly: tuple[str, ...] = ()
+    sequence: Sequencing = "contiguous"
+    baseline: Baseline = "first"
+    revision: int = 1
+    effects: Effects = "now"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Definition:
+    """One consumer as its class declares it."""
+
+    cls: type
+    kind: Kind
+    name: str
+    formerly: tuple[str, ...]
+    stream: str
+    subjects: Subjects
+    sequence: Sequencing
+    baseline: Baseline
+    revision: int
+    effects: Effects
+    handlers: Mapping[str, Handler]
+    """By event type, present and former."""
+    table: Table | None = None
+    """A Projection's table; None for the other kinds."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """A SqlProjection's tables: declared name to the body of `create table`."""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The event types that a handler declares; all others are ignored."""
+        return frozenset(self.handlers)
+
+    def decode(self, type: str, schema: int, data: bytes) -> Event:  # noqa: A002 the envelope's word
+        """The event that `data` holds, in the shape handlers know. Raises EventError."""
+        handler = self.handlers.get(type)
+        if handler is None:
+            raise EventError(f"{self.name} handles no {type!r}")
+        return events.decode(handler.event, type, schema, data)
+
+    @cached_property
+    def intents(self) -> tuple[type[Intent], ...]:
+        """The Intent classes that the handlers' annotations name, by name."""
+        found = {intent for handler in self.handlers.values() for intent in mentioned_intents(handler.call)}
+        return tuple(sorted(found, key=lambda intent: options_of(intent).name))
+
+    @cached_property
+    def slots(self) -> Mapping[str, tuple[str, ...]]:
+        """The slots these intents have by default, each with the names it had before."""
+        return {options_of(i).slot: options_of(i).formerly for i in self.intents}
+
+    @cached_property
+    def shape(self) -> bytes:
+        """The fingerprint of table, options and handled types: a change needs migrate or a rebuild."""
+        return shape_of(self)
+
+    @cached_property
+    def code(self) -> bytes:
+        """The fingerprint of the handlers' code, comments and docstrings left out."""
+        return code_of(self)
+
+
+def definition(cls: type) -> Definition:
+    """The compiled form of a Projection, Reactor or SqlProjection class."""
+    found = getattr(cls, "__dict__", {}).get(ATTRIBUTE)
+    if found is None:
+        raise DefinitionError(
+            f"{getattr(cls, '__name__', cls)!r} is no consumer",
+            remedy='Pass the class of a Projection, Reactor or SqlProjection that has stream="…"',
+        )
+    compiled: Definition = found
+    return compiled
+
+
+def compiled(
+    cls: type,
+    kind: Kind,
+    policy: Policy,
+    handlers: Mapping[str, Handler],
+    *,
+    table: Table | None = None,
+    tables: Mapping[str, str] | None = None,
+) -> Definition:
+    """Check the keywords of `cls`, make its Definition, and enter its names. Raises DefinitionError."""
+    name = cls.__name__ if policy.name is None else policy.name
+    for text in (name, *policy.formerly):
+        _check_name(cls, text)
+    _check_policy(cls, policy)
+    patterns = (policy.subjects,) if isinstance(policy.subjects, str) else policy.subjects
+    made = Definition(
+        cls=cls,
+        kind=kind,
+        name=name,
+        formerly=policy.formerly,
+        stream=policy.stream,
+        subjects=Subjects(patterns),
+        sequence=policy.sequence,
+        baseline=policy.baseline,
+        revision=policy.revision,
+        effects=policy.effects,
+        handlers=dict(handlers),
+        table=table,
+        tables=dict(tables or {}),
+    )
+    names.enter(cls, _claims(made))
+    return made
+
+
+def check_distinct(definitions: Iterable[Definition]) -> None:
+    """Refuse two consumers, or two tables, of one name: what an App checks, wherever its classes are."""
+    names.check((each.cls, _claims(each)) for each in definitions)
+
+
+def _claims(made: Definition) -> Iterator[str]:
+    yield f"consumer {made.name!r}"
+    for table in [made.table.name] if made.table else [split(name)[1] for name in made.tables]:
+        yield f"table {table!r}"
+
+
+def _check_name(cls: type, name: str) -> None:
+    checked(name, what=f"consumer name of {cls.__name__}")
+    if re.search(r"[:/.*>\\\s]", name):
+        raise DefinitionError(
+            f"{name!r} cannot be a consumer's name",
+            remedy="Use letters, digits, - and _: it becomes a durable's name and part of keys",
+        )
+
+
+def _check_policy(cls: type, policy: Policy) -> None:
+    allowed: dict[str, tuple[Any, Any]] = {
+        "sequence": (policy.sequence, get_args(Sequencing)),
+        "effects": (policy.effects, get_args(Effects)),
+    }
+    if not (_counts(policy.baseline) or policy.baseline in ("first", "any")):
+        raise DefinitionError(
+            f"{cls.__name__}: baseline={policy.baseline!r}", remedy='Write "first", "any" or a version from 1'
+        )
+    for keyword, (value, choices) in allowed.items():
+        if value not in choices:
+            raise DefinitionError(f"{cls.__name__}: {keyword}={value!r}", remedy=f"Write one of {choices}")
+    if not _counts(policy.revision):
+        raise DefinitionError(
+            f"{cls.__name__}: revision={policy.revision!r}", remedy="Revisions count from 1"
+        )
+    if isinstance(policy.formerly, str):
+        raise DefinitionError(f"{cls.__name__}: formerly is a text", remedy='Write formerly=("OldName",)')
+    if not policy.stream or re.search(r"[.*>\\/\s]", policy.stream):
+        raise DefinitionError(
+            f"{cls.__name__}: stream={policy.stream!r} is no stream's name", remedy='Write stream="SHOP"'
+        )
+
+
+def _counts(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,68 @@
+"""Failure: what went wrong in one step, in a form that can be stored and read by a person."""
+
+from __future__ import annotations
+
+import traceback
+from enum import StrEnum
+
+import msgspec
+
+from projectionist.projections.outcome import Refuse, Retry
+from projectionist.projections.steps import Step
+
+MOST_MESSAGE = 1_000
+MOST_FRAMES = 8
+
+
+class FailureKind(StrEnum):
+    """What a failure needs: new code or a person, another try, or a person by the handler's own word."""
+
+    RAISED = "raised"
+    RETRY = "retry"
+    REFUSED = "refused"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a step was not applied."""
+
+    step: Step
+    kind: FailureKind
+    error_class: str
+    message: str
+    stack: str
+    """The innermost frames, without values."""
+    after: float | None = None
+    """Seconds the handler asked to wait, for RETRY."""
+
+
+def failure_of(step: Step, error: Exception) -> Failure:
+    """The failure of `step` that `error` means."""
+    kind, after = FailureKind.RAISED, None
+    if isinstance(error, Retry):
+        kind, after = FailureKind.RETRY, error.after
+    elif isinstance(error, Refuse):
+        kind = FailureKind.REFUSED
+    return Failure(step, kind, _named(error), _message(error), _stack(error), after)
+
+
+def _named(error: Exception) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: Exception) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 an exception whose own text cannot be made must still be recorded
+        text = "(its message cannot be shown)"
+    return storable(text[:MOST_MESSAGE])
+
+
+def _stack(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
+    return storable("".join(traceback.format_list(frames)))
+
+
+def storable(text: str) -> str:
+    """Text that PostgreSQL takes: NUL and lone surrogates are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

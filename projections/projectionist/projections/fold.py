@@ -1,0 +1,105 @@
+"""Fold: a batch of events over the rows they meet, in memory. Pure: what went in is never touched.
+
+A row is kept as a tuple in database form and handed to each handler as an instance. After every handler the
+changed columns are brought into database form, so that the next handler sees what PostgreSQL would give back.
+Tuples do not change, so the row from before a handler is still there when it raises: its instance is dropped,
+with the intents it made, and nothing else has seen either. A step has one row, documents are decoded anew
+and events that hold lists are copied for each handler: no two steps share anything that can change. So one
+pass is enough, where shared instances would have to be folded again from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from projectionist.outbox.intent import Intent
+from projectionist.projections.copying import copied
+from projectionist.projections.definition import Definition, Kind
+from projectionist.projections.failure import Failure, failure_of
+from projectionist.projections.reactions import IDLE, Answer, answer_of
+from projectionist.projections.rows import Row, Rows
+from projectionist.projections.steps import Step, Unit
+
+
+class Reaction(msgspec.Struct, frozen=True, gc=False):
+    """One intent that a step asked for, with its content frozen."""
+
+    step: Step
+    slot: str
+    intent: Intent
+    body: bytes
+
+
+class Folded(msgspec.Struct):
+    """What a batch comes to."""
+
+    rows: dict[Any, Row | None]
+    """The rows to write, by key, in database form; None is a row to delete."""
+    intents: list[Reaction]
+    """In the order of their steps, and within a step in the order its handler gave them."""
+    failures: dict[Unit, Failure]
+    conditions_false: int
+    """How many events were applied without effect, because their `when=` said no."""
+
+
+def fold(
+    definition: Definition,
+    steps: Sequence[Step],
+    loaded: Mapping[Any, Row],
+    excluded: Mapping[Unit, int] | None = None,
+) -> Folded:
+    """Run `steps` in their order over `loaded` rows (by key, in database form; absent keys are absent rows).
+
+    A step that fails stops its unit from there on: its aggregate, or itself alone where the definition is
+    unordered. `excluded` leaves units out from a step index on, for a caller that knows of more failures.
+    """
+    rows = Rows(definition.cls, definition.table, loaded) if definition.table else None
+    apply = _reactor(definition) if rows is None else rows.apply
+    alone = definition.sequence == "unordered"
+    cut: dict[Unit, int] = dict(excluded or {})
+    failures: dict[Unit, Failure] = {}
+    intents: list[Reaction] = []
+    conditions_false = 0
+    for step in steps:
+        unit: Unit = step.index if alone else step.aggregate
+        if cut and cut.get(unit, step.index + 1) <= step.index:
+            continue
+        try:
+            answer = apply(step)
+        except Exception as error:  # noqa: BLE001 a handler is a user's code: what it raises is its event's failure
+            cut[unit] = step.index
+            failures[unit] = failure_of(step, error)
+            continue
+        if answer is IDLE:
+            conditions_false += 1
+        elif answer is not None:
+            intents.extend(Reaction(step, slot, intent, body) for slot, intent, body in answer.intents)
+    return Folded(rows.changed() if rows else {}, intents, failures, conditions_false)
+
+
+def _reactor(definition: Definition) -> Callable[[Step], Answer | None]:
+    if definition.kind is not Kind.REACTOR:
+        raise ValueError(f"{definition.name} is a SqlProjection: its handlers need the open transaction")
+    reactor = definition.cls()
+
+    def apply(step: Step) -> Answer | None:
+        handler = step.handler
+        event = copied(step.event) if handler.copies else step.event
+        if handler.when is not None and not handler.when(reactor, event):
+            return IDLE
+        result = (
+            handler.call(reactor, event, step.envelope())
+            if handler.envelope
+            else handler.call(reactor, event)
+        )
+        if result is None:
+            return None
+        answer = answer_of(result)
+        if answer.delete:
+            raise TypeError("a Reactor has no row to delete: return Intents or nothing")
+        return answer
+
+    return apply

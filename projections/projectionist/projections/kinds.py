@@ -1,0 +1,175 @@
+"""The three kinds of consumers a user writes: Projection, Reactor, SqlProjection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
+
+import msgspec
+
+from projectionist.core.errors import DefinitionError
+from projectionist.projections.columns import columns_of
+from projectionist.projections.definition import (
+    ATTRIBUTE,
+    Baseline,
+    Effects,
+    Kind,
+    Policy,
+    Sequencing,
+    compiled,
+)
+from projectionist.projections.handlers import collected
+from projectionist.projections.row_keys import row_key
+from projectionist.projections.sql_tables import checked_tables
+from projectionist.projections.table import Index, Table
+
+_POLICY = tuple(Policy.__dataclass_fields__)
+
+
+@dataclass_transform(field_specifiers=(msgspec.field,))
+class ProjectionMeta(msgspec.StructMeta):
+    """Takes our class keywords, leaves the rest to msgspec, and compiles the class."""
+
+    def __new__(
+        mcls,
+        class_name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        /,
+        *,
+        table: str | None = None,
+        key: str | None = None,
+        indexes: Sequence[Index] = (),
+        **keywords: Any,
+    ) -> Any:
+        policy = {word: keywords.pop(word) for word in _POLICY if word in keywords}
+        try:
+            cls: Any = super().__new__(mcls, class_name, bases, namespace, **keywords)
+        except TypeError as error:
+            order = "Put the key first; every other field has a default" if "follow" in str(error) else ""
+            raise DefinitionError(f"{class_name}: {error}", remedy=order) from error
+        if policy or table or key:
+            _require(class_name, {"table": table, "key": key, **policy}, "stream", "subjects", "table", "key")
+            _compile(cls, Policy(**policy), table or "", key or "", indexes)
+        return cls
+
+
+class Projection(msgspec.Struct, metaclass=ProjectionMeta):
+    """Events in, rows and Intents out: fields are the columns of `table`, `@on` methods are pure handlers.
+
+    `stream` and `subjects` say where events come from (`{aggregate}` names the token that is the aggregate's
+    id), `key` names the field that tells rows apart; every other field needs a default. `table` may be
+    `schema.table`. `sequence`, `baseline`, `revision` and `effects` are the policy of the code; `name` and
+    `formerly` keep the identity of a class that is renamed. A class without keywords is a base for others.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(
+            cls,
+            *,
+            stream: str | None = None,
+            subjects: str | tuple[str, ...] | None = None,
+            table: str | None = None,
+            key: str | None = None,
+            name: str | None = None,
+            formerly: tuple[str, ...] = (),
+            sequence: Sequencing = "contiguous",
+            baseline: Baseline = "first",
+            revision: int = 1,
+            effects: Effects = "now",
+            indexes: Sequence[Index] = (),
+        ) -> None: ...
+
+
+class Reactor:
+    """Events in, Intents out, no table. One instance serves every event, so it keeps no state."""
+
+    __slots__ = ()
+
+    def __init_subclass__(
+        cls,
+        *,
+        stream: str | None = None,
+        subjects: str | tuple[str, ...] | None = None,
+        name: str | None = None,
+        formerly: tuple[str, ...] = (),
+        sequence: Sequencing = "contiguous",
+        baseline: Baseline = "first",
+        revision: int = 1,
+        effects: Effects = "now",
+    ) -> None:
+        super().__init_subclass__()
+        if stream is None and subjects is None:
+            return
+        policy = _policy(cls, locals())
+        handlers = collected(cls, has_row=False)
+        setattr(cls, ATTRIBUTE, compiled(cls, Kind.REACTOR, policy, handlers))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        _stateless(self, name)
+
+
+class SqlProjection:
+    """Events in; async handlers write SQL of their own in the open transaction, a savepoint per event.
+
+    `tables` maps each table's name (or `schema.table`) to the body of its `create table`. SQL, there and in
+    handlers, names them by placeholder only: `insert into {order_totals} …`, so that a rebuild can fill
+    another generation.
+    """
+
+    __slots__ = ()
+    tables: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(
+        cls,
+        *,
+        stream: str | None = None,
+        subjects: str | tuple[str, ...] | None = None,
+        name: str | None = None,
+        formerly: tuple[str, ...] = (),
+        sequence: Sequencing = "contiguous",
+        baseline: Baseline = "first",
+        revision: int = 1,
+        effects: Effects = "now",
+    ) -> None:
+        super().__init_subclass__()
+        if stream is None and subjects is None:
+            return
+        policy = _policy(cls, locals())
+        handlers = collected(cls, has_row=False, is_async=True)
+        tables = checked_tables(cls.__name__, cls.tables)
+        setattr(cls, ATTRIBUTE, compiled(cls, Kind.SQL, policy, handlers, tables=tables))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        _stateless(self, name)
+
+
+def _compile(cls: type[Projection], policy: Policy, name: str, key: str, indexes: Sequence[Index]) -> None:
+    handlers = collected(cls, has_row=True)
+    table = Table(name, columns_of(cls, key), key, indexes)
+    column = table.columns[table.key_at]
+    for handler in handlers.values():
+        handler.row_key = row_key(cls.__name__, handler, column)
+    setattr(cls, ATTRIBUTE, compiled(cls, Kind.PROJECTION, policy, handlers, table=table))
+
+
+def _policy(cls: type, given: Mapping[str, Any]) -> Policy:
+    keywords = {word: given[word] for word in _POLICY}
+    _require(cls.__name__, keywords, "stream", "subjects")
+    return Policy(**keywords)
+
+
+def _require(name: str, given: Mapping[str, Any], *words: str) -> None:
+    missing = [word for word in words if not given.get(word)]
+    if missing:
+        raise DefinitionError(
+            f"{name} lacks {', '.join(f'{word}=' for word in missing)}",
+            remedy=f"Write class {name}({', '.join(f'{word}=…' for word in missing)})",
+        )
+
+
+def _stateless(consumer: object, name: str) -> NoReturn:
+    raise AttributeError(
+        f"{type(consumer).__name__}.{name} cannot be set: one instance serves every event, in any process"
+    )

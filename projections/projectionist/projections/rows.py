@@ -1,0 +1,116 @@
+"""The rows of one batch: tuples in database form, and the instances that handlers see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import astuple
+
+from projectionist.projections.bad_value import BadValue
+from projectionist.projections.copying import copied
+from projectionist.projections.reactions import IDLE, Answer, answer_of
+from projectionist.projections.steps import Step
+from projectionist.projections.table import Table
+
+Row = tuple[Any, ...]
+
+
+class _Cell:
+    """`stored` is the row's tuple (None: absent), `row` an instance made of `base`, `live` its attributes."""
+
+    __slots__ = ("base", "live", "row", "stored")
+
+    def __init__(self, stored: Row | None) -> None:
+        self.stored = stored
+        self.base: Row = ()
+        self.live: Row = ()
+        self.row: Any = None
+
+
+class Rows:
+    """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
+
+    __slots__ = ("_cells", "_class", "_columns", "_defaults", "_key_at", "_loaded", "_thaws")
+
+    def __init__(self, cls: type, table: Table, loaded: Mapping[Any, Row]) -> None:
+        self._cells: dict[Any, _Cell] = {}
+        self._class = cls
+        self._columns = table.columns
+        self._key_at = table.key_at
+        self._loaded = loaded
+        self._defaults = [column.default for column in table.columns]
+        self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
+
+    def apply(self, step: Step) -> Answer | None:
+        """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""
+        key, handler = step.key, step.handler
+        cell = self._cells.get(key)
+        if cell is None:
+            if isinstance(key, BadValue):
+                raise key
+            cell = self._cells[key] = _Cell(self._loaded.get(key))
+        if handler.absent and cell.stored is not None:
+            return IDLE
+        row = cell.row
+        if row is None:
+            row = self._thawed(cell, key)
+        cell.row = None  # and so it stays if the handler raises
+        event = copied(step.event) if handler.copies else step.event
+        if handler.when is not None and not handler.when(row, event):
+            return IDLE
+        result = handler.call(row, event, step.envelope()) if handler.envelope else handler.call(row, event)
+        answer = None if result is None else answer_of(result)
+        if answer is not None and answer.delete:
+            cell.stored = None
+        else:
+            self._settle(cell, row)
+            cell.row = row
+        return answer
+
+    def changed(self) -> dict[Any, Row | None]:
+        """The rows to write, by key: a tuple, or None for one to delete."""
+        loaded = self._loaded.get
+        return {key: cell.stored for key, cell in self._cells.items() if cell.stored is not loaded(key)}
+
+    def _thawed(self, cell: _Cell, key: Any) -> Any:
+        base = cell.stored
+        if base is None:
+            self._defaults[self._key_at] = key
+            base = tuple(self._defaults)
+        cell.base = base
+        if self._thaws:
+            values = list(base)
+            for at, thaw in self._thaws:
+                values[at] = thaw(values[at])
+            row = self._class(*values)
+        else:
+            row = self._class(*base)
+        cell.live = astuple(row)
+        return row
+
+    def _settle(self, cell: _Cell, row: Any) -> None:
+        """Bring what the handler assigned into database form, in the tuple and in the instance."""
+        live, after = cell.live, astuple(row)
+        values: list[Any] | None = None
+        written = False
+        for at, column in enumerate(self._columns):
+            new = after[at]
+            if new is live[at] and not column.is_json:
+                continue
+            value = column.stored(new)
+            if column.is_key and value != cell.base[at]:
+                raise BadValue("is the row's key, and a handler changed it", column.name)
+            if values is None:
+                values = list(cell.base)
+            if value != values[at] or not column.is_json:
+                values[at] = value
+                written = True
+            seen = value if column.thaw is None else column.thaw(value)
+            if seen is not new:
+                setattr(row, column.name, seen)
+        if values is not None:
+            cell.live = astuple(row)
+            if written:
+                cell.base = tuple(values)
+        cell.stored = cell.base

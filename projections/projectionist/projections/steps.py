@@ -1,0 +1,55 @@
+"""Step: one event on its way through the fold, with its handler and its row's key found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from projectionist.projections.bad_value import BadValue
+from projectionist.projections.definition import Definition
+from projectionist.projections.envelope import Envelope
+from projectionist.projections.event import Event
+from projectionist.projections.handlers import Handler
+
+Unit = str | int
+"""What a failure stops: an aggregate, or where order does not count, the single step by its index."""
+
+
+class Step(msgspec.Struct, gc=False):
+    """One event on its way through the fold."""
+
+    index: int
+    """Its place in the batch: steps run in this order."""
+    aggregate: str
+    aggregate_id: str | None
+    version: int | None
+    event: Event
+    handler: Handler
+    envelope: Callable[[], Envelope]
+    """Made only if a handler asks for it."""
+    key: Any
+    """The row's key in database form, or the BadValue that says why there is none: the step's failure."""
+
+
+def prepared(
+    definition: Definition,
+    index: int,
+    kind: str,
+    event: Event,
+    envelope: Callable[[], Envelope],
+    aggregate: str = "",
+    aggregate_id: str | None = None,
+    version: int | None = None,
+) -> Step:
+    """The Step of an event of type `kind`, which the definition must know. A bad key fails it in the fold."""
+    handler = definition.handlers[kind]
+    try:
+        key = handler.row_key(aggregate_id, event)
+    except BadValue as bad:
+        key = bad
+    except Exception as error:  # noqa: BLE001 key= may be a user's function, whose error is its event's failure
+        key = BadValue(f"key= raised {type(error).__name__}: {error}")
+        key.__cause__ = error
+    return Step(index, aggregate, aggregate_id, version, event, handler, envelope, key)

@@ -1,0 +1,135 @@
+"""Subject patterns: where a stream's subjects hold the aggregate, read and written by one object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+from projectionist.core.errors import DefinitionError
+
+AGGREGATE = "{aggregate}"
+TYPE = "{type}"
+
+_UNSAFE = re.compile(r"[\s\x00-\x20\x7f.*>%]")
+
+
+class SubjectPattern:
+    """One pattern such as `shop.order.{aggregate}`: braces name the aggregate's token."""
+
+    __slots__ = ("_aggregate", "_literal", "_open", "_size", "_tokens", "_type", "filter", "text")
+
+    def __init__(self, text: str) -> None:
+        _check(text)
+        self.text = text
+        self._tokens = text.split(".")
+        self._size = len(self._tokens)
+        self._open = self._tokens[-1] == ">"
+        self._aggregate = self._tokens.index(AGGREGATE) if AGGREGATE in self._tokens else None
+        self._type = self._tokens.index(TYPE) if TYPE in self._tokens else None
+        self.filter = ".".join("*" if token in (AGGREGATE, TYPE) else token for token in self._tokens)
+        self._literal = [(i, t) for i, t in enumerate(self._tokens) if t not in (AGGREGATE, TYPE, "*", ">")]
+
+    @property
+    def names_aggregate(self) -> bool:
+        """Whether an aggregate's subject can be built and read: what a gap fetch needs."""
+        return self._aggregate is not None
+
+    def match(self, subject: str) -> tuple[str | None, str | None] | None:
+        """The (type, id) that `subject` holds, each None where it does not say; None for no match.
+
+        Raises UnicodeDecodeError where percent-coded bytes are no UTF-8.
+        """
+        tokens = subject.split(".")
+        if len(tokens) < self._size if self._open else len(tokens) != self._size:
+            return None
+        for index, literal in self._literal:
+            if tokens[index] != literal:
+                return None
+        kind = None if self._type is None else _decoded(tokens[self._type])
+        return kind, None if self._aggregate is None else _decoded(tokens[self._aggregate])
+
+    def subject_for(self, aggregate_type: str, aggregate_id: str) -> str | None:
+        """The subject of one aggregate, wildcards kept; None if the pattern does not name it."""
+        if self._aggregate is None or not aggregate_id or (self._type is not None and not aggregate_type):
+            return None
+        tokens = list(self._tokens)
+        tokens[self._aggregate] = _encoded(aggregate_id)
+        if self._type is not None:
+            tokens[self._type] = _encoded(aggregate_type)
+        return ".".join(tokens)
+
+
+class Subjects:
+    """All patterns of one consumer. One durable has one filter at most: `filter` covers every pattern."""
+
+    __slots__ = ("filter", "patterns")
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.patterns = tuple(SubjectPattern(text) for text in patterns)
+        if not self.patterns:
+            raise DefinitionError("subjects= is empty", remedy='Write subjects="shop.order.{aggregate}"')
+        self.filter = _covering([pattern.filter.split(".") for pattern in self.patterns])
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The patterns as they were written."""
+        return tuple(pattern.text for pattern in self.patterns)
+
+    @property
+    def names_aggregate(self) -> bool:
+        """Whether every pattern names the aggregate."""
+        return all(pattern.names_aggregate for pattern in self.patterns)
+
+    def match(self, subject: str) -> tuple[str | None, str | None] | None:
+        """As `SubjectPattern.match`, of the first pattern that matches."""
+        for pattern in self.patterns:
+            found = pattern.match(subject)
+            if found is not None:
+                return found
+        return None
+
+    def subject_for(self, aggregate_type: str, aggregate_id: str) -> str | None:
+        """The subject of one aggregate, where exactly one pattern can have it; else None."""
+        if len(self.patterns) == 1:
+            return self.patterns[0].subject_for(aggregate_type, aggregate_id)
+        subjects = [pattern.subject_for(aggregate_type, aggregate_id) for pattern in self.patterns]
+        return _covering([s.split(".") for s in subjects if s is not None]) if all(subjects) else None
+
+
+def _covering(filters: list[list[str]]) -> str:
+    """The narrowest single filter that lets every one of these through."""
+    shared: list[str] = []
+    for position, tokens in enumerate(zip(*filters, strict=False)):
+        if ">" in tokens:
+            return ".".join([*shared, ">"])
+        last = [len(each) == position + 1 for each in filters]
+        if any(last) and not all(last):
+            return ".".join([*shared, ">"])
+        shared.append(tokens[0] if len(set(tokens)) == 1 else "*")
+    return ".".join(shared)
+
+
+def _decoded(token: str) -> str:
+    return unquote(token, errors="strict") if "%" in token else token
+
+
+def _encoded(text: str) -> str:
+    """A token: what NATS does not allow in one is percent-coded, all else stays as producers write it."""
+    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+
+
+def _check(text: str) -> None:
+    tokens = text.split(".")
+    for position, word in enumerate(tokens):
+        whole = word in (AGGREGATE, TYPE, "*") or (word == ">" and position == len(tokens) - 1)
+        if not whole and (not word or re.search(r"[\s{}*>]", word)):
+            raise DefinitionError(
+                f"subjects={text!r} has the token {word!r}",
+                remedy="A token is a literal, *, {aggregate}, {type} or a last >: shop.order.{aggregate}",
+            )
+    for name in (AGGREGATE, TYPE):
+        if tokens.count(name) > 1:
+            raise DefinitionError(
+                f"subjects={text!r} names {name} twice", remedy="Name it once, * for the rest"
+            )

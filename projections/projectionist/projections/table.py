@@ -1,0 +1,89 @@
+"""The table a projection owns: its columns, its indexes, and every name derived from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from projectionist.core.errors import DefinitionError
+from projectionist.core.identifiers import checked
+from projectionist.projections.columns import Column
+
+MOST_GENERATIONS = 9999
+"""Names are checked with the longest suffix they may ever carry."""
+
+
+class Index:
+    """An index on columns of the read model: `Index("customer")`. `name` shortens the derived name."""
+
+    __slots__ = ("columns", "name")
+
+    def __init__(self, *columns: str, name: str = "") -> None:
+        if not columns:
+            raise DefinitionError("Index() names no column", remedy='Write Index("customer")')
+        self.columns = columns
+        self.name = name or "_".join(columns)
+
+    def __repr__(self) -> str:
+        return f"Index{self.columns!r}"
+
+
+class Table:
+    """A read model's table: the user's view, the generations behind it, and the columns."""
+
+    __slots__ = ("columns", "indexes", "key", "key_at", "name", "schema")
+
+    def __init__(
+        self, name: str, columns: Sequence[Column] = (), key: str = "", indexes: Sequence[Index] = ()
+    ) -> None:
+        self.schema, self.name = split(name)
+        self.columns = tuple(columns)
+        self.indexes = tuple(indexes)
+        self.key_at = next((at for at, column in enumerate(columns) if column.name == key), -1)
+        self.key = self.columns[self.key_at] if columns else None
+        _check(self)
+
+    def __repr__(self) -> str:
+        return f"Table({self.schema}.{self.name})"
+
+    def physical(self, generation: int) -> str:
+        """The name of one generation's table, in our schema."""
+        return f"{self.name}__g{generation}"
+
+    def index_name(self, index: Index, generation: int) -> str:
+        """The name of one index of one generation."""
+        return f"{self.physical(generation)}_{index.name}"
+
+    def key_name(self, generation: int) -> str:
+        """The name of one generation's primary key."""
+        return f"{self.physical(generation)}_pkey"
+
+
+def split(name: str) -> tuple[str, str]:
+    """`schema.table` as its two names; the schema is `public` where none is given."""
+    schema, dot, bare = name.rpartition(".")
+    return (schema, bare) if dot else ("public", name)
+
+
+def _check(table: Table) -> None:
+    checked(table.schema, what="schema")
+    if "." in table.schema or re.search(r"__g\d+$", table.name):
+        raise DefinitionError(
+            f"table={table.schema + '.' + table.name!r} cannot be used",
+            remedy="Write table or schema.table; a name ending in __g and digits is a generation's",
+        )
+    checked(table.name, what="table", suffix=f"__g{MOST_GENERATIONS}_pkey")
+    known = {column.name for column in table.columns}
+    names = {table.key_name(MOST_GENERATIONS)}
+    for index in table.indexes:
+        if known and not known.issuperset(index.columns):
+            raise DefinitionError(
+                f"{index!r} names no column of {table.name}", remedy=f"Known: {sorted(known)}"
+            )
+        name = table.index_name(index, MOST_GENERATIONS)
+        checked(name, what=f'index of {table.name} (Index(…, name="short") shortens it)')
+        if name in names:
+            raise DefinitionError(
+                f"{index!r} gets the name of another", remedy='Write Index(…, name="another")'
+            )
+        names.add(name)

@@ -1,0 +1,270 @@
+"""The batch transaction: claim, judge, fold, write, commit. Every step a function, read top to bottom.
+
+The order of its statements is what keeps two of them from waiting for each other in a circle: barrier, claims in
+order of identities, placeholders and positions in order of aggregates, rows in order of keys, then only rows that
+nobody else may touch, and at last the append-only tables in stream order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.signals import announce
+from projectionist.core.states import Entry, Fact
+from projectionist.runner.closing import close
+from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
+from projectionist.runner.effects import wishes_of
+from projectionist.runner.intake import intake
+from projectionist.runner.reuse import intent_reuse, judge_old, put_aside, reused_identity, reused_version, unreadable
+from projectionist.runner.writes import Again, Told, Writes
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.delivery import Delivery, Unreadable
+    from projectionist.runner.model import Folded, Model
+    from projectionist.runner.store import Store
+    from projectionist.runner.writes import Identity, Wish
+
+
+class Batch(msgspec.Struct):
+    """What one transaction takes in: new deliveries, what could not be read, and what is due again."""
+
+    deliveries: Sequence[Delivery] = ()
+    unreadable: Sequence[Unreadable] = ()
+    due: Sequence[str] = ()
+    entries: Sequence[Identity] = ()
+    limit: int | None = None
+    """How many parked events one aggregate drains; None: what the policy says."""
+    refused: str | None = None
+    """What PostgreSQL said about the only event of this batch, which is failed instead of tried."""
+
+
+class Applied(msgspec.Struct):
+    """What a committed batch did."""
+
+    writes: Writes
+    delay: float | None
+    """Seconds until something of this batch is due again."""
+
+
+class Transaction:
+    """One run of one batch; nothing in it outlives the run."""
+
+    def __init__(self, consumer: Consumer, store: Store, model: Model, batch: Batch) -> None:
+        self.consumer = consumer
+        self.store = store
+        self.model = model
+        self.batch = batch
+        self.number = consumer.next_batch()
+        self.writes = Writes()
+
+    async def run(self) -> Applied:
+        """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
+        async with self.store.connection.transaction():
+            await self.store.enter()
+            self.consumer.check(await self.store.control())
+            announce("batch.entered")
+            fresh = await self._claim()
+            announce("batch.claimed")
+            courses = await self._judge(fresh)
+            announce("batch.judged")
+            folded = await self.model.fold(courses, self.batch.refused)
+            announce("batch.folded")
+            for index, one in enumerate(courses):
+                close(one, folded.broken.get(index), self.writes, grace=self.consumer.grace_s)
+            await self._write(folded)
+            announce("batch.written")
+        announce("batch.committed")
+        self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
+        return Applied(self.writes, self.writes.soonest())
+
+    # -- claim ---------------------------------------------------------------------------------------------------
+
+    async def _claim(self) -> list[Delivery]:
+        """Take the identities nobody has settled; note repeats, and identities that came with other content."""
+        taken = intake(self.batch.deliveries)
+        fresh = taken.fresh
+        if not fresh:
+            return []
+        kept = [d.data for d in fresh] if self.consumer.policy.payload == "always" else [None] * len(fresh)
+        count = await self.store.claim(self.number, self.consumer.incarnation, fresh, kept)
+        if count == len(fresh) and not taken.again:
+            return fresh
+        return await self._sort_known(fresh, taken.again)
+
+    async def _sort_known(self, asked: Sequence[Delivery], again: Sequence[Delivery]) -> list[Delivery]:
+        held = await self.store.known((d.source, d.id) for d in asked)
+        if len(held) != len(asked):
+            raise Again("an identity was released while this batch waited for it")
+        fresh = []
+        for delivery in asked:
+            row = held[delivery.source, delivery.id]
+            if row["batch"] == self.number:
+                fresh.append(delivery)
+            else:
+                self._compare(delivery, row)
+        for delivery in again:
+            self._compare(delivery, held[delivery.source, delivery.id])
+        return fresh
+
+    def _compare(self, delivery: Delivery, row: Record) -> None:
+        """A known identity: the same event again, or another one under its name."""
+        if row["hash"] != delivery.hash:
+            self._contradicts(delivery, Fact.IDENTITY_REUSE, reused_identity(row))
+        elif (row["incarnation"], row["seq"]) != (self.consumer.incarnation, delivery.seq):
+            self.writes.repeats.append(delivery)
+            self.writes.counts[delivery.type, "duplicate"] += 1
+        else:
+            self.writes.counts[delivery.type, "redelivered"] += 1
+
+    # -- judge ---------------------------------------------------------------------------------------------------
+
+    async def _judge(self, fresh: Sequence[Delivery]) -> list[Course]:
+        """Lock the positions, read what is parked behind them, and plan every aggregate."""
+        if self.consumer.sequence == UNORDERED:
+            again = await self.store.entries(self.batch.entries) if self.batch.entries else []
+            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.unparked, again))]
+        groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
+        for delivery in fresh:
+            groups.setdefault(delivery.aggregate or "", []).append(delivery)
+        if not groups:
+            return []
+        courses = await self._plan(groups)
+        stale = [delivery for one in courses for delivery in one.stale]
+        for loser, holder in [clash for one in courses for clash in one.clashes]:
+            self._reuses(loser, holder.source, holder.id)
+        if stale:
+            await self._judge_old(stale)
+        return courses
+
+    async def _plan(self, groups: dict[str, list[Delivery]]) -> list[Course]:
+        positions = await self._positions(sorted(groups))
+        due, sequence = frozenset(self.batch.due), self.consumer.sequence
+        limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
+        moving = [
+            (p.aggregate, p.version)
+            for p in positions
+            if p.parked and may_move(p, groups[p.aggregate], sequence, due=p.aggregate in due)
+        ]
+        parked: dict[str, list[Delivery]] = {}
+        for row in await self.store.successors(moving, limit) if moving and limit else ():
+            parked.setdefault(row["aggregate"], []).append(self.consumer.unparked(row))
+        return [
+            course(p, groups[p.aggregate], parked.get(p.aggregate, ()), sequence, due=p.aggregate in due, limit=limit)
+            for p in positions
+        ]
+
+    async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
+        unknown = self.consumer.exists.unknown(aggregates)
+        if unknown:
+            await self.store.place(unknown)
+        rows = await self.store.positions(aggregates)
+        if len(rows) != len(aggregates):
+            self.consumer.exists.clear()
+            raise Again("a position that this process had seen is gone")
+        return [Position(*row) for row in rows]
+
+    async def _judge_old(self, stale: Sequence[Delivery]) -> None:
+        """Tell apart, among events at or below their position: a version used twice, late, or simply old."""
+        asked = {(d.aggregate or "", d.version or 0) for d in stale}
+        holders = [row for row in await self.store.versions(asked) if row["batch"] != self.number]
+        ranges = await self.store.stepped_over(sorted({aggregate for aggregate, _ in asked}))
+        for delivery in stale:
+            verdict, holder = judge_old(delivery, holders, ranges)
+            if holder is not None:
+                self._reuses(delivery, holder["source"], holder["id"])
+            elif verdict == "late":
+                self._late(delivery)
+            else:
+                self.writes.settle(delivery, Entry.STALE, "stale")
+                self.writes.counts[delivery.type, "stale"] += 1
+
+    def _reuses(self, delivery: Delivery, source: str, identity: str) -> None:
+        """Two events claim one version: the first stands, the second is put aside."""
+        self.writes.winners.append((delivery.aggregate or "", delivery.version or 0, source, identity))
+        self.writes.settle(delivery, Entry.QUARANTINED, "reused")
+        self._contradicts(delivery, Fact.VERSION_REUSE, reused_version(source, identity))
+
+    def _late(self, delivery: Delivery) -> None:
+        self.writes.settle(delivery, Entry.SKIPPED, "late")
+        self.writes.counts[delivery.type, "late"] += 1
+        self._tell(delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over")
+
+    def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
+        self.writes.quarantined.append(put_aside(delivery, fact, detail))
+        self.writes.counts[delivery.type, "quarantined"] += 1
+        self._tell(delivery, fact, detail)
+
+    def _tell(self, d: Delivery, fact: Fact, detail: str) -> None:
+        self.writes.incidents.append(Told(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail))
+        self.writes.counts[d.type, f"incident_{fact}"] += 1
+
+    # -- write ---------------------------------------------------------------------------------------------------
+
+    async def _write(self, folded: Folded) -> None:
+        """Everything the batch decided."""
+        await self.model.write(folded)
+        await self._write_journal()
+        await self._write_aside()
+        wishes = wishes_of(folded.wished, self.consumer, self.writes)
+        if wishes:
+            await self._wish(wishes)
+        if self.writes.counts:
+            await self.store.count(self.consumer.runner, self.writes.counts)
+
+    async def _write_journal(self) -> None:
+        """What only the holder of the positions may change: parked events, positions, states."""
+        store, writes, code = self.store, self.writes, self.consumer.code
+        if writes.unparked:
+            await store.unpark(writes.unparked)
+        for delivery, failed in writes.failed_again:
+            await store.fail_again(delivery, failed, code)
+        if writes.parked:
+            await self._park()
+        if writes.moved:
+            await store.advance(writes.moved)
+        for (state, verdict), deliveries in writes.settled.items():
+            await store.settle(deliveries, state, verdict, self.number)
+        if writes.winners:
+            await store.choose(writes.winners)
+
+    async def _write_aside(self) -> None:
+        """What is only ever appended."""
+        store, writes, incarnation = self.store, self.writes, self.consumer.incarnation
+        for bad in self.batch.unreadable:
+            writes.quarantined.append(unreadable(bad))
+            writes.counts["", "quarantined"] += 1
+        if writes.repeats:
+            await store.repeat(incarnation, writes.repeats)
+        if writes.quarantined:
+            await store.quarantine(incarnation, writes.quarantined)
+        if writes.incidents:
+            await store.report(incarnation, writes.incidents)
+
+    async def _park(self) -> None:
+        """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""
+        writes = self.writes
+        free = await self.store.park(self.consumer.incarnation, writes.parked, self.consumer.code)
+        refused = [p.delivery for p in writes.parked if (p.delivery.source, p.delivery.id) not in free]
+        if not refused:
+            return
+        holders = await self.store.holders([(d.aggregate or "", d.version or 0) for d in refused])
+        moved = {m.aggregate: m for m in writes.moved}
+        for delivery in refused:
+            writes.unsettle(delivery)
+            moved[delivery.aggregate or ""].parked -= 1
+            self._reuses(delivery, *holders[delivery.aggregate or "", delivery.version or 0])
+
+    async def _wish(self, wishes: Sequence[Wish]) -> None:
+        """Write intents; a key that is there already with other content is an incident, and the first stands."""
+        if await self.store.intents(wishes) == len(wishes):
+            return
+        stored = await self.store.intents_known([wish.key for wish in wishes])
+        clashes = [intent_reuse(wish) for wish in wishes if stored[wish.key]["hash"] != wish.hash]
+        if clashes:
+            await self.store.report(self.consumer.incarnation, clashes)

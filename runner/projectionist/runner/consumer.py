@@ -1,0 +1,126 @@
+"""What one process knows of one consumer while it runs: its policy, its registration, and which positions exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.runner.parking import from_parked
+from projectionist.runner.reading import Reader
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+    from projectionist.core.settings import Policy
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.delivery import Delivery
+
+REMEMBERED = 100_000
+"""How many aggregates a process remembers to have a position; the oldest are forgotten first."""
+
+
+class Superseded(ProjectionistError):
+    """Another epoch, generation or code has taken this consumer over: this process must not apply anything."""
+
+
+class Paused(ProjectionistError):
+    """An operator has paused the consumer."""
+
+
+class Exists:
+    """Aggregates whose position row is known to exist, so that no placeholder has to be written for them."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._seen: dict[str, None] = {}
+        self._most = most
+
+    def unknown(self, aggregates: Iterable[str]) -> list[str]:
+        """Those of the sorted aggregates that may have no position yet."""
+        return [aggregate for aggregate in aggregates if aggregate not in self._seen]
+
+    def add(self, aggregates: Iterable[str]) -> None:
+        """Remember positions whose existence has been committed."""
+        self._seen.update(dict.fromkeys(aggregates))
+        if len(self._seen) > self._most:
+            for aggregate in list(islice(self._seen, len(self._seen) - self._most)):
+                del self._seen[aggregate]
+
+    def clear(self) -> None:
+        """Forget all: the rows may have gone with an epoch, a restore or a reset."""
+        self._seen.clear()
+
+
+class Consumer:
+    """A registered consumer as this process runs it."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        policy: Policy,
+        number: int,
+        key_name: str,
+        runner: int,
+        slots: Mapping[str, str] | None = None,
+    ) -> None:
+        self.definition = definition
+        self.policy = policy
+        self.number = number
+        self.key_name = key_name
+        self.runner = runner
+        self._slots = slots or {}
+        self.sequence: str = definition.sequence
+        self.grace_s = policy.gap_grace_ms / 1000
+        self.code = definition.code
+        self.epoch = 0
+        self.incarnation = 0
+        self.generation = 0
+        self.effects: tuple[int, int] = (0, 0)
+        self.exists = Exists()
+        self.reader = Reader(
+            policy,
+            stream=definition.stream,
+            ordered=definition.sequence != "unordered",
+            match=definition.subjects.match,
+            known=definition.known,
+            decode=definition.decode,
+        )
+        self._batches = 0
+
+    def next_batch(self) -> int:
+        """A number for a batch that no other process uses."""
+        self._batches += 1
+        return self.runner << 32 | self._batches
+
+    def join(self, control: Row) -> None:
+        """Take over what the control row says, at start or after another epoch has begun."""
+        self.epoch, self.incarnation = control["epoch"], control["incarnation"]
+        self.generation = control["generation"]
+        self.reader.incarnation = self.incarnation
+        self.effects = (control["effects_incarnation"], control["effects_mark"])
+        self.exists.clear()
+
+    def check(self, control: Row | None) -> None:
+        """Refuse a batch that was made under another control row than the one that holds now."""
+        if control is None:
+            raise Superseded(f"consumer {self.definition.name!r} is no longer registered")
+        if control["code"] != self.code:
+            raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
+        if control["paused"]:
+            raise Paused(f"consumer {self.definition.name!r} is paused", remedy="Resume it when it may go on")
+        if (control["epoch"], control["incarnation"], control["generation"]) != (
+            *(self.epoch, self.incarnation, self.generation),
+        ):
+            self.join(control)
+
+    def unparked(self, row: Row) -> Delivery:
+        """The delivery behind a parked row, its body decoded by the code that runs now."""
+        return from_parked(row, self.definition.stream, self.reader)
+
+    def frozen_slot(self, slot: str) -> str:
+        """The name under which a slot was first registered."""
+        return self._slots.get(slot, slot)
+
+    def is_real(self, seq: int, incarnation: int | None = None) -> bool:
+        """Whether the intents of the event at this stream sequence are real, or from before the effects mark."""
+        return (self.incarnation if incarnation is None else incarnation, seq) >= self.effects

@@ -1,0 +1,90 @@
+"""Reads the wanted headers of a message. Pure, and fast where it has seen the same names before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from projectionist.core import headers
+from projectionist.core.headers import HeaderError
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Headers
+
+Fields = tuple[str | None, ...]
+"""id, source, type, schema, aggregate type, aggregate, version, time, correlation, causation, traceparent,
+ce-traceparent, tracestate, ce-tracestate, content type, message id."""
+
+WORDS = tuple(headers.DEFAULTS)
+NOTHING: Fields = (None,) * (len(WORDS) + 6)
+
+_TRACE = range(len(WORDS), len(WORDS) + 4)
+_MOST_PLANS = 1024
+
+
+class Heads:
+    """Finds the wanted headers, whatever their case and order.
+
+    Producers send few different rows of names, so where each wanted one stands is worked out once a row.
+    """
+
+    def __init__(self, names: Headers) -> None:
+        mapped = [str(getattr(names, word)) for word in WORDS]
+        trace = [headers.TRACEPARENT, headers.CE_TRACEPARENT, headers.TRACESTATE, headers.CE_TRACESTATE]
+        self.names = tuple(
+            name.lower() for name in (*mapped, *trace, headers.CONTENT_TYPE, headers.MESSAGE_ID)
+        )
+        self._coded = {slot for slot, name in enumerate(self.names) if name.startswith("ce-")}
+        self._plans: dict[tuple[str, ...], Callable[[tuple[str | None, ...]], Fields]] = {}
+
+    def read(self, head: bytes | None) -> Fields:
+        """The fields of a raw header block; HeaderError where a wanted one is repeated or not text."""
+        if head is None:
+            return NOTHING
+        try:
+            text = head.decode()
+        except UnicodeDecodeError:
+            text = head.decode("utf-8", "surrogateescape")
+        lines = text.split("\r\n")
+        try:
+            names, values = zip(*[line.split(": ", 1) for line in lines[1:-2]])  # noqa: B905  checked by the unpacking
+        except ValueError:
+            names, values = _loose(lines)
+        else:
+            if "  " in text or "\t" in text or " \r" in text or lines[-1] or lines[-2]:
+                names, values = _loose(lines)
+        plan = self._plans.get(names) or self._plan(names)
+        fields: Fields = plan((*values, None))
+        return self._decoded(fields) if "%" in text or not text.isascii() else fields
+
+    def _plan(self, names: tuple[str, ...]) -> Callable[[tuple[str | None, ...]], Fields]:
+        where: dict[str, int] = {}
+        for index, name in enumerate(names):
+            key = name.strip().lower()
+            where[key] = -1 if key in where else index
+        slots = [where.get(name, len(names)) for name in self.names]
+        for slot, index in enumerate(slots):
+            if index < 0:
+                if slot not in _TRACE:
+                    raise HeaderError(f"header {self.names[slot]} comes more than once")
+                slots[slot] = len(names)
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        return self._plans.setdefault(names, itemgetter(*slots))
+
+    def _decoded(self, fields: Fields) -> Fields:
+        return tuple(value if value is None else self._text(slot, value) for slot, value in enumerate(fields))
+
+    def _text(self, slot: int, value: str) -> str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise HeaderError(f"header {self.names[slot]} is not UTF-8") from None
+        return headers.decode(value) if slot in self._coded and "%" in value else value
+
+
+def _loose(lines: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names and values of lines that are not written the usual way; what is no header is passed over."""
+    pairs = [line.partition(":") for line in lines if ":" in line]
+    return tuple(name.strip() for name, _, _ in pairs), tuple(value.strip(" \t") for _, _, value in pairs)

@@ -1,0 +1,62 @@
+"""What makes an event the same event when it comes again. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.runner import guards
+from projectionist.runner.delivery import Reason, Refused
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Policy
+    from projectionist.runner.heads import Fields
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_scalar = msgspec.json.Decoder(str | int | bool)
+
+
+class Identities:
+    """Source and id by a consumer's policy: fields of the body if it names some, else what came with it."""
+
+    def __init__(self, policy: Policy, stream: str, id_header: str) -> None:
+        self._policy, self._stream, self._id_header = policy, stream, id_header
+        self._usual = not (policy.identity_fields or policy.identity_scope)
+
+    def identify(
+        self, fields: Fields, data: bytes, place: tuple[str | int | None, ...]
+    ) -> tuple[str, str, bool]:
+        """Source, id, and whether no producer gave it; `place` stands for the event if nothing else does."""
+        source, name = fields[1] or self._stream, fields[0]
+        if self._usual and name:
+            return source, name, False
+        parts: list[str | int | bool]
+        if self._policy.identity_fields:
+            source, parts = self._stream, self._values(data)
+        elif name is not None:
+            parts = [name]
+        elif fields[15]:
+            source, parts = self._stream, [fields[15]]
+        elif self._policy.identity == "required":
+            raise Refused(Reason.IDENTITY, f"header {self._id_header} is missing, and identity = 'required'")
+        else:
+            return self._stream, ":".join(str(part) for part in place), True
+        if parts == [""]:
+            raise Refused(Reason.IDENTITY, f"header {self._id_header} is empty")
+        if self._policy.identity_scope:
+            parts.insert(0, str(fields[2]))
+        return source, str(parts[0]) if len(parts) == 1 else msgspec.json.encode(parts).decode(), False
+
+    def _values(self, data: bytes) -> list[str | int | bool]:
+        if bad := guards.fault(data, self._policy.max_depth):
+            raise Refused(Reason.IDENTITY, f"the body {bad}, and identity_fields stand in it")
+        try:
+            members = _members.decode(data)
+            return [_scalar.decode(members[name]) for name in self._policy.identity_fields]
+        except KeyError as error:
+            raise Refused(
+                Reason.IDENTITY, f"the body has no {error.args[0]}, which identity_fields names"
+            ) from None
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise Refused(Reason.IDENTITY, f"identity_fields cannot be read from the body: {error}") from None

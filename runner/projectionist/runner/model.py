@@ -1,0 +1,156 @@
+"""What a consumer's handlers make of a batch, inside its transaction: rows folded in memory, or intents alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from projectionist.projections.failure import FailureKind
+from projectionist.projections.fold import fold
+from projectionist.projections.steps import Step, prepared
+from projectionist.runner.closing import Broken
+from projectionist.runner.retry import Failing, after
+from projectionist.runner.writes import Again
+
+if TYPE_CHECKING:
+    from projectionist.core.backoff import Retry
+    from projectionist.outbox import Intent
+    from projectionist.projections.definition import Definition
+    from projectionist.projections.failure import Failure
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.course import Course
+    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.tables import RowTable
+    from projectionist.runner.writes import Failed
+
+
+class Wished(msgspec.Struct, gc=False):
+    """One intent that a handler asked for, and the event it asked for it about."""
+
+    delivery: Delivery
+    slot: str
+    intent: Intent
+    body: bytes
+
+
+class Folded(msgspec.Struct):
+    """What the handlers made of a batch."""
+
+    broken: dict[int, Broken]
+    """Where a course's run stopped, by the index of the course."""
+    wished: list[Wished]
+    rows: dict[Any, tuple[Any, ...] | None]
+    """Touched rows in database form; None: to be deleted."""
+    present: frozenset[Any]
+    """The keys that the table held when it was read."""
+    idle: int
+    """Events applied without effect, because their condition did not hold."""
+
+
+class Model(Protocol):
+    """A consumer's handlers and what they write, inside one batch transaction."""
+
+    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
+        """Read what the handlers need and run them; `refused` fails the only event instead."""
+
+    async def write(self, folded: Folded) -> None:
+        """Write what they made."""
+
+
+class Pure:
+    """A Projection or Reactor: a pure fold between one read and one write."""
+
+    def __init__(self, consumer: Consumer, rows: RowTable | None) -> None:
+        self._consumer = consumer
+        self._rows = rows
+
+    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
+        """Read the rows, then run every handler in memory."""
+        definition, retry = self._consumer.definition, self._consumer.policy.retry
+        broken = preset(courses, retry, refused)
+        order = ordered(courses, broken)
+        steps = [one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None]
+        loaded: dict[Any, tuple[Any, ...]] = {}
+        if self._rows is not None and steps:
+            loaded = await self._rows.load({s.key for s in steps if not isinstance(s.key, Exception)})
+        folded = fold(definition, steps, loaded)
+        for failure in folded.failures.values():
+            at, delivery = order[failure.step.index]
+            broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
+        wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
+        return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
+
+    async def write(self, folded: Folded) -> None:
+        """Insert, update and delete rows."""
+        if self._rows is not None and folded.rows and not await self._rows.write(folded.rows, folded.present):
+            raise Again("a row that was absent has been written by another batch")
+
+
+def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[int, Delivery]]:
+    """What is tried, with the index of its course: stream order, as far as the order inside aggregates allows."""
+    ranked: list[tuple[int, int, int, Delivery]] = []
+    for index, course in enumerate(courses):
+        rank, stop = 0, broken.get(index)
+        for delivery in course.tried if stop is None else course.tried[: stop.at]:
+            rank = max(rank, delivery.seq)
+            ranked.append((rank, len(ranked), index, delivery))
+    ranked.sort()
+    return [(index, delivery) for _, _, index, delivery in ranked]
+
+
+def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict[int, Broken]:
+    """Runs that stop before any handler is called: at a body nobody can read, or at values PostgreSQL refuses."""
+    broken: dict[int, Broken] = {}
+    for index, course in enumerate(courses):
+        for at, delivery in enumerate(course.tried):
+            if delivery.problem is not None or refused is not None:
+                kind, text = (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+                broken[index] = Broken(at, _after(kind, delivery, retry, kind, text or ""))
+                break
+    return broken
+
+
+def failed(failure: Failure, delivery: Delivery, retry: Retry) -> Failed:
+    """What a handler's failure means for its event."""
+    kind = _KINDS[failure.kind]
+    return _after(kind, delivery, retry, failure.error_class, failure.message, failure.stack, failure.after)
+
+
+_KINDS = {
+    FailureKind.RAISED: Failing.RAISED,
+    FailureKind.RETRY: Failing.RETRY,
+    FailureKind.REFUSED: Failing.REFUSED,
+}
+
+
+def _after(
+    kind: Failing,
+    delivery: Delivery,
+    retry: Retry,
+    error_class: str,
+    error: str,
+    stack: str | None = None,
+    asked_s: float | None = None,
+) -> Failed:
+    return after(
+        *(kind, delivery.attempts, delivery.budget, retry),
+        error_class=error_class,
+        error=error,
+        stack=stack,
+        asked_s=asked_s,
+        chance=random.random(),  # noqa: S311 - jitter
+    )
+
+
+def step_of(definition: Definition, index: int, delivery: Delivery) -> Step | None:
+    """The fold's view of a delivery; None for one that no handler declares, or that was decided against."""
+    event, aggregate = delivery.event, delivery.aggregate
+    if event is None or delivery.discarded:
+        return None
+    own = None if aggregate is None else aggregate.partition("/")[2]
+    return prepared(
+        definition, index, delivery.type, event, delivery.envelope, aggregate or "", own, delivery.version
+    )

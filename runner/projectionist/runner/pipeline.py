@@ -1,0 +1,122 @@
+"""One consumer at work: arrivals are read while the batch before them is in the database; acks follow commits."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+from anyio.lowlevel import checkpoint
+
+from projectionist.core.signals import announce
+from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.handoff import Handoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from projectionist.core.settings import Batch as Limits
+    from projectionist.core.wire import Arrival
+    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.settle import Settler
+    from projectionist.runner.source import Source
+
+SLICE = 128
+"""How many arrivals are read at a stretch before the database's answers get their turn."""
+SWEEP_S = 1.0
+"""How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
+MOST_DUE = 200
+
+
+class Read(msgspec.Struct):
+    """Arrivals, and what they turned out to be."""
+
+    arrivals: Sequence[Arrival]
+    batch: Batch
+
+
+class Pipeline:
+    """Reads, settles and acks for one consumer until it is stopped."""
+
+    def __init__(
+        self, source: Source, read: Callable[[Arrival], Delivery | Unreadable], settler: Settler, limits: Limits
+    ) -> None:
+        self._source = source
+        self._read_one = read
+        self._settler = settler
+        self._limits = limits
+        self._handoff: Handoff[Read] = Handoff()
+        self._stopping = False
+        self._taking = anyio.CancelScope()
+        self._due_at = 0.0
+        self.durations: deque[float] = deque(maxlen=512)
+        self.batches = 0
+
+    async def run(self) -> None:
+        """Work until `stop` is called; a batch that has begun is brought to its end."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read)
+            tasks.start_soon(self._work)
+
+    def stop(self) -> None:
+        """Take nothing new; `run` returns when what has begun is settled."""
+        self._stopping = True
+        self._taking.cancel()
+
+    async def _read(self) -> None:
+        limits = self._limits
+        try:
+            while not self._stopping:
+                arrivals: list[Arrival] = []
+                with anyio.CancelScope() as self._taking:
+                    arrivals = await self._source.take(limits.max_rows, limits.max_bytes, limits.max_ms / 1000)
+                if arrivals:
+                    await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
+        finally:
+            self._handoff.close()
+
+    async def _decoded(self, arrivals: Sequence[Arrival]) -> Batch:
+        deliveries: list[Delivery] = []
+        unreadable: list[Unreadable] = []
+        for start in range(0, len(arrivals), SLICE):
+            for one in map(self._read_one, arrivals[start : start + SLICE]):
+                if isinstance(one, Delivery):
+                    deliveries.append(one)
+                else:
+                    unreadable.append(one)
+            await checkpoint()
+        return Batch(deliveries, unreadable)
+
+    async def _work(self) -> None:
+        while not self._handoff.over:
+            read = await self._handoff.take(max(0.0, self._due_at - time.monotonic()))
+            if read is not None:
+                await self._settle(read.batch)
+                self._source.ack(read.arrivals)
+                announce("batch.acked")
+            if time.monotonic() >= self._due_at and not self._stopping:
+                await self._take_up_due()
+
+    async def _settle(self, batch: Batch) -> None:
+        begun = time.monotonic()
+        for applied in await self._settler.settle(batch):
+            self._plan_due(applied)
+        self.durations.append(time.monotonic() - begun)
+        self.batches += 1
+
+    def _plan_due(self, applied: Applied) -> None:
+        if applied.delay is not None:
+            self._due_at = min(self._due_at, time.monotonic() + applied.delay)
+
+    async def _take_up_due(self) -> None:
+        """Settle what waits for its time: retries, the rest of long drains, gaps to be looked at again."""
+        self._due_at = time.monotonic() + SWEEP_S
+        due, entries = await self._settler.due(MOST_DUE)
+        if due or entries:
+            await self._settle(Batch(due=due, entries=entries))
+            announce("due.settled")
+        if len(due) == MOST_DUE or len(entries) == MOST_DUE:
+            self._due_at = 0.0

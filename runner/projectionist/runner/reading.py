@@ -1,0 +1,269 @@
+"""From the bytes of an arrival to a Delivery. Pure; whatever the bytes, the answer is a value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core import clock, headers
+from projectionist.core.headers import HeaderError
+from projectionist.runner import guards, structured
+from projectionist.runner.delivery import Delivery, Reason, Refused, Unreadable, told
+from projectionist.runner.heads import Fields, Heads
+from projectionist.runner.identity import Identities
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Policy
+    from projectionist.core.wire import Arrival
+    from projectionist.projections import Event
+
+Match = Callable[[str], tuple[str | None, str | None] | None]
+"""The aggregate's type and id that a subject holds; None for a subject of others."""
+Decode = Callable[[str, int, bytes], "Event"]
+
+ID_BYTES, TEXT_BYTES, KEPT_BYTES, DETAIL = 255, 512, 1024, 500
+MOST_VERSION, MOST_SCHEMA = 2**63 - 1, 2**31 - 1
+
+
+class Reader:
+    """Reads the arrivals of one consumer by its rules, which are worked out once.
+
+    `incarnation` counts the streams that had this name; set it before the first event of a new one is read.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        stream: str,
+        ordered: bool,
+        match: Match,
+        known: Container[str],
+        decode: Decode,
+        incarnation: int = 1,
+    ) -> None:
+        self.incarnation = incarnation
+        self._policy, self._stream, self._ordered = policy, stream, ordered
+        self._match, self._known, self._decode = match, known, decode
+        self._heads = Heads(policy.headers)
+        self._kind = policy.aggregate_type or ""
+        self._identities = Identities(policy, stream, self._heads.names[0])
+        self._epoch, self._epoch_until = 0.0, 0.0
+
+    def read(self, arrival: Arrival) -> Delivery | Unreadable:
+        """The delivery, or why there is none."""
+        try:
+            return self._read(arrival)
+        except HeaderError as error:
+            return self._unreadable(arrival, Reason.HEADERS, str(error))
+        except Refused as refused:
+            return self._unreadable(arrival, refused.reason, str(refused))
+
+    def _read(self, arrival: Arrival) -> Delivery:
+        seq, delivered, published_ns = _told(arrival.reply)
+        fields, data, subject = self._heads.read(arrival.head), arrival.data, arrival.subject
+        if fields[14] is not None and structured.is_structured(fields[14]):
+            fields, data = self._unfold(fields[14], fields, data)
+        _, _, kind, schema, kind_of, name_of, version, moment, correlation, causation, *traces = fields
+        if not kind:
+            raise Refused(Reason.TYPE, f"header {self._heads.names[2]} is missing")
+        schema_number = 1 if schema is None else _number(schema, MOST_SCHEMA, Reason.SCHEMA)
+        version_number = None if version is None else _number(version, MOST_VERSION, Reason.VERSION)
+        aggregate = self._aggregate(subject, kind_of, name_of)
+        place: tuple[str | int | None, ...] = (self.incarnation, seq)
+        if self._ordered:
+            place = _ordered_place(aggregate, version_number)
+        source, name, used_fallback = self._identities.identify(fields, data, place)
+        _check(source, name, kind, aggregate, subject)
+        if moment is not None:
+            _check_time(moment)
+        if correlation is not None or causation is not None:
+            _check_causes(correlation, causation)
+        traceparent, tracestate = _trace(*traces[:4]) if any(traces[:4]) else (None, None)
+        event, problem = self.body(kind, schema_number, data)
+        return Delivery(
+            source,
+            name,
+            kind,
+            schema_number,
+            aggregate,
+            version_number,
+            data,
+            self._hash(kind, schema_number, aggregate, version_number, data),
+            self._stream,
+            seq,
+            subject,
+            event,
+            problem,
+            moment,
+            correlation,
+            causation,
+            traceparent,
+            tracestate,
+            self._received_us(arrival),
+            published_ns,
+            delivered,
+            used_fallback,
+            arrival,
+        )
+
+    def _unfold(self, content_type: str, fields: Fields, body: bytes) -> tuple[Fields, bytes]:
+        if bad := self._too_large(body) or guards.fault(body, self._policy.max_depth):
+            raise Refused(Reason.BODY, f"the body, which holds the envelope, {bad}")
+        return structured.unfold(content_type, fields, self._heads.names, body)
+
+    def _aggregate(self, subject: str, kind: str | None, name: str | None) -> str | None:
+        try:
+            found = self._match(subject)
+        except ValueError:
+            raise Refused(Reason.SUBJECT, "a token of the subject is not UTF-8") from None
+        if found is None:
+            raise Refused(Reason.SUBJECT, "the subject matches none of this consumer's")
+        kind_token, name_token = found
+        name = _agreed("id", name, name_token)
+        if name is None:
+            return None
+        kind = _agreed("type", kind, kind_token)
+        kind = self._kind if kind is None else kind
+        if not name or "/" in kind:
+            raise Refused(Reason.AGGREGATE, "the aggregate's id is empty, or its type holds a slash")
+        return f"{kind}/{name}"
+
+    def body(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
+        """The event that a body holds, or what is wrong with it; neither if no handler declares its type."""
+        if bad := self._too_large(data):  # of an ignored type too: it may have to be parked
+            return None, f"the body {bad}"
+        if kind not in self._known:
+            return None, "no handler declares its type" if self._policy.unknown == "fail" else None
+        if bad := guards.fault(data, self._policy.max_depth):
+            return None, f"the body {bad}"
+        try:
+            return self._decode(kind, schema, data), None
+        except Exception as error:  # noqa: BLE001  upcasters are a user's code
+            return None, _clean(f"{type(error).__name__}: {error}")
+
+    def _too_large(self, data: bytes) -> str | None:
+        if len(data) <= self._policy.max_event_bytes:
+            return None
+        return f"has {len(data)} bytes, more than the {self._policy.max_event_bytes} of max_event_bytes"
+
+    def _hash(self, kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
+        named = aggregate or ""
+        if self._policy.hash == "canonical":
+            data = _canonical(data, self._policy.max_depth)
+        prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
+        return blake2b(prefix + data, digest_size=16).digest()
+
+    def _received_us(self, arrival: Arrival) -> int:
+        if arrival.received > self._epoch_until:  # the wall clock may be set while we run
+            self._epoch, self._epoch_until = time.time() - clock.now(), arrival.received + 1
+        return int((arrival.received + self._epoch) * 1_000_000)
+
+    def _unreadable(self, arrival: Arrival, reason: Reason, detail: str) -> Unreadable:
+        data = arrival.data
+        try:
+            seq, delivered, _ = _told(arrival.reply)
+        except Refused:
+            seq, delivered = 0, 1
+        return Unreadable(
+            reason,
+            _clean(detail),
+            self._stream,
+            seq,
+            _clean(arrival.subject),
+            arrival.head,
+            data if self._too_large(data) is None else data[:KEPT_BYTES],
+            len(data),
+            blake2b(data, digest_size=16).digest(),
+            self._received_us(arrival),
+            delivered,
+            arrival,
+        )
+
+
+def _told(reply: bytes) -> tuple[int, int, int]:
+    try:
+        return told(reply)
+    except (ValueError, IndexError):
+        raise Refused(Reason.REPLY, f"the reply subject {reply!r} is not JetStream's") from None
+
+
+def _number(text: str, most: int, reason: Reason) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 40 and 1 <= (number := int(text)) <= most:
+        return number
+    raise Refused(reason, f"the {reason} {text!r} is not a number from 1 to {most}")
+
+
+def _agreed(what: str, header: str | None, token: str | None) -> str | None:
+    if header is None or token is None or header == token:
+        return token if header is None else header
+    raise Refused(
+        Reason.AGGREGATE, f"the aggregate's {what} is {header!r} by header and {token!r} by subject"
+    )
+
+
+def _ordered_place(aggregate: str | None, version: int | None) -> tuple[str, int]:
+    if aggregate is None:
+        raise Refused(Reason.AGGREGATE, "neither a header nor the subject names the aggregate")
+    if version is None:
+        raise Refused(Reason.VERSION, "the header of the aggregate's version is missing")
+    return aggregate, version
+
+
+def _check(source: str, name: str, kind: str, aggregate: str | None, subject: str) -> None:
+    joined = f"{source}{name}{kind}{aggregate}{subject}"
+    if len(joined) <= ID_BYTES and joined.isascii() and joined.isprintable():
+        return
+    _check_text(Reason.IDENTITY, "id", name, ID_BYTES)
+    _check_text(Reason.IDENTITY, "source", source, TEXT_BYTES)
+    _check_text(Reason.TYPE, "type", kind, TEXT_BYTES)
+    _check_text(Reason.AGGREGATE, "aggregate", aggregate or "", TEXT_BYTES)
+    _check_text(Reason.SUBJECT, "subject", subject, TEXT_BYTES)
+
+
+def _check_causes(correlation: str | None, causation: str | None) -> None:
+    _check_text(Reason.HEADERS, "correlation id", correlation or "", TEXT_BYTES)
+    _check_text(Reason.HEADERS, "causation id", causation or "", TEXT_BYTES)
+
+
+def _check_text(reason: Reason, what: str, text: str, most: int) -> None:
+    if not text.isprintable():
+        raise Refused(reason, f"the {what} holds a character that cannot be printed: {text[:100]!a}")
+    if (size := len(text.encode())) > most:
+        raise Refused(reason, f"the {what} has {size} bytes, more than {most}: {text[:100]!a}")
+
+
+def _check_time(text: str) -> None:
+    try:
+        headers.timestamp(text)
+    except HeaderError as error:
+        raise Refused(Reason.TIME, error.message) from None
+
+
+def _trace(
+    parent: str | None, ce_parent: str | None, state: str | None, ce_state: str | None
+) -> tuple[str | None, str | None]:
+    """A trace context that is malformed is none: the standard wants a new trace then, not a refusal."""
+    if parent is None:
+        parent, state = ce_parent, ce_state
+    if parent is None or not headers.is_traceparent(parent):
+        return None, None
+    return parent, state if state and state.isprintable() and len(state.encode()) <= TEXT_BYTES else None
+
+
+def _canonical(data: bytes, most_depth: int) -> bytes:
+    if guards.fault(data, most_depth):
+        return data
+    try:
+        return msgspec.json.encode(msgspec.json.decode(data), order="deterministic")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return data
+
+
+def _clean(text: str) -> str:
+    """`text` as PostgreSQL takes it."""
+    return text[:DETAIL].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -1,0 +1,138 @@
+"""How code and database agree on a consumer before its first batch: registration, code, effects mark, stream."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from projectionist.core.db import advisory_key
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.runner.consumer import Consumer, Superseded
+from projectionist.runner.slots import frozen
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Policy
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
+
+log = logging.getLogger("projectionist.runner")
+
+INSTANCE = uuid4()
+"""This process, among others on other machines with the same name and number."""
+
+
+class NotRegistered(ProjectionistError):
+    """The database does not know this consumer, or knows it in another shape. `migrate` or a rebuild mends it."""
+
+
+class StreamReplaced(ProjectionistError):
+    """The stream is not the one this consumer has read so far."""
+
+
+class Registry:
+    """Registrations of consumers, over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def join(self, definition: Definition, policy: Policy, stream: Stream, *, readopt: bool = False) -> Consumer:
+        """Bring the registration up to this code, once for all processes that start with it, and join it.
+
+        Raises NotRegistered, StreamReplaced, or Superseded where this code was replaced by a newer one before
+        (`readopt` takes it up again).
+        """
+        found = await self.checked(definition)
+        number: int = found["number"]
+        async with self._connection.transaction():
+            await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
+            row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
+            assert row is not None, "consumers are never deleted"
+            if row["code"] != definition.code:
+                await self._adopt(definition, row, readopt=readopt)
+            await self._check_stream(definition, stream)
+            mark = stream.state.last_seq + 1 if definition.effects == "now" else 0
+            await self._connection.execute(self._sql["set_mark"], number, mark)
+            slots = await self._slots(definition, number)
+        runner = await self._connection.fetchval(
+            self._sql["add_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
+        )
+        consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
+        row = await self._connection.fetchrow(self._sql["control"], number)
+        assert row is not None
+        consumer.join(row)
+        return consumer
+
+    async def checked(self, definition: Definition) -> Record:
+        """The registration, if it is of this class as it is now; raises NotRegistered."""
+        row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
+        return _checked(definition, row)
+
+    async def _adopt(self, definition: Definition, row: Record, *, readopt: bool) -> None:
+        """Take up new code: older processes stop at their next batch, and what failed on old code is tried again."""
+        before = await self._connection.fetchval(self._sql["code_was_here"], row["number"], definition.code)
+        if before and not readopt:
+            raise Superseded(
+                f"consumer {definition.name!r} has gone on to newer code than this",
+                remedy="Deploy the newer code, or start once with --readopt to go back to this one on purpose",
+            )
+        await self._connection.execute(self._sql["adopt_code"], row["number"], definition.code)
+        await self._connection.execute(
+            *(self._sql["audit"], row["number"], "adopt-code", definition.code.hex()),
+            *("projectionist", "older code taken up again" if before else "new code at start"),
+        )
+        log.info("%s: new code taken up; rows written by older code stay until a rebuild", definition.name)
+
+    async def _slots(self, definition: Definition, number: int) -> dict[str, str]:
+        known = [row["name"] for row in await self._connection.fetch(self._sql["slots"], number)]
+        kept = frozen(definition.name, known, definition.slots)
+        fresh = [slot for slot in definition.slots if slot not in kept]
+        owner = f"{definition.cls.__module__}:{definition.cls.__qualname__}"
+        await self._connection.execute(self._sql["add_slots"], number, fresh, [owner] * len(fresh))
+        return kept
+
+    async def _check_stream(self, definition: Definition, stream: Stream) -> None:
+        await self._connection.execute(self._sql["add_stream"], definition.stream, stream.created)
+        known = await self._connection.fetchrow(self._sql["stream_known"], definition.stream)
+        assert known is not None
+        if known["created"] != stream.created:
+            raise StreamReplaced(
+                f"stream {definition.stream!r} was created at {stream.created}, the one known here at {known['created']}",
+                remedy="If it is a restored copy or a new stream, look at it before this consumer reads it",
+            )
+
+
+def _checked(definition: Definition, row: Record | None) -> Record:
+    name = definition.name
+    if row is None:
+        raise NotRegistered(f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`")
+    for what, here, there in (
+        ("kind", definition.kind, row["kind"]),
+        ("stream", definition.stream, row["stream"]),
+        ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
+        ("sequence", definition.sequence, row["sequence"]),
+        ("baseline", str(definition.baseline), row["baseline"]),
+    ):
+        if here != there:
+            raise NotRegistered(
+                f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
+                remedy="That is another consumer: give it a name of its own, name=\"…\"",
+            )
+    if row["shape"] != definition.shape:
+        raise NotRegistered(
+            f"the table of {name!r} has another shape than its class",
+            remedy="Run `projectionist migrate --plan` to see what it takes",
+        )
+    return row
+
+def barrier_key(schema: str, number: int) -> int:
+    """The advisory lock that every batch of a consumer shares, and that a taker holds alone."""
+    return advisory_key(schema, f"consumer:{number}")

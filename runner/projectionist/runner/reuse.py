@@ -1,0 +1,63 @@
+"""What contradicts itself: identities, versions and intent keys that stand for two different things. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from projectionist.core.states import Entry, Fact
+from projectionist.runner.writes import Put, Told
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+    from projectionist.runner.delivery import Delivery, Unreadable
+    from projectionist.runner.writes import Wish
+
+Old = Literal["reused", "late", "stale"]
+_HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})
+
+
+def judge_old(
+    delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]
+) -> tuple[Old, Row | None]:
+    """An event at or below its position: is its version held by another identity, stepped over, or just passed?"""
+    for row in holders:
+        same_version = (row["aggregate"], row["version"]) == (delivery.aggregate, delivery.version)
+        if same_version and row["state"] in _HOLDS and (row["source"], row["id"]) != (delivery.source, delivery.id):
+            return "reused", row
+    version = delivery.version or 0
+    if any(r["aggregate"] == delivery.aggregate and r["version"] <= version <= r["upto"] for r in ranges):
+        return "late", None
+    return "stale", None
+
+
+def reused_identity(row: Row) -> str:
+    """Says which event had the identity first."""
+    return f"this identity came first with other content, at stream sequence {row['seq']}"
+
+
+def reused_version(source: str, identity: str) -> str:
+    """Says which event had the version first."""
+    return f"this version belongs to event {identity!r} of source {source!r}"
+
+
+def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
+    """A readable event that contradicts another one, for quarantine."""
+    d, head = delivery, delivery.arrival.head if delivery.arrival is not None else None
+    return Put(
+        *(d.seq, fact, detail, d.subject, d.source, d.id, d.aggregate, d.version, head, d.data, len(d.data), d.hash)
+    )
+
+
+def unreadable(bad: Unreadable) -> Put:
+    """Bytes that are no event, for quarantine."""
+    return Put(
+        *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, None, None),
+        *(bad.headers, bad.data, bad.size, bad.hash),
+    )
+
+
+def intent_reuse(wish: Wish) -> Told:
+    """Two contents under one intent key."""
+    detail = f"slot {wish.slot!r} of this event has an intent with other content; the first stands"
+    return Told(Fact.INTENT_REUSE, wish.seq, wish.source, wish.id, wish.aggregate, wish.version, detail)

@@ -1,0 +1,113 @@
+"""Brings one batch to its end: runs the transaction, again where it must, and finds the event that PostgreSQL refuses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.core.backoff import Retry, wait
+from projectionist.core.signals import announce
+from projectionist.runner.apply import Batch, Transaction
+from projectionist.runner.course import UNORDERED
+from projectionist.runner.trouble import Trouble, classify
+from projectionist.runner.writes import Again
+
+if TYPE_CHECKING:
+    from projectionist.runner.apply import Applied
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.session import Session
+    from projectionist.runner.writes import Identity
+
+OUTAGE = Retry(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
+"""How a batch waits for PostgreSQL: at most one try a second, for as long as it takes."""
+
+
+class Settler:
+    """Settles the batches of one consumer, one after the other, on one session."""
+
+    def __init__(self, consumer: Consumer, session: Session) -> None:
+        self._consumer = consumer
+        self._session = session
+
+    async def settle(self, batch: Batch) -> list[Applied]:
+        """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
+        tries = 0
+        while True:
+            try:
+                return [await self._once(batch)]
+            except Again:
+                announce("batch.again")
+            except Exception as error:  # every class of error has its answer below, and none is swallowed
+                match classify(error):
+                    case Trouble.DATA:
+                        return await self._isolate(batch, str(error))
+                    case Trouble.BUG:
+                        raise
+                tries += 1
+                await self._outage(error, tries)
+
+    async def due(self, most: int) -> tuple[list[str], list[Identity]]:
+        """Aggregates, and parked events without order, whose time has come."""
+        try:
+            store, _ = await self._session.ready()
+            return (await store.due(most), []) if self._consumer.sequence != UNORDERED else ([], await store.due_entries(most))
+        except Exception as error:  # as in `settle`: what is not an outage goes up
+            if classify(error) is not Trouble.INFRASTRUCTURE:
+                raise
+            await self._session.failed(error)
+            return [], []
+
+    async def _once(self, batch: Batch) -> Applied:
+        store, model = await self._session.ready()
+        applied = await Transaction(self._consumer, store, model, batch).run()
+        self._session.well()
+        return applied
+
+    async def _outage(self, error: Exception, tries: int) -> None:
+        self._consumer.exists.clear()
+        await self._session.failed(error)
+        announce("batch.outage")
+        await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))
+
+    async def _isolate(self, batch: Batch, error: str) -> list[Applied]:
+        """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
+        announce("batch.isolated")
+        parts = units(batch)
+        if len(parts) > 1:
+            middle = len(parts) // 2
+            halves = merged(parts[:middle], batch.limit), merged(parts[middle:], batch.limit)
+            return [applied for half in halves for applied in await self.settle(half)]
+        if batch.limit is None:
+            return await self.settle(msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1))
+        return await self.settle(msgspec.structs.replace(batch, refused=error))
+
+
+def units(batch: Batch) -> list[Batch]:
+    """The batch in the smallest parts that may fail on their own: by aggregate, and inside one aggregate by event."""
+    groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in batch.due}
+    for delivery in batch.deliveries:
+        groups.setdefault(delivery.aggregate or delivery.id, []).append(delivery)
+    parts = [Batch(entries=[identity]) for identity in batch.entries]
+    if batch.unreadable:
+        parts.append(Batch(unreadable=batch.unreadable))
+    if len(groups) + len(parts) > 1:
+        due = frozenset(batch.due)
+        return parts + [Batch(group, due=[a] if a in due else []) for a, group in sorted(groups.items())]
+    ordered = sorted(batch.deliveries, key=lambda d: (d.version or 0, d.seq))
+    return parts + ([Batch(due=batch.due)] if batch.due else []) + [Batch([delivery]) for delivery in ordered]
+
+
+def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
+    """Parts of a batch as one again."""
+    return Batch(
+        [d for part in parts for d in part.deliveries],
+        [u for part in parts for u in part.unreadable],
+        [a for part in parts for a in part.due],
+        [e for part in parts for e in part.entries],
+        limit=limit,
+    )

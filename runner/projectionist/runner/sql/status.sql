@@ -1,0 +1,22 @@
+-- One row a consumer: where it stands, from maintained counters and the few rows that wait.
+select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_mark,
+    coalesce((select jsonb_object_agg(outcome, n) from (
+        select outcome, sum(n)::bigint as n from {schema}.counters where consumer = c.number group by outcome
+    ) counted), '{}') as outcomes,
+    coalesce((select jsonb_object_agg(head, n) from (
+        select head, count(*) as n from {schema}.positions where consumer = c.number and head <> 'clear' group by head
+    ) held), '{}') as heads,
+    coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head <> 'clear'), 0)::bigint
+        + (select count(*) from {schema}.parked where consumer = c.number and not ordered) as parked,
+    (select extract(epoch from clock_timestamp() - min(received))::float8
+        from {schema}.inbox where consumer = c.number and state = 'parked') as oldest_s,
+    (select count(*) from {schema}.quarantine where consumer = c.number and state = 'quarantined') as quarantined,
+    (select count(*) from {schema}.incidents where consumer = c.number and closed is null) as incidents,
+    coalesce((select jsonb_agg(jsonb_build_object(
+            'host', host, 'pid', pid, 'state', state, 'p50_ms', p50_ms, 'p99_ms', p99_ms, 'lag', lag, 'unacked', unacked,
+            'silent_s', extract(epoch from clock_timestamp() - beat)::float8
+        ) order by number)
+        from {schema}.runners where consumer = c.number and stopped is null and beat > clock_timestamp() - interval '1 minute'
+    ), '[]') as runners
+from {schema}.consumers c
+order by c.name

@@ -1,0 +1,78 @@
+"""Where every consumer stands, read from the database alone; runners write what they know of the broker there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.sql import Statements
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+
+
+class RunnerStatus(msgspec.Struct, frozen=True):
+    """A process that runs a consumer."""
+
+    host: str
+    pid: int
+    state: str
+    silent_s: float
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    lag: int | None = None
+    unacked: int | None = None
+
+
+class ConsumerStatus(msgspec.Struct, frozen=True):
+    """Where one consumer stands."""
+
+    name: str
+    kind: str
+    stream: str
+    paused: bool
+    generation: int
+    revision: int
+    effects_mark: int | None
+    outcomes: dict[str, int]
+    """How often each outcome was reached, over all processes and times."""
+    heads: dict[str, int]
+    """Aggregates whose head is not clear, by its state."""
+    parked: int
+    oldest_s: float | None
+    quarantined: int
+    incidents: int
+    runners: list[RunnerStatus]
+
+    @property
+    def lag(self) -> int | None:
+        """Messages the broker still holds for the consumer; None when no process tells."""
+        return max((r.lag for r in self.runners if r.lag is not None), default=None)
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """One number of the breakdown by event type or hour."""
+
+    name: str
+    what: str
+    outcome: str
+    n: int
+
+
+async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]:
+    """Every registered consumer, by name."""
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["status"])
+    return [msgspec.convert(_decoded(dict(row)), ConsumerStatus) for row in rows]
+
+
+async def breakdown(connection: Connection, schema: str, by: str) -> list[Counted]:
+    """Counters of every consumer `by` "type" or "hour"."""
+    rows = await connection.fetch(Statements("projectionist.runner", schema)[f"status_by_{by}"])
+    return [Counted(*row) for row in rows]
+
+
+def _decoded(row: dict[str, object]) -> dict[str, object]:
+    for name in ("outcomes", "heads", "runners"):
+        row[name] = msgspec.json.decode(str(row[name]))
+    return row

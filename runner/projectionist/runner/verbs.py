@@ -1,0 +1,213 @@
+"""What an operator may do to parked and failed events: each act is compared with what stands there, then recorded.
+
+Every verb runs under the consumer's barrier and the aggregate's position lock, so that a batch and a verb never
+act on the same event at once; whoever comes second sees what the first has done and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.states import Decided, Entry, Head
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.runner.store import Store
+    from projectionist.runner.writes import Identity
+
+GAP_HEADS = frozenset({Head.GAP, Head.WAITING})
+FAILED_HEADS = frozenset({Head.FAILED, Head.WAITING})
+
+
+class TooLate(ProjectionistError):
+    """What the operator saw is no longer so; look again."""
+
+
+class NotThere(ProjectionistError):
+    """The verb does not fit the state of the event or aggregate it names."""
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Who acts, and why."""
+
+    actor: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.actor.strip() or not self.reason.strip():
+            raise NotThere("an act needs an actor and a reason", remedy="Say who you are and why this is right")
+
+
+class Stand(msgspec.Struct):
+    """Where an aggregate stands, under its lock."""
+
+    aggregate: str
+    version: int
+    head: Head
+    finding: str | None
+    parked: int
+    first: Record | None
+    """The parked event with the lowest version."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether an event that failed is the head, not a gap."""
+        return self.head in FAILED_HEADS and self.finding is None
+
+
+class Verbs:
+    """The verbs for one consumer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def retry(self, aggregate: str, act: Act, *, version: int | None = None) -> None:
+        """Try the head of this aggregate again now, with one more try in its budget.
+
+        `version` is the position the operator saw; raises TooLate if the aggregate has moved since.
+        """
+        async with self._stand(aggregate, version) as stand:
+            if stand.head in {Head.CLEAR, Head.DRAINING}:
+                raise NotThere(f"nothing of {aggregate} waits to be tried again: it is {stand.head}")
+            if stand.failed and stand.first is not None:
+                await self._store.run("once_more", stand.first["source"], stand.first["id"])
+            await self._move(stand, Head.FAILED if stand.failed else Head.GAP)
+            await self._record("retry", stand, act)
+
+    async def skip(self, aggregate: str, act: Act, *, version: int | None = None) -> None:
+        """Step over the failed head of this aggregate, in every rebuild too; what waits behind it drains at once."""
+        async with self._stand(aggregate, version) as stand:
+            if not stand.failed or stand.first is None:
+                raise NotThere(
+                    f"no failed event is the head of {aggregate}: it is {stand.head}",
+                    remedy="A gap is accepted with accept-gap, a parked follower is dropped with discard",
+                )
+            await self._decide(Decided.SKIP, stand, stand.first, act)
+            await self._settle(stand.first, Entry.SKIPPED)
+            stand.version, stand.parked = stand.first["version"], stand.parked - 1
+            await self._move(stand, Head.DRAINING if stand.parked else Head.CLEAR)
+
+    async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
+        """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind them drains at once."""
+        async with self._stand(aggregate, first - 1) as stand:
+            if stand.head not in GAP_HEADS or stand.failed or stand.first is None:
+                raise NotThere(f"{aggregate} misses no version: it is {stand.head}")
+            if not first <= last < stand.first["version"]:
+                raise NotThere(
+                    f"versions {first} to {last} of {aggregate} are not what is missing",
+                    remedy=f"Missing are {stand.version + 1} to {stand.first['version'] - 1}",
+                )
+            await self._store.run(
+                *("decide", Decided.ACCEPT_GAP, aggregate, first, last, None, None, None, None, act.actor, act.reason)
+            )
+            stand.version = last
+            await self._move(stand, Head.DRAINING)
+            await self._record("accept-gap", stand, act)
+
+    async def discard(self, identity: Identity, act: Act) -> None:
+        """Drop one parked event. In an aggregate it is stepped over when its turn comes; a failed head is for `skip`."""
+        async with self._entry(identity) as (stand, entry):
+            if stand is not None and stand.failed and entry["version"] == _first_version(stand):
+                raise NotThere(f"this event is the failed head of {stand.aggregate}", remedy="Use skip")
+            await self._decide(Decided.DISCARD, stand, entry, act)
+            if stand is None:
+                await self._settle(entry, Entry.DISCARDED)
+            else:
+                await self._store.run("give_up", entry["source"], entry["id"])
+                await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
+
+    async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
+        """Give a parked event corrected bytes (`digest`: their hash); its identity and first hash stay what they are."""
+        async with self._entry(identity) as (stand, entry):
+            await self._store.run("correct", entry["source"], entry["id"], data, digest)
+            await self._decide(Decided.EDIT, stand, entry, act, data=data, digest=digest)
+            if stand is not None and stand.failed and entry["version"] == _first_version(stand):
+                await self._move(stand, Head.FAILED)
+
+    async def retry_entry(self, identity: Identity, act: Act) -> None:
+        """Try a parked event without order again now; events in order are retried by their aggregate."""
+        async with self._entry(identity) as (stand, entry):
+            if stand is not None:
+                raise NotThere(f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate")
+            await self._store.run("once_more", entry["source"], entry["id"])
+            await self._record_on("retry", "/".join(identity), act)
+
+    @asynccontextmanager
+    async def _stand(self, aggregate: str, version: int | None) -> AsyncIterator[Stand]:
+        async with self._store.connection.transaction():
+            await self._store.enter()
+            stand = await self._locked(aggregate)
+            if version is not None and stand.version != version:
+                raise TooLate(
+                    f"{aggregate} stands at version {stand.version} by now, not at {version}",
+                    remedy="Look again before you decide",
+                )
+            if stand.head == Head.DRAINING:
+                raise TooLate(f"{aggregate} is being drained at this moment", remedy="Look again in a second")
+            yield stand
+            announce("verb.written")
+
+    @asynccontextmanager
+    async def _entry(self, identity: Identity) -> AsyncIterator[tuple[Stand | None, Record]]:
+        async with self._store.connection.transaction():
+            await self._store.enter()
+            where = await self._store.row("parked_entry", *identity)
+            stand = await self._locked(where["aggregate"]) if where is not None and where["ordered"] else None
+            # Read again under the lock: a drain may have settled the event while this waited.
+            entry = await self._store.row("parked_entry_locked", *identity)
+            if entry is None:
+                row = (await self._store.known([identity])).get(identity)
+                raise TooLate(
+                    f"event {identity[1]!r} of source {identity[0]!r} is not parked",
+                    remedy=f"Its state is {row['state']}" if row is not None else "This consumer has never seen it",
+                )
+            yield stand, entry
+            announce("verb.written")
+
+    async def _locked(self, aggregate: str) -> Stand:
+        rows = await self._store.positions([aggregate])
+        if not rows:
+            raise NotThere(f"this consumer has never seen aggregate {aggregate!r}")
+        row = rows[0]
+        first = await self._store.row("first_parked", aggregate)
+        return Stand(aggregate, row["version"], Head(row["head"]), row["finding"], row["parked"], first)
+
+    async def _move(self, stand: Stand, head: Head) -> None:
+        await self._store.run("move", stand.aggregate, stand.version, head, stand.parked, head != Head.CLEAR)
+
+    async def _settle(self, entry: Record, state: Entry) -> None:
+        await self._store.run("remove", entry["source"], entry["id"])
+        await self._store.run("restate", entry["source"], entry["id"], state)
+
+    async def _decide(
+        self,
+        kind: Decided,
+        stand: Stand | None,
+        entry: Record,
+        act: Act,
+        *,
+        data: bytes | None = None,
+        digest: bytes | None = None,
+    ) -> None:
+        await self._store.run(
+            *("decide", kind, entry["aggregate"], entry["version"], None, entry["source"], entry["id"]),
+            *(data, digest, act.actor, act.reason),
+        )
+        await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act)
+
+    async def _record(self, verb: str, stand: Stand, act: Act) -> None:
+        await self._record_on(verb, stand.aggregate, act)
+
+    async def _record_on(self, verb: str, thing: str, act: Act) -> None:
+        await self._store.run("audit", verb, thing, act.actor, act.reason)
+
+
+def _first_version(stand: Stand) -> int | None:
+    return None if stand.first is None else stand.first["version"]

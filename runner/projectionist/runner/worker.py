@@ -1,0 +1,119 @@
+"""One consumer in one process, from its start to its end: opens, serves, and waits out what ends by itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.signals import announce
+from projectionist.runner.consumer import Paused
+from projectionist.runner.groups import flattened
+from projectionist.runner.heart import Heart
+from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.models import model_for
+from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.session import Session
+from projectionist.runner.settle import Settler
+from projectionist.runner.source import JetStreamSource
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.office import Office
+
+log = logging.getLogger("projectionist.runner")
+
+RETRY_S = 1.0
+"""How often a missing stream or a paused consumer is looked at again."""
+
+
+class Worker:
+    """Runs one consumer until it is stopped."""
+
+    def __init__(self, definition: Definition, settings: Settings, client: Client, office: Office) -> None:
+        self.definition = definition
+        self._settings = settings
+        self._client = client
+        self._office = office
+        self._stopping = anyio.Event()
+        self._pipeline: Pipeline | None = None
+        self._told = ""
+
+    async def run(self) -> None:
+        """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
+        while not self._stopping.is_set():
+            try:
+                with flattened():
+                    await self._serve()
+            except (BrokerError, Paused) as error:
+                self._tell(str(error))
+                announce("worker.waiting")
+                with anyio.move_on_after(RETRY_S):
+                    await self._stopping.wait()
+
+    def stop(self) -> None:
+        """Take nothing new; `run` returns when what has begun is settled."""
+        self._stopping.set()
+        if self._pipeline is not None:
+            self._pipeline.stop()
+
+    async def _serve(self) -> None:
+        """Open the source, join the others, and work until told to stop or the source is lost."""
+        found = await self._office.registration(self.definition)
+        source = self._source(found["durable"])
+        stream = await source.open()
+        try:
+            consumer = await self._office.join(self.definition, self._settings.policy(self.definition.name), stream)
+            self._tell_start(consumer)
+            await self._work(consumer, source)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await source.close()
+
+    async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
+        schema = self._settings.postgres.schema
+        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+        self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), self._settings.batch)
+        heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(heart.run)
+                if self._stopping.is_set():
+                    self._pipeline.stop()
+                await self._pipeline.run()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._pipeline = None
+            with anyio.CancelScope(shield=True):
+                await session.close()
+                await heart.stop()
+
+    def _source(self, durable: str) -> JetStreamSource:
+        definition, policy = self.definition, self._settings.policy(self.definition.name)
+        return JetStreamSource(
+            self._client,
+            stream=definition.stream,
+            durable=durable,
+            subjects=[pattern.filter for pattern in definition.subjects.patterns],
+            batch=self._settings.batch.max_rows,
+            ack_wait_s=policy.ack_wait_s,
+            contiguous=definition.sequence == CONTIGUOUS,
+        )
+
+    def _tell_start(self, consumer: Consumer) -> None:
+        mark = consumer.effects[1]
+        silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
+        self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")
+        announce("worker.running")
+
+    def _tell(self, text: str) -> None:
+        """One line a change, however often it is looked at."""
+        if text != self._told:
+            self._told = text
+            log.info("%s: %s", self.definition.name, text)

@@ -1,0 +1,147 @@
+"""What one batch will write, as data: filled by pure decisions, emptied by the transaction statement by statement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.states import Cause, Entry, Fact, Head
+
+if TYPE_CHECKING:
+    from projectionist.runner.delivery import Delivery
+
+Identity = tuple[str, str]
+
+
+class Again(Exception):
+    """Roll the batch back and run it anew."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """How an event's handling failed, and what comes next: a delay until the next try, or none for a person."""
+
+    error_class: str | None = None
+    error: str | None = None
+    stack: str | None = None
+    attempts: int = 0
+    budget: int | None = None
+    delay: float | None = None
+
+
+class Parked(msgspec.Struct):
+    """An event to be parked for the first time."""
+
+    delivery: Delivery
+    cause: Cause
+    ordered: bool
+    failed: Failed
+
+    @property
+    def delay(self) -> float | None:
+        """Seconds until an entry without order is tried again; ordered ones wait at their aggregate's head."""
+        return None if self.ordered else self.failed.delay
+
+    @property
+    def kept(self) -> bytes | None:
+        """The bytes to store; None leaves a reference to the stream."""
+        return self.delivery.data
+
+
+class Moved(msgspec.Struct):
+    """Where one aggregate stands after the batch."""
+
+    aggregate: str
+    version: int
+    head: Head
+    parked: int
+    delay: float | None = None
+    due: datetime | None = None
+    seq: int | None = None
+
+
+class Put(msgspec.Struct):
+    """Something for quarantine."""
+
+    seq: int
+    reason: str
+    detail: str
+    subject: str
+    source: str | None
+    id: str | None
+    aggregate: str | None
+    version: int | None
+    headers: bytes | None
+    data: bytes | None
+    size: int
+    hash: bytes
+
+
+class Told(msgspec.Struct):
+    """An incident."""
+
+    kind: Fact
+    seq: int
+    source: str | None
+    id: str | None
+    aggregate: str | None
+    version: int | None
+    detail: str
+
+
+class Wish(msgspec.Struct):
+    """An intent with its key and frozen content."""
+
+    key: str
+    source: str
+    id: str
+    aggregate: str | None
+    version: int | None
+    slot: str
+    class_name: str
+    provider: str
+    destination: str
+    ordering: str | None
+    on_dead: str
+    body: bytes
+    hash: bytes
+    traceparent: str | None
+    tracestate: str | None
+    seq: int
+    """The stream sequence of the event."""
+
+
+class Writes:
+    """The writes of one batch, in the order the transaction makes them."""
+
+    def __init__(self) -> None:
+        self.parked: list[Parked] = []
+        self.failed_again: list[tuple[Delivery, Failed]] = []
+        self.unparked: list[Delivery] = []
+        self.moved: list[Moved] = []
+        self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
+        self.repeats: list[Delivery] = []
+        self.quarantined: list[Put] = []
+        self.incidents: list[Told] = []
+        self.winners: list[tuple[str, int, str, str]] = []
+        self.wishes: list[Wish] = []
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def settle(self, delivery: Delivery, state: Entry, verdict: str | None) -> None:
+        """Correct the provisional state of a claimed or drained entry."""
+        self.settled.setdefault((state, verdict), []).append(delivery)
+
+    def unsettle(self, delivery: Delivery) -> None:
+        """Take back the state given to an entry; another one follows."""
+        for deliveries in self.settled.values():
+            if delivery in deliveries:
+                deliveries.remove(delivery)
+
+    def soonest(self) -> float | None:
+        """Seconds until the first of these aggregates and entries is due again."""
+        delays = [moved.delay for moved in self.moved if moved.delay is not None]
+        delays += [failed.delay for _, failed in self.failed_again if failed.delay is not None]
+        delays += [parked.delay for parked in self.parked if parked.delay is not None]
+        return min(delays, default=None)

@@ -1,0 +1,189 @@
+"""The frame of the command line, with commands of its own."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.ops import apps, cli, terminal
+from projectionist.ops.terminal import Exit, UsageError
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Makes `act`, called by `projectionist act`, the only command."""
+
+    def with_run(run: Callable[[argparse.Namespace], int]) -> None:
+        command = SimpleNamespace(HELP="acts", EXAMPLE="projectionist act", arguments=apps.declare, run=run)
+        monkeypatch.setattr(cli, "found", lambda: iter([("act", command)]))
+
+    return with_run
+
+
+@pytest.mark.parametrize("name", [name for name, _ in cli.found()])
+def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == Exit.DONE
+    text = capsys.readouterr().out
+    assert f"example:\n  projectionist {name}" in text
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    text = capsys.readouterr().out
+    for name, command in cli.found():
+        assert name in text
+        assert command.HELP[:40] in text
+    assert "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done" in text
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == Exit.DONE
+    assert capsys.readouterr().out == f"projectionist {version('projectionist')}\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["act", "--nonsense"]])
+def test_wrong_usage_ends_with_2(install: Install, argv: list[str]) -> None:
+    install(lambda _: 0)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(argv)
+    assert ended.value.code == Exit.USAGE
+
+
+@pytest.mark.parametrize("code", Exit)
+def test_the_code_of_the_command_is_the_code_of_the_process(install: Install, code: Exit) -> None:
+    install(lambda _: code)
+    assert cli.main(["act"]) == code
+
+
+@pytest.mark.parametrize(("kind", "code"), [(ProjectionistError, Exit.FAILED), (UsageError, Exit.USAGE)])
+def test_an_error_is_one_line_with_its_remedy(
+    install: Install, capsys: pytest.CaptureFixture[str], kind: type[ProjectionistError], code: Exit
+) -> None:
+    def fail(_: argparse.Namespace) -> int:
+        raise kind("it did not work", remedy="Try that")
+
+    install(fail)
+    assert cli.main(["act"]) == code
+    assert capsys.readouterr() == ("", "error: it did not work. Try that\n")
+
+
+def test_an_interrupted_command_ends_like_any_interrupted_program(install: Install) -> None:
+    def interrupt(_: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    install(interrupt)
+    assert cli.main(["act"]) == 130
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
+    many = "import sys; from projectionist.ops import cli, terminal\n"
+    many += "from types import SimpleNamespace as S\n"
+    many += "run = lambda _: [terminal.say('x' * 1000) for _ in range(1000)] and 0\n"
+    many += "c = S(HELP='', EXAMPLE='', arguments=lambda p: None, run=run)\n"
+    many += "cli.found = lambda: iter([('act', c)])\n"
+    many += "sys.exit(cli.main(['act']))"
+    with subprocess.Popen(
+        [sys.executable, "-c", many], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert terminal.styled("text", "good") == "text"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert terminal.styled("text", "good") == "\x1b[32mtext\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal.styled("text", "good") == "text"
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert terminal.styled("text", "good") == "text"
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("y\n", True), ("Yes\n", True), ("n\n", False), ("", False)])
+def test_a_question_is_put_to_a_person_only(monkeypatch: pytest.MonkeyPatch, typed: str, meant: bool) -> None:
+    assert not terminal.confirmed("Sure?")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdin, "readline", lambda: typed, raising=False)
+    assert terminal.confirmed("Sure?") is meant
+
+
+def parsed(*words: str, names: str = "consumers") -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    apps.declare(parser, names=names)
+    return parser.parse_args(words)
+
+
+def test_what_holds_a_colon_is_the_app() -> None:
+    assert apps.split(parsed("shop.app:app", "OrderSummary"), None) == ("shop.app:app", ["OrderSummary"])
+    assert apps.split(parsed("OrderSummary", "shop.app:app"), "other:app") == (
+        "shop.app:app",
+        ["OrderSummary"],
+    )
+    assert apps.split(parsed("A", "B"), "set:app") == ("set:app", ["A", "B"])
+    assert apps.split(parsed(names=""), "set:app") == ("set:app", [])
+    assert apps.split(parsed("shop.app:app", names=""), None) == ("shop.app:app", [])
+
+
+def test_no_app_and_two_apps_are_wrong_usage() -> None:
+    with pytest.raises(UsageError, match=r"no app is named.*shop\.app:app.*projectionist\.toml"):
+        apps.split(parsed("OrderSummary"), None)
+    with pytest.raises(UsageError, match="a:b and c:d are two apps"):
+        apps.split(parsed("a:b", "c:d"), None)
+
+
+def test_an_app_is_loaded_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "little_shop.py").write_text("class inner: app = {'x': 1}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert apps.load("little_shop:inner.app", dict) == {"x": 1}
+    with pytest.raises(ProjectionistError, match=r"little_shop:inner\.app is dict, not list"):
+        apps.load("little_shop:inner.app", list)
+    with pytest.raises(ProjectionistError, match="there is no 'nothing' in little_shop"):
+        apps.load("little_shop:nothing", dict)
+
+
+@pytest.mark.parametrize("app", ["no_such_module:app", "no_such_package.module:app", "os.nothing:app"])
+def test_a_missing_module_is_named_with_the_folder_that_was_searched(app: str) -> None:
+    module, here = re.escape(app.partition(":")[0]), re.escape(str(Path.cwd()))
+    with pytest.raises(ProjectionistError, match=f"no module {module}, neither in {here}"):
+        apps.load(app, dict)
+
+
+@pytest.mark.parametrize("app", [":app", ".shop:app", "shop:", "shop:a b", "a:b:c"])
+def test_what_is_not_module_and_attribute_is_wrong_usage(app: str) -> None:
+    with pytest.raises(UsageError, match="is not module:attribute"):
+        apps.load(app, dict)
+
+
+def test_an_import_that_fails_inside_the_app_is_the_apps_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_shop.py").write_text("import no_such_dependency\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        apps.load("broken_shop:app", dict)
