@@ -72,7 +72,9 @@ class Pure:
         definition, retry = self._consumer.definition, self._consumer.policy.retry
         broken = preset(courses, retry, refused)
         order = ordered(courses, broken)
-        steps = [one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None]
+        steps = [
+            one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
+        ]
         loaded: dict[Any, tuple[Any, ...]] = {}
         if self._rows is not None and steps:
             loaded = await self._rows.load({s.key for s in steps if not isinstance(s.key, Exception)})
@@ -107,7 +109,9 @@ def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
             if delivery.problem is not None or refused is not None:
-                kind, text = (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+                kind, text = (
+                    (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+                )
                 broken[index] = Broken(at, _after(kind, delivery, retry, kind, text or ""))
                 break
     return broken

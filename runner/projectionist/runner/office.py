@@ -34,7 +34,9 @@ class Office:
     async def join(self, definition: Definition, policy: Policy, stream: Stream) -> Consumer:
         """Join the processes that run this consumer."""
         async with self._pool.acquire() as connection:
-            return await Registry(connection, self._schema).join(definition, policy, stream, readopt=self._readopt)
+            return await Registry(connection, self._schema).join(
+                definition, policy, stream, readopt=self._readopt
+            )
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""

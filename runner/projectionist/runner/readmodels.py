@@ -58,7 +58,9 @@ class ReadModels:
     async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
         """What `apply` would do, consumer by consumer; nothing for those that are as their class says."""
         known = {row["name"]: row for row in await self._connection.fetch(self._sql["consumers_known"])}
-        owners = {row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["tables_owned"])}
+        owners = {
+            row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["tables_owned"])
+        }
         changes = [await self._planned(definition, known, owners) for definition in definitions]
         return [change for change in changes if change is not None]
 
@@ -70,7 +72,9 @@ class ReadModels:
                 async with self._connection.transaction():
                     await self._apply(by_name[change.consumer], change)
 
-    async def _planned(self, d: Definition, known: dict[str, Record], owners: dict[str, str]) -> Change | None:
+    async def _planned(
+        self, d: Definition, known: dict[str, Record], owners: dict[str, str]
+    ) -> Change | None:
         row = known.get(d.name)
         former = next((name for name in d.formerly if name in known), None) if row is None else None
         if former is not None:
@@ -85,7 +89,9 @@ class ReadModels:
         if isinstance(changed, NeedsRebuild):
             return Change(d.name, "needs a rebuild", rebuild=changed.reasons)
         notes = tuple([note async for note in self._stepped_over(d, row["number"])])
-        return Change(d.name, "rename" if former else "change", tuple(changed), notes=notes, renamed_from=former)
+        return Change(
+            d.name, "rename" if former else "change", tuple(changed), notes=notes, renamed_from=former
+        )
 
     def _check_owner(self, d: Definition, owners: dict[str, str], names: set[str | None]) -> None:
         for public in publics(d):
@@ -93,7 +99,7 @@ class ReadModels:
             if owner is not None and owner not in names:
                 raise ReadModelError(
                     f"table {public} of {d.name!r} belongs to consumer {owner!r}",
-                    remedy=f'If the class was renamed, say formerly=("{owner}",): the inbox and the intent keys hang on it',
+                    remedy=f'If the class was renamed, say formerly=("{owner}",): inbox and intent keys hang on it',
                 )
 
     async def _stepped_over(self, d: Definition, number: int) -> Any:
@@ -101,7 +107,9 @@ class ReadModels:
             yield f"{row['n']} events of {row['type']} were stepped over before it was handled: rebuild to include them"
 
     async def _kept(self, row: Record) -> dict[str, Kept]:
-        text = await self._connection.fetchval(self._sql["generation_tables"], row["number"], row["generation"])
+        text = await self._connection.fetchval(
+            self._sql["generation_tables"], row["number"], row["generation"]
+        )
         return msgspec.json.decode(text, type=dict[str, Kept])
 
     async def _apply(self, d: Definition, change: Change) -> None:
@@ -109,7 +117,16 @@ class ReadModels:
         subjects = " ".join(d.subjects.texts)
         if change.what == "create":
             number = await self._connection.fetchval(
-                *(self._sql["add_consumer"], d.name, d.kind, d.revision, d.shape, d.code, d.stream, d.sequence),
+                *(
+                    self._sql["add_consumer"],
+                    d.name,
+                    d.kind,
+                    d.revision,
+                    d.shape,
+                    d.code,
+                    d.stream,
+                    d.sequence,
+                ),
                 *(str(d.baseline), subjects, durable_name(d.name)),
             )
         else:

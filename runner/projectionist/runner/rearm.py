@@ -34,14 +34,20 @@ class Rearm:
             self._sample = await self._office.rearm(self._consumer, SAMPLE)
             self._released = not self._sample
             if self._sample:
-                log.info("%s: new code tries %d failed aggregates again", self._consumer.definition.name, len(self._sample))
+                log.info(
+                    "%s: new code tries %d failed aggregates again",
+                    self._consumer.definition.name,
+                    len(self._sample),
+                )
                 announce("rearm.sampled")
         else:
             mended, still_open = await self._office.rearmed(self._consumer, self._sample)
             if mended:
                 self._released = True
             elif not still_open:
-                log.warning("%s: new code fails on all of them too; the rest waits", self._consumer.definition.name)
+                log.warning(
+                    "%s: new code fails on all of them too; the rest waits", self._consumer.definition.name
+                )
                 self._sample = []
 
     async def _release(self) -> None:

@@ -44,7 +44,9 @@ class Registry:
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
 
-    async def join(self, definition: Definition, policy: Policy, stream: Stream, *, readopt: bool = False) -> Consumer:
+    async def join(
+        self, definition: Definition, policy: Policy, stream: Stream, *, readopt: bool = False
+    ) -> Consumer:
         """Bring the registration up to this code, once for all processes that start with it, and join it.
 
         Raises NotRegistered, StreamReplaced, or Superseded where this code was replaced by a newer one before
@@ -105,7 +107,7 @@ class Registry:
         assert known is not None
         if known["created"] != stream.created:
             raise StreamReplaced(
-                f"stream {definition.stream!r} was created at {stream.created}, the one known here at {known['created']}",
+                f"stream {definition.stream!r} is of {stream.created}, the one known here of {known['created']}",
                 remedy="If it is a restored copy or a new stream, look at it before this consumer reads it",
             )
 
@@ -113,7 +115,9 @@ class Registry:
 def _checked(definition: Definition, row: Record | None) -> Record:
     name = definition.name
     if row is None:
-        raise NotRegistered(f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`")
+        raise NotRegistered(
+            f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
+        )
     for what, here, there in (
         ("kind", definition.kind, row["kind"]),
         ("stream", definition.stream, row["stream"]),
@@ -124,7 +128,7 @@ def _checked(definition: Definition, row: Record | None) -> Record:
         if here != there:
             raise NotRegistered(
                 f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
-                remedy="That is another consumer: give it a name of its own, name=\"…\"",
+                remedy='That is another consumer: give it a name of its own, name="…"',
             )
     if row["shape"] != definition.shape:
         raise NotRegistered(
@@ -132,6 +136,7 @@ def _checked(definition: Definition, row: Record | None) -> Record:
             remedy="Run `projectionist migrate --plan` to see what it takes",
         )
     return row
+
 
 def barrier_key(schema: str, number: int) -> int:
     """The advisory lock that every batch of a consumer shares, and that a taker holds alone."""

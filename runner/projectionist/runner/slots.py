@@ -18,7 +18,9 @@ def frozen(name: str, known: Iterable[str], declared: Mapping[str, Sequence[str]
     while another has appeared that does not say what it was called before.
     """
     registered = set(known)
-    kept = {slot: former for slot, formerly in declared.items() for former in formerly if former in registered}
+    kept = {
+        slot: former for slot, formerly in declared.items() for former in formerly if former in registered
+    }
     gone = sorted(registered - set(declared) - set(kept.values()))
     fresh = sorted(slot for slot in declared if slot not in registered and slot not in kept)
     if gone and fresh:

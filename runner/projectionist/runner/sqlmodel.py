@@ -86,14 +86,20 @@ class OwnSql:
         try:
             async with self._connection.transaction():
                 args = (self._handlers, self._tx, step.event)
-                result = await handler.call(*args, step.envelope()) if handler.envelope else await handler.call(*args)
+                result = (
+                    await handler.call(*args, step.envelope())
+                    if handler.envelope
+                    else await handler.call(*args)
+                )
                 answer = answer_of(result)
                 # After a failed statement this fails too, even if the handler has swallowed the error.
                 await self._connection.execute("select")
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             if is_transient(error):
                 raise
-            return failed(msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry)
+            return failed(
+                msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry
+            )
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             return failed(failure_of(step, error), delivery, retry)
         wished.extend(Wished(delivery, slot, intent, body) for slot, intent, body in answer.intents)

@@ -22,6 +22,7 @@ _TRANSIENT_STATES = frozenset(
     }
 )
 
+
 class Trouble(StrEnum):
     """What to do about an error inside a batch."""
 

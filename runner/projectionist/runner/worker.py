@@ -9,9 +9,9 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.runner.consumer import Paused
+from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
-from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
@@ -69,7 +69,9 @@ class Worker:
         source = self._source(found["durable"])
         stream = await source.open()
         try:
-            consumer = await self._office.join(self.definition, self._settings.policy(self.definition.name), stream)
+            consumer = await self._office.join(
+                self.definition, self._settings.policy(self.definition.name), stream
+            )
             self._tell_start(consumer)
             await self._work(consumer, source)
         finally:
@@ -79,7 +81,9 @@ class Worker:
     async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
-        self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), self._settings.batch)
+        self._pipeline = Pipeline(
+            source, consumer.reader.read, Settler(consumer, session), self._settings.batch
+        )
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
             async with anyio.create_task_group() as tasks:
@@ -100,7 +104,7 @@ class Worker:
             self._client,
             stream=definition.stream,
             durable=durable,
-            subjects=[pattern.filter for pattern in definition.subjects.patterns],
+            subjects=definition.subjects,
             batch=self._settings.batch.max_rows,
             ack_wait_s=policy.ack_wait_s,
             contiguous=definition.sequence == CONTIGUOUS,

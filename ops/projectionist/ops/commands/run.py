@@ -61,7 +61,9 @@ async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt
     connection = await connect(settings.postgres, application_name="projectionist run")
     try:
         if await plan(connection, settings.postgres.schema):
-            raise MigrationError("the database lacks tables of this release", remedy="Run `projectionist migrate`")
+            raise MigrationError(
+                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
+            )
     finally:
         await connection.close()
     note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
