@@ -228,7 +228,7 @@ def test_slots_are_known_from_annotations_with_their_former_names() -> None:
         (Annotated[int, msgspec.Meta(ge=0)], 1, "bigint", False, 1),
         (float, 1, "double precision", False, 1.0),
         (bool, False, "boolean", False, False),
-        (Decimal, Decimal("1E2"), "numeric", False, Decimal(100)),
+        (Decimal, Decimal("1E2"), "numeric", False, "100"),
         (bytes, b"\x00", "bytea", False, b"\x00"),
         (datetime, datetime(2026, 1, 1, tzinfo=UTC), "timestamptz", False, datetime(2026, 1, 1, tzinfo=UTC)),
         (date, date(2026, 1, 1), "date", False, date(2026, 1, 1)),
