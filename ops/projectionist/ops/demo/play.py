@@ -134,9 +134,7 @@ async def _settled(client: Client, connection: Connection, schema: str) -> None:
     while True:
         consumers = await connection.fetch(sql["durables"])
         states = [await client.jetstream().consumer_info(row["stream"], row["durable"]) for row in consumers]
-        parked = await connection.fetchval(
-            f"select count(*) from \"{schema}\".positions where head <> 'clear'"
-        )
+        held = await connection.fetchval(sql["heads_held"])
         if consumers and not held and not any(s.num_pending or s.num_ack_pending for s in states):
             return
         await anyio.sleep(0.1)
