@@ -15,8 +15,8 @@ import msgspec
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
 from projectionist.projections import values
-from projectionist.projections.bad_value import BadValue
 from projectionist.projections.documents import called, document, is_struct
+from projectionist.projections.errors import BadValue
 from projectionist.projections.values import Canonical
 
 _PLAIN: dict[type, tuple[str, Canonical]] = {

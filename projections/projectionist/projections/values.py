@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from projectionist.projections.bad_value import BadValue
+from projectionist.projections.errors import BadValue
 
 Canonical = Callable[[Any], Any]
 

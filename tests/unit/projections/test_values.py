@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from projectionist.projections import values
-from projectionist.projections.bad_value import BadValue, without_value
+from projectionist.projections.errors import BadValue, without_value
 
 EAST = timezone(timedelta(hours=2))
 
