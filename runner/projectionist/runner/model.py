@@ -117,7 +117,7 @@ def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict
     broken: dict[int, Broken] = {}
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
-            if delivery.problem is not None or refused is not None:
+            if not delivery.discarded and (delivery.problem is not None or refused is not None):
                 kind, text = (
                     (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
                 )
