@@ -52,9 +52,7 @@ class TestOnTheWire(SourceSuite):
 
 class TestOnThePlainClient(SourceSuite):
     @pytest_asyncio.fixture
-    async def bench(
-        self, lab: Lab, stream: Stream, monkeypatch: pytest.MonkeyPatch
-    ) -> AsyncIterator[Bench]:
+    async def bench(self, lab: Lab, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
         monkeypatch.setattr(wire, "available", lambda: "it is taken away for this test")
         async for bench in SourceSuite.bench.__wrapped__(self, lab, stream):  # type: ignore[attr-defined]
             yield bench

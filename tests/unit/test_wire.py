@@ -95,7 +95,10 @@ def test_another_buffer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([1, 2, 7]), st.binary(max_size=80), st.sampled_from([b"", HEAD])), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 7]), st.binary(max_size=80), st.sampled_from([b"", HEAD])),
+        max_size=12,
+    ),
     st.lists(st.integers(0, 2000), max_size=8),
 )
 def test_however_the_bytes_are_cut_each_message_arrives_once_and_whole(

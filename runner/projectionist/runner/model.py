@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from projectionist.projections.bad_value import BadValue
+from projectionist.projections.errors import BadValue
 from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
