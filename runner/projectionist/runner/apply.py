@@ -85,6 +85,8 @@ class Transaction:
             for index, one in enumerate(courses):
                 close(one, folded.broken.get(index), self.writes, grace=self.consumer.grace_s)
             await self._write(folded)
+            if self.consumer.marks is not None:
+                await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
         announce("batch.committed")
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
@@ -265,6 +267,17 @@ class Transaction:
             await store.quarantine(incarnation, writes.quarantined)
         if writes.incidents:
             await store.report(incarnation, writes.incidents)
+
+    async def _mark(self, courses: Sequence[Course], folded: Folded, slot: int) -> None:
+        """Tell the open build what has moved: aggregates, and sequences of what has no order."""
+        moved = {m.aggregate for m in self.writes.moved if m.seq is not None}
+        moved.update(
+            str(one.tried[0].seq)
+            for index, one in enumerate(courses)
+            if one.position is None and index not in folded.broken
+        )
+        if moved:
+            await self.store.mark(slot, sorted(moved))
 
     async def _park(self) -> None:
         """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""

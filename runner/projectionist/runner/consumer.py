@@ -77,6 +77,8 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
+        self.marks: int | None = None
+        """The slot for dirty marks while a build is open."""
         self.exists = Exists()
         self.reader = Reader(
             policy,
@@ -114,6 +116,7 @@ class Consumer:
         ):
             self.join(control)
         self.own_type = control["own_type"]
+        self.marks = None if control["build"] is None else control["slot"]
 
     def unparked(self, row: Row) -> Delivery:
         """The delivery behind a parked row, its body decoded by the code that runs now."""
