@@ -38,6 +38,14 @@ PARTITION BY LIST (build);
 
 COMMENT ON COLUMN projectionist.build_positions.cap IS 'where the live generation stood when the build was opened';
 
+CREATE UNLOGGED TABLE projectionist.build_steps (
+    build integer NOT NULL,
+    n bigint NOT NULL,
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    seq bigint
+);
+
 CREATE TABLE projectionist.builds (
     number integer NOT NULL,
     consumer integer NOT NULL,
@@ -55,6 +63,7 @@ CREATE TABLE projectionist.builds (
     finished integer[] DEFAULT '{}'::integer[] NOT NULL,
     checkpoint bigint DEFAULT 0 NOT NULL,
     partial boolean DEFAULT false NOT NULL,
+    positions integer,
     settled xid8,
     started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     touched timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -71,6 +80,8 @@ COMMENT ON COLUMN projectionist.builds.floor IS 'the bulk reads the stream up to
 COMMENT ON COLUMN projectionist.builds.finished IS 'buckets of row keys whose rows are in the shadow';
 
 COMMENT ON COLUMN projectionist.builds.checkpoint IS 'of a SqlProjection: up to which stream sequence its handlers have run';
+
+COMMENT ON COLUMN projectionist.builds.positions IS 'under which build the positions of its generation stand; null: under its own number';
 
 COMMENT ON COLUMN projectionist.builds.settled IS 'the transaction after which the shadow held its rows: older snapshots do not see them';
 
@@ -459,6 +470,9 @@ ALTER TABLE ONLY projectionist.build_apart
 
 ALTER TABLE ONLY projectionist.build_positions
     ADD CONSTRAINT build_positions_pkey PRIMARY KEY (build, aggregate);
+
+ALTER TABLE ONLY projectionist.build_steps
+    ADD CONSTRAINT build_steps_pkey PRIMARY KEY (build, n);
 
 ALTER TABLE ONLY projectionist.builds
     ADD CONSTRAINT builds_pkey PRIMARY KEY (number);

@@ -28,6 +28,10 @@ class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
 
 
+class MessageMissing(BrokerError):
+    """The stream holds no message at this sequence."""
+
+
 class StreamConfig(msgspec.Struct, frozen=True):
     """What of a stream's configuration decides whether it keeps what we need."""
 
@@ -86,6 +90,19 @@ class Consumer(msgspec.Struct, frozen=True):
     num_ack_pending: int
 
 
+class Message(msgspec.Struct, frozen=True):
+    """A stored message."""
+
+    subject: str
+    seq: int
+    hdrs: bytes | None = None
+    data: bytes = b""
+
+
+class _Got(msgspec.Struct):
+    message: Message
+
+
 class _Refusal(msgspec.Struct):
     code: int = 0
     err_code: int = 0
@@ -96,7 +113,7 @@ class _Head(msgspec.Struct):
     error: _Refusal | None = None
 
 
-_MISSING = {10059: StreamMissing, 10014: ConsumerMissing, 10149: ConsumerMissing}
+_MISSING = {10059: StreamMissing, 10014: ConsumerMissing, 10149: ConsumerMissing, 10037: MessageMissing}
 
 
 async def stream(client: Client, name: str) -> Stream:
@@ -116,6 +133,29 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
     return await _ask(client, subject, body, Consumer)
+
+
+async def put_reader(client: Client, stream_name: str, config: dict[str, Any]) -> Consumer:
+    """Create a consumer that lives only as long as it is read from."""
+    subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
+    if config.get("filter_subject"):
+        subject += f".{config['filter_subject']}"
+    body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": "create"})
+    return await _ask(client, subject, body, Consumer)
+
+
+async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
+    """Delete a consumer."""
+    await _ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
+
+
+async def message(client: Client, stream_name: str, seq: int) -> Message | None:
+    """The message at this sequence, as the stream's leader has it; None if the stream no longer has it."""
+    body = msgspec.json.encode({"seq": seq})
+    try:
+        return (await _ask(client, f"STREAM.MSG.GET.{stream_name}", body, _Got)).message
+    except MessageMissing:
+        return None
 
 
 async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:

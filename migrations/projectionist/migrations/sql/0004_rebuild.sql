@@ -17,6 +17,7 @@ create table {schema}.builds (
     finished integer[] not null default '{}',
     checkpoint bigint not null default 0,
     partial boolean not null default false,
+    positions integer,
     settled xid8,
     started timestamptz not null default clock_timestamp(),
     touched timestamptz not null default clock_timestamp(),
@@ -27,6 +28,7 @@ comment on column {schema}.builds.epoch is 'of the lease of whoever builds: a fl
 comment on column {schema}.builds.floor is 'the bulk reads the stream up to here: everything below was settled by the live generation';
 comment on column {schema}.builds.finished is 'buckets of row keys whose rows are in the shadow';
 comment on column {schema}.builds.checkpoint is 'of a SqlProjection: up to which stream sequence its handlers have run';
+comment on column {schema}.builds.positions is 'under which build the positions of its generation stand; null: under its own number';
 comment on column {schema}.builds.settled is 'the transaction after which the shadow held its rows: older snapshots do not see them';
 
 -- Which aggregates moved while a build is open; without order, which stream sequences were applied.
@@ -52,6 +54,16 @@ create table {schema}.build_apart (
     build integer not null,
     seq bigint not null,
     primary key (build, seq)
+);
+
+-- The plan of one round of catching up. Lost with a crash of the server, and made anew by the next round.
+create unlogged table {schema}.build_steps (
+    build integer not null,
+    n bigint not null,
+    aggregate text collate "C",
+    version bigint,
+    seq bigint,
+    primary key (build, n)
 );
 
 alter table {schema}.generations
