@@ -53,7 +53,9 @@ def test_times_with_an_offset_are_read(text: str) -> None:
     assert headers.timestamp(text).tzinfo is not None
 
 
-@pytest.mark.parametrize("text", ["", "now", "2026-01-31", "2026-01-31T23:59:59", "20260131T235959Z", "2026-02-30T00:00:00Z"])
+@pytest.mark.parametrize(
+    "text", ["", "now", "2026-01-31", "2026-01-31T23:59:59", "20260131T235959Z", "2026-02-30T00:00:00Z"]
+)
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(HeaderError):
         headers.timestamp(text)

@@ -27,7 +27,13 @@ def test_one_covers_the_other(wide: str, narrow: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    [("a.*", "*.b", True), ("a.>", "a", False), ("a.b", "a.c", False), (">", "a.b", True), ("a.*.c", "a.b", False)],
+    [
+        ("a.*", "*.b", True),
+        ("a.>", "a", False),
+        ("a.b", "a.c", False),
+        (">", "a.b", True),
+        ("a.*.c", "a.b", False),
+    ],
 )
 def test_two_overlap(one: str, other: str, expected: bool) -> None:
     assert overlap(one, other) is expected
@@ -45,5 +51,7 @@ def test_two_overlap(one: str, other: str, expected: bool) -> None:
         ("shop.order.*", [], "shop.order.*"),
     ],
 )
-def test_a_filter_that_lets_the_whole_stream_through_is_none(ours: str, stream: list[str], expected: str | None) -> None:
+def test_a_filter_that_lets_the_whole_stream_through_is_none(
+    ours: str, stream: list[str], expected: str | None
+) -> None:
     assert only(ours, stream) == expected
