@@ -148,12 +148,12 @@ class Publisher:
             while True:
                 attempt += 1
                 try:
-                    with anyio.fail_after(ANSWER_S):
-                        ack = await self._acks.publish(draft.subject, draft.data, draft.headers)
+                    ack = await self._acks.publish(draft.subject, draft.data, draft.headers, ANSWER_S)
                 except (NatsError, TimeoutError, OSError) as error:
                     trouble = str(error) or error.__class__.__name__
                 else:
-                    if not (trouble := _postponed(draft, ack)):
+                    trouble = "no answer" if ack is None else _postponed(draft, ack)
+                    if ack is not None and not trouble:
                         return Published(ack.stream, ack.seq, ack.duplicate)
                 await anyio.sleep(wait(RETRY, attempt, chance=random.random()))  # noqa: S311 no secret
         raise NotPublished(

@@ -18,7 +18,14 @@ from projectionist.runner.closing import close
 from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
-from projectionist.runner.reuse import intent_reuse, judge_old, put_aside, reused_identity, reused_version, unreadable
+from projectionist.runner.reuse import (
+    intent_reuse,
+    judge_old,
+    put_aside,
+    reused_identity,
+    reused_version,
+    unreadable,
+)
 from projectionist.runner.writes import Again, Told, Writes
 
 if TYPE_CHECKING:
@@ -144,7 +151,9 @@ class Transaction:
 
     async def _plan(self, groups: dict[str, list[Delivery]]) -> list[Course]:
         positions = await self._positions(sorted(groups))
-        due, sequence = frozenset(self.batch.due), self.consumer.sequence
+        # Under the lock: another process may have settled in the meantime what was listed as due.
+        due = {p.aggregate for p in positions if p.is_due}.intersection(self.batch.due)
+        sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
             (p.aggregate, p.version)
@@ -155,7 +164,14 @@ class Transaction:
         for row in await self.store.successors(moving, limit) if moving and limit else ():
             parked.setdefault(row["aggregate"], []).append(self.consumer.unparked(row))
         return [
-            course(p, groups[p.aggregate], parked.get(p.aggregate, ()), sequence, due=p.aggregate in due, limit=limit)
+            course(
+                p,
+                groups[p.aggregate],
+                parked.get(p.aggregate, ()),
+                sequence,
+                due=p.aggregate in due,
+                limit=limit,
+            )
             for p in positions
         ]
 
@@ -193,7 +209,9 @@ class Transaction:
     def _late(self, delivery: Delivery) -> None:
         self.writes.settle(delivery, Entry.SKIPPED, "late")
         self.writes.counts[delivery.type, "late"] += 1
-        self._tell(delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over")
+        self._tell(
+            delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over"
+        )
 
     def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
         self.writes.quarantined.append(put_aside(delivery, fact, detail))
@@ -211,6 +229,8 @@ class Transaction:
         await self.model.write(folded)
         await self._write_journal()
         await self._write_aside()
+        if folded.idle:
+            self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
         if wishes:
             await self._wish(wishes)

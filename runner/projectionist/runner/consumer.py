@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -54,12 +54,21 @@ class Exists:
 class Consumer:
     """A registered consumer as this process runs it."""
 
-    def __init__(self, definition: Definition, policy: Policy, number: int, key_name: str, runner: int) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        policy: Policy,
+        number: int,
+        key_name: str,
+        runner: int,
+        slots: Mapping[str, str] | None = None,
+    ) -> None:
         self.definition = definition
         self.policy = policy
         self.number = number
         self.key_name = key_name
         self.runner = runner
+        self._slots = slots or {}
         self.sequence: str = definition.sequence
         self.grace_s = policy.gap_grace_ms / 1000
         self.code = definition.code
@@ -67,6 +76,7 @@ class Consumer:
         self.incarnation = 0
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
+        self.own_type: str | None = None
         self.exists = Exists()
         self.reader = Reader(
             policy,
@@ -103,10 +113,15 @@ class Consumer:
             *(self.epoch, self.incarnation, self.generation),
         ):
             self.join(control)
+        self.own_type = control["own_type"]
 
     def unparked(self, row: Row) -> Delivery:
         """The delivery behind a parked row, its body decoded by the code that runs now."""
         return from_parked(row, self.definition.stream, self.reader)
+
+    def frozen_slot(self, slot: str) -> str:
+        """The name under which a slot was first registered."""
+        return self._slots.get(slot, slot)
 
     def is_real(self, seq: int, incarnation: int | None = None) -> bool:
         """Whether the intents of the event at this stream sequence are real, or from before the effects mark."""

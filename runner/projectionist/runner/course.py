@@ -25,6 +25,8 @@ class Position(msgspec.Struct, gc=False):
     finding: str | None
     parked: int
     due: datetime | None
+    is_due: bool = False
+    """Whether `due` had come when the row was locked; what was listed as due may have been settled by another."""
 
 
 class Course(msgspec.Struct):
@@ -69,18 +71,27 @@ def course(
     due: bool,
     limit: int,
 ) -> Course:
-    """Plan one aggregate: `fresh` are claimed events of this batch, `successors` at most `limit` parked ones behind it."""
+    """Plan one aggregate: `fresh` are claimed events, `successors` at most `limit` parked ones behind the head."""
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     is_open = _open(position, due=due)
     tried = _run(position.version, ahead, sequence) if is_open else []
     parked = {d.seq for d in successors}
     held = [d for d in ahead[len(tried) :] if d.seq not in parked]
     more = is_open and len(successors) >= limit and (not successors or successors[-1] in tried[-1:])
-    return Course(position, tried, held, stale, clashes, more, due, Cause.GAP if is_open else _closed(position))
+    return Course(
+        position,
+        tried,
+        held,
+        stale,
+        clashes,
+        more,
+        due and is_open,
+        Cause.GAP if is_open else _closed(position),
+    )
 
 
 def _open(position: Position, *, due: bool) -> bool:
-    """Whether the next event in order would be applied: a head that failed or drains moves only when its time has come."""
+    """Whether the next event in order would be applied: heads that failed or drain move only when due."""
     match position.head:
         case Head.FAILED | Head.DRAINING:
             return due
@@ -120,5 +131,6 @@ def _run(version: int, ahead: Iterable[Delivery], sequence: str) -> list[Deliver
 
 
 def _version(delivery: Delivery) -> int:
-    assert delivery.version is not None, "reading lets no event without a version into an ordered sequence"
+    if delivery.version is None:
+        raise ValueError("reading lets no event without a version into an ordered sequence")
     return delivery.version

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from projectionist.projections.errors import BadValue
 from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.course import Course
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.rows import RowStore
+    from projectionist.runner.tables import RowTable
     from projectionist.runner.writes import Failed
 
 
@@ -63,7 +64,7 @@ class Model(Protocol):
 class Pure:
     """A Projection or Reactor: a pure fold between one read and one write."""
 
-    def __init__(self, consumer: Consumer, rows: RowStore | None) -> None:
+    def __init__(self, consumer: Consumer, rows: RowTable | None) -> None:
         self._consumer = consumer
         self._rows = rows
 
@@ -72,16 +73,26 @@ class Pure:
         definition, retry = self._consumer.definition, self._consumer.policy.retry
         broken = preset(courses, retry, refused)
         order = ordered(courses, broken)
-        steps = [one for index, (_, d) in enumerate(order) if (one := _step(definition, index, d)) is not None]
-        loaded: dict[Any, tuple[Any, ...]] = {}
-        if self._rows is not None and steps:
-            loaded = await self._rows.load({s.key for s in steps if not isinstance(s.key, Exception)})
+        steps = [
+            one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
+        ]
+        loaded = {} if self._rows is None or not steps else await self._load(self._rows, steps)
         folded = fold(definition, steps, loaded)
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
             broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
         wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
         return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
+
+    async def _load(self, rows: RowTable, steps: list[Step]) -> dict[Any, tuple[Any, ...]]:
+        """The rows that the steps need. Two types of aggregates never share a row because their ids are alike."""
+        kinds = {step.aggregate.partition("/")[0] for step in steps if step.handler.own}
+        if kinds and kinds != {self._consumer.own_type}:
+            own = self._consumer.own_type or await rows.own_type(min(kinds))
+            for step in steps:
+                if step.handler.own and step.aggregate.partition("/")[0] != own:
+                    step.key = BadValue(f"is the id of aggregates of type {own!r}; give other types a key=")
+        return await rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
 
     async def write(self, folded: Folded) -> None:
         """Insert, update and delete rows."""
@@ -106,8 +117,10 @@ def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict
     broken: dict[int, Broken] = {}
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
-            if delivery.problem is not None or refused is not None:
-                kind, text = (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+            if not delivery.discarded and (delivery.problem is not None or refused is not None):
+                kind, text = (
+                    (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+                )
                 broken[index] = Broken(at, _after(kind, delivery, retry, kind, text or ""))
                 break
     return broken
@@ -145,7 +158,7 @@ def _after(
     )
 
 
-def _step(definition: Definition, index: int, delivery: Delivery) -> Step | None:
+def step_of(definition: Definition, index: int, delivery: Delivery) -> Step | None:
     """The fold's view of a delivery; None for one that no handler declares, or that was decided against."""
     event, aggregate = delivery.event, delivery.aggregate
     if event is None or delivery.discarded:

@@ -1,4 +1,4 @@
-"""Brings one batch to its end: runs the transaction, again where it must, and finds the event that PostgreSQL refuses."""
+"""Brings one batch to its end: runs it, again where it must, and finds the event that PostgreSQL refuses."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Settler:
                 announce("batch.again")
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
-                    case Trouble.DATA:
+                    case Trouble.DATA if batch.refused is None:
                         return await self._isolate(batch, str(error))
-                    case Trouble.BUG:
+                    case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
                 tries += 1
                 await self._outage(error, tries)
@@ -55,7 +55,11 @@ class Settler:
         """Aggregates, and parked events without order, whose time has come."""
         try:
             store, _ = await self._session.ready()
-            return (await store.due(most), []) if self._consumer.sequence != UNORDERED else ([], await store.due_entries(most))
+            return (
+                (await store.due(most), [])
+                if self._consumer.sequence != UNORDERED
+                else ([], await store.due_entries(most))
+            )
         except Exception as error:  # as in `settle`: what is not an outage goes up
             if classify(error) is not Trouble.INFRASTRUCTURE:
                 raise
@@ -72,7 +76,7 @@ class Settler:
         self._consumer.exists.clear()
         await self._session.failed(error)
         announce("batch.outage")
-        await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))
+        await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
     async def _isolate(self, batch: Batch, error: str) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""

@@ -42,7 +42,9 @@ class Act(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.actor.strip() or not self.reason.strip():
-            raise NotThere("an act needs an actor and a reason", remedy="Say who you are and why this is right")
+            raise NotThere(
+                "an act needs an actor and a reason", remedy="Say who you are and why this is right"
+            )
 
 
 class Stand(msgspec.Struct):
@@ -95,7 +97,7 @@ class Verbs:
             await self._move(stand, Head.DRAINING if stand.parked else Head.CLEAR)
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
-        """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind them drains at once."""
+        """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind drains at once."""
         async with self._stand(aggregate, first - 1) as stand:
             if stand.head not in GAP_HEADS or stand.failed or stand.first is None:
                 raise NotThere(f"{aggregate} misses no version: it is {stand.head}")
@@ -105,14 +107,26 @@ class Verbs:
                     remedy=f"Missing are {stand.version + 1} to {stand.first['version'] - 1}",
                 )
             await self._store.run(
-                *("decide", Decided.ACCEPT_GAP, aggregate, first, last, None, None, None, None, act.actor, act.reason)
+                *(
+                    "decide",
+                    Decided.ACCEPT_GAP,
+                    aggregate,
+                    first,
+                    last,
+                    None,
+                    None,
+                    None,
+                    None,
+                    act.actor,
+                    act.reason,
+                )
             )
             stand.version = last
             await self._move(stand, Head.DRAINING)
             await self._record("accept-gap", stand, act)
 
     async def discard(self, identity: Identity, act: Act) -> None:
-        """Drop one parked event. In an aggregate it is stepped over when its turn comes; a failed head is for `skip`."""
+        """Drop one parked event. In an aggregate it is stepped over in its turn; a failed head is for `skip`."""
         async with self._entry(identity) as (stand, entry):
             if stand is not None and stand.failed and entry["version"] == _first_version(stand):
                 raise NotThere(f"this event is the failed head of {stand.aggregate}", remedy="Use skip")
@@ -124,7 +138,7 @@ class Verbs:
                 await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
 
     async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
-        """Give a parked event corrected bytes (`digest`: their hash); its identity and first hash stay what they are."""
+        """Give a parked event corrected bytes (`digest`: their hash); identity and first hash stay what they are."""
         async with self._entry(identity) as (stand, entry):
             await self._store.run("correct", entry["source"], entry["id"], data, digest)
             await self._decide(Decided.EDIT, stand, entry, act, data=data, digest=digest)
@@ -135,7 +149,9 @@ class Verbs:
         """Try a parked event without order again now; events in order are retried by their aggregate."""
         async with self._entry(identity) as (stand, entry):
             if stand is not None:
-                raise NotThere(f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate")
+                raise NotThere(
+                    f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate"
+                )
             await self._store.run("once_more", entry["source"], entry["id"])
             await self._record_on("retry", "/".join(identity), act)
 
@@ -166,7 +182,9 @@ class Verbs:
                 row = (await self._store.known([identity])).get(identity)
                 raise TooLate(
                     f"event {identity[1]!r} of source {identity[0]!r} is not parked",
-                    remedy=f"Its state is {row['state']}" if row is not None else "This consumer has never seen it",
+                    remedy=f"Its state is {row['state']}"
+                    if row is not None
+                    else "This consumer has never seen it",
                 )
             yield stand, entry
             announce("verb.written")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Identity = tuple[str, str]
 
 
-class Again(Exception):  # noqa: N818 - no error: what the batch read went away under it
+class Again(Exception):
     """Roll the batch back and run it anew."""
 
 

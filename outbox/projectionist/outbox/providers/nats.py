@@ -1,4 +1,4 @@
-"""Intents as derived events on a JetStream stream: deduplicated by the stream, looked up in it when in doubt."""
+"""Intents as derived events on a JetStream stream: deduplicated by the stream, looked up in it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+")
 _DUPLICATE_IN_PROCESS = 10158
 
 
-class NatsSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`subject`: where to publish, with `{field}` of the intent, each one token. `stream`: needed where several
-    streams could take it. `source` and `type`: of the derived event; by default the provider's and the intent's
-    name. `headers`: more headers, with fields ("ce-aggregateid" = "{order_id}")."""
+class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
+    """`subject`: where to publish, with `{field}` of the intent, each one token. `stream`: needed where
+    several streams could take it. `source` and `type`: of the derived event; by default the provider's and
+    the intent's name. `headers`: more headers, with fields ("ce-aggregateid" = "{order_id}")."""
 
     subject: str
     stream: str = ""
@@ -105,7 +105,7 @@ class NatsPublish(Provider):
         return msgspec.json.encode(Wire(subject, headers, request.body.decode()))
 
     async def mark(self, request: Request) -> str:
-        """The stream's identity and a sequence that its end had reached: the message can only come after it."""
+        """The stream's identity and a sequence its end had reached: the message can only come after it."""
         return f"{self._created} {self._seen}"
 
     async def send(self, request: Request) -> Reply:
@@ -121,14 +121,13 @@ class NatsPublish(Provider):
                 headers["tracestate"] = names_of.encode(request.tracestate)
         if request.too_late():
             return TOO_LATE
-        ack: Ack | None = None
-        with anyio.move_on_after(request.timeout_s):
-            try:
-                ack = await acks.publish(wire.subject, wire.body.encode(), headers)
-            except nats.errors.MaxPayloadError:
-                return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
-            except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError):
-                return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
+        try:
+            ack = await acks.publish(wire.subject, wire.body.encode(), headers, request.timeout_s)
+        except nats.errors.MaxPayloadError:
+            return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
+        except nats.errors.Error:
+            # Raised before anything is put on the connection, which keeps nothing for later.
+            return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
         if ack is None:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
         self._seen = max(self._seen, ack.seq)
@@ -157,7 +156,7 @@ class NatsPublish(Provider):
         return Reply(outcome=Outcome.UNKNOWN, reason="not found, but the stream no longer holds everything")
 
     async def _scan(self, client: Client, subject: str, key: str, start: int) -> tuple[int, bool]:
-        """The sequence of the message with this key (0: none), and whether the subject was read to its end."""
+        """The sequence of the message with this key (0: none); whether the subject was read to its end."""
         stream, sequence = client.jetstream(), start
         for _ in range(MOST_SCANNED):
             try:
@@ -224,5 +223,6 @@ def _created(info: StreamInfo) -> str:
 def _keeps_all(info: StreamInfo, start: int) -> bool:
     """Whether a message stored from `start` on would still be there."""
     state, config = info.state, info.config
-    replaced = (config.max_msgs_per_subject or 0) > 0 or bool(config.allow_rollup_hdrs)
-    return state.first_seq <= start and not state.num_deleted and not replaced
+    replaced = (config.max_msgs_per_subject or 0) > 0 or config.allow_rollup_hdrs
+    renamed = config.subject_transform is not None
+    return state.first_seq <= start and not (state.num_deleted or replaced or renamed)

@@ -36,8 +36,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     `key_header`: where the key goes; `key_quoted`: as a structured-field string. `code_paths`: where in
     a JSON answer its error codes stand. `mismatch`, `in_flight`, `sticky`: what tells these outcomes.
     `lock_s`: how long to wait when the key is in flight elsewhere. `final_4xx`: a 4xx is about the request,
-    not about the moment. `gone_holds`: 410 closes the destination. `volatile`: what may differ between attempts;
-    everything else is frozen at the first.
+    not about the moment. `gone_holds`: 410 closes the destination. `volatile`: what may differ between
+    attempts; everything else is frozen at the first.
     """
 
     name: str
@@ -128,7 +128,8 @@ STANDARD_WEBHOOKS = Profile(
     final_4xx=False,
     gone_holds=True,
     volatile=("traceparent", "tracestate", "webhook-timestamp", "webhook-signature"),
-    note="Receivers deduplicate by webhook-id. Its suggested schedule runs 76 h, which is 0.8 of 95 h.",
+    note="Receivers deduplicate by webhook-id. The suggested schedule runs 76 h, 0.8 of 95 h; the suggested "
+    "memory of a receiver is only minutes, so a late repeat may be handled twice.",
 )
 NATS = Profile(
     name="nats",
