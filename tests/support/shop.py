@@ -154,7 +154,7 @@ def shop(
                     with contextlib.suppress(asyncpg.PostgresError):
                         await tx.execute("select 1 / 0")
                 case "miscounts":
-                    await tx.execute("select $1::text")
+                    await tx.execute("select $1::text", "one", "too many")
                 case "misreads":
                     raise FileNotFoundError("no such file")
             trouble.meet(event.text)
