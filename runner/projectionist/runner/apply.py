@@ -229,6 +229,8 @@ class Transaction:
         await self.model.write(folded)
         await self._write_journal()
         await self._write_aside()
+        if folded.idle:
+            self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
         if wishes:
             await self._wish(wishes)
