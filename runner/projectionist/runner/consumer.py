@@ -69,7 +69,7 @@ class Consumer:
         self.key_name = key_name
         self.runner = runner
         self._slots = slots or {}
-        self.sequence: str = definition.sequence
+        self.sequence = definition.sequence
         self.grace_s = policy.gap_grace_ms / 1000
         self.code = definition.code
         self.epoch = 0

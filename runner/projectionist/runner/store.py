@@ -33,7 +33,7 @@ _PARKED = attrgetter(
     ),
     *("delivery.subject", "delivery.type", "delivery.schema", "delivery.time", "delivery.correlation"),
     *("delivery.causation", "delivery.traceparent", "delivery.tracestate", "delivery.hash", "kept"),
-    *("delivery.problem", "failed.attempts", "failed.budget", "delay"),
+    *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
 _MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
@@ -126,11 +126,10 @@ class Store:
         """Lock and read the positions of these aggregates."""
         return await self.connection.fetch(self._sql["positions"], self.consumer, aggregates)
 
-    async def successors(self, heads: Sequence[tuple[str, int]], limit: int) -> list[Record]:
-        """The first parked entries behind each (aggregate, version)."""
-        aggregates, versions = zip(*heads, strict=True)
+    async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
+        """The first parked entries behind each (aggregate, version), as many as its third number says."""
         return await self.connection.fetch(
-            self._sql["successors"], self.consumer, aggregates, versions, limit
+            self._sql["successors"], self.consumer, *zip(*heads, strict=True), most_bytes
         )
 
     async def entries(self, identities: Sequence[Identity]) -> list[Record]:

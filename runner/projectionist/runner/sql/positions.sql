@@ -1,5 +1,5 @@
 -- Locks the positions of a batch in one order.
-select aggregate, version, head, finding, parked, due
+select version, head, finding, parked, aggregate, due
 from {schema}.positions
 where consumer = $1 and aggregate = any($2::text[])
 order by aggregate
