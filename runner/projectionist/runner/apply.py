@@ -146,7 +146,7 @@ class Transaction:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
-            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.unparked, again))]
+            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.parking.unparked, again))]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             groups.setdefault(delivery.aggregate or "", []).append(delivery)
@@ -188,7 +188,7 @@ class Transaction:
     async def _behind(self, moving: Sequence[tuple[str, int, int]], limit: int) -> dict[str, Behind]:
         share = max(1, DRAIN_BYTES // len(moving))
         rows = await self.store.successors(moving, share)
-        return behind(rows, self.consumer.unparked, limit, share)
+        return behind(rows, self.consumer.parking, limit, share)
 
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
         unknown = self.consumer.exists.unknown(aggregates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +11,6 @@ from projectionist.runner.delivery import Delivery
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
-    from projectionist.projections import Event
     from projectionist.runner.reading import Reader
 
 
@@ -25,9 +24,7 @@ class Behind(msgspec.Struct):
     """The version of the first reference, which nothing may pass before its bytes are fetched."""
 
 
-def behind(
-    rows: Iterable[Row], unparked: Callable[[Row], Delivery], limit: int, most_bytes: int
-) -> dict[str, Behind]:
+def behind(rows: Iterable[Row], reading: Reading, limit: int, most_bytes: int) -> dict[str, Behind]:
     """Parked rows, in the order of versions, by their aggregates.
 
     `successors` cuts a run as soon as it holds `most_bytes`; that is seen here by the same sum.
@@ -39,53 +36,56 @@ def behind(
         run = runs.setdefault(aggregate, Behind([], limit))
         if run.lacking is not None:
             continue
-        if is_reference(row):
+        if row["data"] is None and row["problem"] is None and reading.needs_bytes(row):
             run.lacking = row["version"]
             continue
-        run.deliveries.append(unparked(row))
+        run.deliveries.append(reading.unparked(row))
         sizes[aggregate] = sizes.get(aggregate, 0) + len(row["data"] or b"")
         if sizes[aggregate] >= most_bytes:
             run.limit = len(run.deliveries)
     return runs
 
 
-def is_reference(row: Row) -> bool:
-    """Whether the bytes of a parked event have to be fetched before it can be tried."""
-    return row["data"] is None and row["problem"] is None and not row["discarded"]
+class Reading:
+    """Reads parked rows of one stream by the code that runs now."""
 
+    def __init__(self, stream: str, reader: Reader) -> None:
+        self._stream = stream
+        self._reader = reader
 
-def from_parked(row: Row, stream: str, reader: Reader) -> Delivery:
-    """The delivery behind a parked row; its body is decoded by the code that runs now."""
-    event, problem = _body(row, reader)
-    return Delivery(
-        source=row["source"],
-        id=row["id"],
-        type=row["type"],
-        schema=row["event_schema"],
-        aggregate=row["aggregate"],
-        version=row["version"],
-        data=row["data"] or b"",
-        hash=row["hash"],
-        stream=stream,
-        seq=row["seq"],
-        subject=row["subject"],
-        event=event,
-        problem=problem,
-        time=row["event_time"],
-        correlation=row["correlation"],
-        causation=row["causation"],
-        traceparent=row["traceparent"],
-        tracestate=row["tracestate"],
-        incarnation=row["incarnation"],
-        parked=True,
-        attempts=row["attempts"],
-        budget=row["budget"],
-        discarded=row["discarded"],
-    )
+    def needs_bytes(self, row: Row) -> bool:
+        """Whether the row's body is of any interest: not if it was decided against, or if nobody handles its type."""
+        return not row["discarded"] and self._reader.decodes(row["type"])
 
-
-def _body(row: Row, reader: Reader) -> tuple[Event | None, str | None]:
-    """Of a row without bytes nothing is decoded: it was decided against, or says why its bytes cannot be had."""
-    if row["data"] is None:
-        return None, None if row["discarded"] else row["problem"]
-    return reader.body(row["type"], row["event_schema"], row["data"])
+    def unparked(self, row: Row) -> Delivery:
+        """The delivery behind a parked row."""
+        event, problem = None, None
+        if row["data"] is not None:
+            event, problem = self._reader.body(row["type"], row["event_schema"], row["data"])
+        elif self.needs_bytes(row):
+            problem = row["problem"]
+        return Delivery(
+            source=row["source"],
+            id=row["id"],
+            type=row["type"],
+            schema=row["event_schema"],
+            aggregate=row["aggregate"],
+            version=row["version"],
+            data=row["data"] or b"",
+            hash=row["hash"],
+            stream=self._stream,
+            seq=row["seq"],
+            subject=row["subject"],
+            event=event,
+            problem=problem,
+            time=row["event_time"],
+            correlation=row["correlation"],
+            causation=row["causation"],
+            traceparent=row["traceparent"],
+            tracestate=row["tracestate"],
+            incarnation=row["incarnation"],
+            parked=True,
+            attempts=row["attempts"],
+            budget=row["budget"],
+            discarded=row["discarded"],
+        )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.runner.delivery import Delivery
+    from projectionist.runner.references import Fetched
     from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
 
 _CLAIMED = attrgetter(
@@ -131,6 +132,14 @@ class Store:
         return await self.connection.fetch(
             self._sql["successors"], self.consumer, *zip(*heads, strict=True), most_bytes
         )
+
+    async def references(self, aggregates: Sequence[str], most: int) -> list[Record]:
+        """What due heads among these aggregates come to next and is only a reference; nearest first."""
+        return await self.connection.fetch(self._sql["references"], self.consumer, aggregates, most)
+
+    async def fill(self, fetched: Iterable[Fetched]) -> None:
+        """Give references their bytes, or say why there are none; the caller holds their positions."""
+        await self.connection.executemany(self._sql["fill"], [(self.consumer, *one) for one in fetched])
 
     async def entries(self, identities: Sequence[Identity]) -> list[Record]:
         """Lock and read parked entries without order."""
