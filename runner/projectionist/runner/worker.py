@@ -10,14 +10,17 @@ import anyio
 from projectionist.core.signals import announce
 from projectionist.runner.consumer import Paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.due import Due
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
+from projectionist.runner.stored import Stored
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -91,9 +94,10 @@ class Worker:
     async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
-        self._pipeline = Pipeline(
-            source, consumer.reader.read, Settler(consumer, session), self._settings.batch
-        )
+        limits = self._settings.batch
+        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
+        due = Due(consumer, session, references)
+        self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), due, limits)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
             async with anyio.create_task_group() as tasks:
