@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+LOOK_S = 2.0
+"""How long the answer about one message may take; whoever asks looks again soon."""
+
 
 class BrokerError(ProjectionistError):
     """The broker refused or did not answer a request. Nothing was lost: try again, or do what it says."""
@@ -26,10 +29,6 @@ class StreamMissing(BrokerError):
 
 class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
-
-
-class MessageMissing(BrokerError):
-    """The stream holds no message at this sequence."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True):
@@ -90,8 +89,12 @@ class Consumer(msgspec.Struct, frozen=True):
     num_ack_pending: int
 
 
+class MessageMissing(BrokerError):
+    """The stream holds no such message, or none of that subject from there on."""
+
+
 class Message(msgspec.Struct, frozen=True):
-    """A stored message."""
+    """A message as the stream holds it."""
 
     subject: str
     seq: int
@@ -99,7 +102,7 @@ class Message(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
-class _Got(msgspec.Struct):
+class _Found(msgspec.Struct):
     message: Message
 
 
@@ -113,7 +116,12 @@ class _Head(msgspec.Struct):
     error: _Refusal | None = None
 
 
-_MISSING = {10059: StreamMissing, 10014: ConsumerMissing, 10149: ConsumerMissing, 10037: MessageMissing}
+_MISSING = {
+    10037: MessageMissing,
+    10059: StreamMissing,
+    10014: ConsumerMissing,
+    10149: ConsumerMissing,
+}
 
 
 async def stream(client: Client, name: str) -> Stream:
@@ -149,13 +157,20 @@ async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
     await _ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
 
 
-async def message(client: Client, stream_name: str, seq: int) -> Message | None:
-    """The message at this sequence, as the stream's leader has it; None if the stream no longer has it."""
-    body = msgspec.json.encode({"seq": seq})
+async def message(client: Client, stream_name: str, seq: int, subject: str | None = None) -> Message | None:
+    """The message at `seq`, or the first of `subject` from there on; None if there is none.
+
+    The stream's leader is asked: what it does not have is not there. (A direct get may be answered by a replica
+    that is behind.)
+    """
+    wanted = {"seq": seq} if subject is None else {"seq": seq, "next_by_subj": subject}
     try:
-        return (await _ask(client, f"STREAM.MSG.GET.{stream_name}", body, _Got)).message
+        found = await _ask(
+            client, f"STREAM.MSG.GET.{stream_name}", msgspec.json.encode(wanted), _Found, LOOK_S
+        )
     except MessageMissing:
         return None
+    return found.message
 
 
 async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:

@@ -32,6 +32,7 @@ def control(of: Consumer, **given: Any) -> dict[str, Any]:
         "slot": 0,
         "effects_incarnation": 2,
         "effects_mark": 10,
+        "own_type": "order",
     } | given
 
 
