@@ -47,6 +47,7 @@ class StreamState(msgspec.Struct, frozen=True):
     messages: int
     first_seq: int
     last_seq: int
+    bytes: int = 0
 
 
 class Stream(msgspec.Struct, frozen=True):

@@ -27,7 +27,8 @@ def history(rng: random.Random, orders: int, versions: int) -> list[tuple[Event,
             text = "bad" if rng.random() < 0.03 else rng.choice(["x", "y", "z"])
             events.append(OrderPaid(1) if rng.random() < 0.2 else OrderNoted(text))
         runs[name] = [(event, name, v, f"{name}-{v}") for v, event in enumerate(events, 1)]
-    stored, late = [], []
+    stored: list[tuple[Event, str, int, str]] = []
+    late: list[tuple[Event, str, int, str]] = []
     while any(runs.values()):
         one = runs[rng.choice([name for name, run in runs.items() if run])].pop(0)
         (late if rng.random() < 0.05 else stored).append(one)

@@ -21,8 +21,10 @@ from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge
 from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.rebuild.plan import check_history
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
     from projectionist.runner.rebuild.progress import Progress
 
 FEW = 500
@@ -47,6 +50,8 @@ class Options(msgspec.Struct, frozen=True):
     """What the operator wants otherwise than usual."""
 
     restart: bool = False
+    back_to: int | None = None
+    """Go back to this kept generation instead of building one."""
     partial: bool = False
     accept_differences: bool = False
 
@@ -104,36 +109,44 @@ class Builder:
 
     async def _in_turn(self, connection: Connection, keeper: Connection) -> Rebuilt:
         desk, who = Desk(connection, self._schema), owner()
-        control = await registered(desk, self._definition)
+        going_back = self._options.back_to is not None
+        row = await registered(desk, self._definition, going_back=going_back)
+        stream = await jetstream.stream(self._client, self._definition.stream)
+        if not (going_back or self._options.partial):
+            await check_history(desk, row, stream)
         with flattened():
-            async with turn(keeper, self._schema, control["number"], who) as lease:
-                build, resumed = await self._open(desk, control["number"], lease.epoch, who)
-                return await self._build(desk, build, resumed=resumed)
+            async with turn(keeper, self._schema, row["number"], who) as lease:
+                build, resumed = await self._open(desk, row["number"], lease.epoch, who)
+                return await self._build(desk, build, stream, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
     async def _open(self, desk: Desk, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """The build that was left, if it can go on; a new one otherwise."""
-        build = await desk.open_build(consumer)
+        build, back_to = await desk.open_build(consumer), self._options.back_to
         if build is not None:
+            left_by = build.owner
             build = await opening.resume(desk, build, epoch=epoch, owner=who)
-            if (
-                build.kind == "rebuild"
-                and not self._options.restart
-                and opening.fits(build, self._definition)
-            ):
+            if self._goes_on(build):
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
-            self._progress.say(f"giving up generation {build.generation}, begun by {build.owner}")
+            self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
             await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
+        if back_to is not None:
+            given = (desk, self._definition, consumer, back_to)
+            return await begin_rollback(*given, epoch=epoch, owner=who), False
         partial = self._options.partial
         begun = await opening.begin(desk, self._definition, consumer, epoch=epoch, owner=who, partial=partial)
         return begun, False
 
-    async def _build(self, desk: Desk, build: Build, *, resumed: bool) -> Rebuilt:
+    def _goes_on(self, build: Build) -> bool:
+        back_to = self._options.back_to
+        wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
+        return wanted and not self._options.restart and opening.fits(build, self._definition)
+
+    async def _build(self, desk: Desk, build: Build, stream: Stream, *, resumed: bool) -> Rebuilt:
         began = clock.now()
         consumer = await consumer_for(desk, self._definition, self._settings, build)
         shadow = Shadow(desk.connection, consumer, self._schema)
-        stream = await jetstream.stream(self._client, self._definition.stream)
         filter_subject = only(self._definition.subjects.filter, stream.config.subjects or ())
         if build.phase == "open":
             build = await self._prepare(desk, build, shadow)
@@ -272,7 +285,7 @@ class Builder:
             control = await desk.row("build_control", build.consumer)
             assert control is not None, "consumers are never deleted"
             live_code = await desk.value("generation_code", build.consumer, control["generation"])
-            accept = self._options.accept_differences
+            accept = self._options.accept_differences or build.kind == "rollback"
             comparison = Comparison(desk, build, self._definition, control, live_code, accept=accept)
             await self._phase("verify", comparison.look())
             await wait_for_snapshots(desk, build, self._progress)
@@ -295,7 +308,7 @@ class Builder:
                 announce("rebuild.lock_wait")
 
 
-async def registered(desk: Desk, definition: Definition) -> asyncpg.Record:
+async def registered(desk: Desk, definition: Definition, *, going_back: bool = False) -> asyncpg.Record:
     """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
     row = await desk.row("consumer_named", definition.name)
     if row is None:
@@ -316,7 +329,7 @@ async def registered(desk: Desk, definition: Definition) -> asyncpg.Record:
                 f"{definition.name} was registered with {what}={there!r}, its class now says {here!r}",
                 remedy='Positions and inbox would mean something else: give it a name of its own, name="…"',
             )
-    if definition.revision < row["revision"]:
+    if definition.revision < row["revision"] and not going_back:
         raise RebuildError(
             f"{definition.name} runs revision {row['revision']}, this code is revision {definition.revision}",
             remedy="Deploy the newer code, or go back with `projectionist generations rollback`",

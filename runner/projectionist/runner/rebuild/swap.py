@@ -97,11 +97,11 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
     assert control is not None, "consumers are never deleted"
     for view in views(await kept(desk, consumer, build.generation), build.generation):
         await point(desk, view)
+    caught_up = None if control["sequence"] == UNORDERED else build.positions
+    await desk.run("build_keep", consumer, control["generation"], caught_up, keep_s)
     given = (build.generation, build.revision, build.shape, build.code)
     await desk.run("build_swap", consumer, *given)
     await desk.run("build_remember_code", consumer, build.code)
-    caught_up = None if control["sequence"] == UNORDERED else build.positions
-    await desk.run("build_keep", consumer, control["generation"], caught_up, keep_s)
     await desk.run("build_live", consumer, build.generation)
     await desk.run("build_end", build.number, "done")
     await clear(desk, build)
