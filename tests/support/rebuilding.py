@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -64,3 +65,23 @@ class Yard:
             SCHEMA,
         )
         return [name for (name,) in rows]
+
+
+SHOP_APP = """
+from tests.support.lab import Stream
+from tests.support.shop import shop
+from projectionist.runner import App
+
+made = shop(Stream({name!r}))
+app = App(projections=[made.Orders, made.Spend])
+"""
+
+
+def shop_app(folder: Path, rig: Rig) -> dict[str, str]:
+    """Write the shop as an app `orders:app` for the real command line; the environment it runs in."""
+    (folder / "orders.py").write_text(SHOP_APP.format(name=rig.stream.name))
+    return {
+        "PROJECTIONIST_POSTGRES__URL": rig.database,
+        "PROJECTIONIST_NATS__URL": rig.lab.nats_url,
+        "PROJECTIONIST_RUN__HEARTBEAT_S": "0.2",
+    }

@@ -346,3 +346,29 @@ async def consumer_for(desk: Desk, definition: Definition, settings: Settings, b
     made.own_type = control["own_type"]
     made.generation = build.generation
     return made
+
+
+async def give_up(definition: Definition, settings: Settings) -> int | None:
+    """End the open build and drop its tables; its generation, None if none is open. Raises Taken while it works."""
+    name, schema = f"projectionist rebuild {definition.name}"[:63], settings.postgres.schema
+    connection = await db.connect(settings.postgres, application_name=name)
+    try:
+        desk, who = Desk(connection, schema), owner()
+        row = await registered(desk, definition, going_back=True)
+        keeper = await db.connect(settings.postgres, application_name=name)
+        try:
+            with flattened():
+                async with turn(keeper, schema, row["number"], who) as lease:
+                    build = await desk.open_build(row["number"])
+                    if build is None:
+                        return None
+                    build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
+                    await opening.abort(
+                        desk, build, await table_names(desk, build.consumer, build.generation)
+                    )
+                    return build.generation
+        finally:
+            keeper.terminate()
+    finally:
+        connection.terminate()
+    raise AssertionError("the task group neither returned nor raised")
