@@ -57,6 +57,7 @@ CREATE TABLE projectionist.builds (
     revision integer NOT NULL,
     shape bytea NOT NULL,
     code bytea NOT NULL,
+    base bytea NOT NULL,
     incarnation integer NOT NULL,
     floor bigint DEFAULT 0 NOT NULL,
     buckets integer DEFAULT 1 NOT NULL,
@@ -74,6 +75,8 @@ CREATE TABLE projectionist.builds (
 WITH (fillfactor='50');
 
 COMMENT ON COLUMN projectionist.builds.epoch IS 'of the lease of whoever builds: a flush under an older one is refused';
+
+COMMENT ON COLUMN projectionist.builds.base IS 'the code live ran when the build was opened: no swap over newer code';
 
 COMMENT ON COLUMN projectionist.builds.floor IS 'the bulk reads the stream up to here: everything below was settled by the live generation';
 

@@ -101,6 +101,7 @@ class Message(msgspec.Struct, frozen=True):
     seq: int
     hdrs: bytes | None = None
     data: bytes = b""
+    time: str = ""
 
 
 class _Found(msgspec.Struct):

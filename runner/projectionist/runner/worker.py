@@ -16,6 +16,9 @@ from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
@@ -80,6 +83,9 @@ class Worker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
+        if self.definition.revision > found["revision"]:
+            await self._build()
+            return
         source = self._source(found["durable"])
         stream = await source.open()
         try:
@@ -90,6 +96,24 @@ class Worker:
         finally:
             with anyio.CancelScope(shield=True):
                 await source.close()
+
+    async def _build(self) -> None:
+        """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
+        name = self.definition.name
+        builder = Builder(self.definition, self._settings, self._client, Logged(name))
+
+        async def stop(scope: anyio.CancelScope) -> None:
+            await self._stopping.wait()
+            scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop, tasks.cancel_scope)
+                self._tell(f"building revision {self.definition.revision} beside the running one")
+                await builder.run()
+                tasks.cancel_scope.cancel()
+        except* Taken as taken:
+            await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
     async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
         schema = self._settings.postgres.schema

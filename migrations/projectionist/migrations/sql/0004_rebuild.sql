@@ -11,6 +11,7 @@ create table {schema}.builds (
     revision integer not null,
     shape bytea not null,
     code bytea not null,
+    base bytea not null,
     incarnation integer not null,
     floor bigint not null default 0,
     buckets integer not null default 1,
@@ -25,6 +26,7 @@ create table {schema}.builds (
 ) with (fillfactor = 50);
 create unique index builds_open on {schema}.builds (consumer) where ended is null;
 comment on column {schema}.builds.epoch is 'of the lease of whoever builds: a flush under an older one is refused';
+comment on column {schema}.builds.base is 'the code live ran when the build was opened: no swap over newer code';
 comment on column {schema}.builds.floor is 'the bulk reads the stream up to here: everything below was settled by the live generation';
 comment on column {schema}.builds.finished is 'buckets of row keys whose rows are in the shadow';
 comment on column {schema}.builds.checkpoint is 'of a SqlProjection: up to which stream sequence its handlers have run';

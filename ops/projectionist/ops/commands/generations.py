@@ -50,7 +50,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) -> int:
-    from projectionist.runner.rebuild.builder import registered
+    from projectionist.runner.rebuild.checks import registered
     from projectionist.runner.rebuild.generations import generations
 
     row = await registered(work.desk, definition, going_back=True)
@@ -88,7 +88,7 @@ async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definiti
 
 
 async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
-    from projectionist.runner.rebuild.builder import registered
+    from projectionist.runner.rebuild.checks import registered
     from projectionist.runner.rebuild.generations import drop
 
     row = await registered(work.desk, definition, going_back=True)

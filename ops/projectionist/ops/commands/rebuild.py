@@ -78,7 +78,7 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
 
 
 async def _plan(args: argparse.Namespace, work: AtWork) -> int:
-    from projectionist.runner.rebuild.builder import registered
+    from projectionist.runner.rebuild.checks import registered
     from projectionist.runner.rebuild.plan import plan
 
     plans = []

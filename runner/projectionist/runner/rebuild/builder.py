@@ -18,6 +18,7 @@ from projectionist.runner.groups import flattened
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.catchup import CatchUp
+from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
@@ -174,17 +175,9 @@ class Builder:
     async def _prepare(self, desk: Desk, build: Build, shadow: Shadow) -> Build:
         row = await desk.row("consumer_named", self._definition.name)
         assert row is not None, "consumers are never deleted"
-        floor = await self._floor(row["durable"])
+        floor = await floor_of(self._client, self._definition.stream, row["durable"])
         rows = await desk.value("build_rows_expected", build.consumer, self._schema)
         return await opening.prepare(desk, build, shadow, floor, rows)
-
-    async def _floor(self, durable: str) -> int:
-        """Up to where live has settled everything; nothing, where its durable is not there."""
-        try:
-            found = await jetstream.consumer(self._client, self._definition.stream, durable)
-        except jetstream.ConsumerMissing:
-            return 0
-        return found.ack_floor.stream_seq
 
     async def _phase(self, name: str, work: Any) -> None:
         began = clock.now()
@@ -306,35 +299,6 @@ class Builder:
                     return
             except asyncpg.LockNotAvailableError:
                 announce("rebuild.lock_wait")
-
-
-async def registered(desk: Desk, definition: Definition, *, going_back: bool = False) -> asyncpg.Record:
-    """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
-    row = await desk.row("consumer_named", definition.name)
-    if row is None:
-        raise RebuildError(
-            f"consumer {definition.name!r} is not in the database yet", remedy="Run `projectionist migrate`"
-        )
-    if definition.kind is Kind.REACTOR:
-        raise RebuildError(f"{definition.name} is a Reactor: it has no rows, so there is nothing to rebuild")
-    for what, here, there in (
-        ("kind", str(definition.kind), row["kind"]),
-        ("stream", definition.stream, row["stream"]),
-        ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
-        ("sequence", definition.sequence, row["sequence"]),
-        ("baseline", str(definition.baseline), row["baseline"]),
-    ):
-        if here != there:
-            raise RebuildError(
-                f"{definition.name} was registered with {what}={there!r}, its class now says {here!r}",
-                remedy='Positions and inbox would mean something else: give it a name of its own, name="…"',
-            )
-    if definition.revision < row["revision"] and not going_back:
-        raise RebuildError(
-            f"{definition.name} runs revision {row['revision']}, this code is revision {definition.revision}",
-            remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
-        )
-    return row
 
 
 async def consumer_for(desk: Desk, definition: Definition, settings: Settings, build: Build) -> Consumer:

@@ -38,6 +38,7 @@ class Build(msgspec.Struct):
     revision: int
     shape: bytes
     code: bytes
+    base: bytes
     incarnation: int
     floor: int
     buckets: int

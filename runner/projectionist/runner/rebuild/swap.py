@@ -95,6 +95,11 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
     consumer = build.consumer
     control = await desk.row("build_control", consumer)
     assert control is not None, "consumers are never deleted"
+    if control["code"] not in (build.base, build.code):
+        raise RebuildError(
+            "live runs other code by now than when this build was opened",
+            remedy="Rebuild with that code, and --restart",
+        )
     for view in views(await kept(desk, consumer, build.generation), build.generation):
         await point(desk, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions
