@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +13,10 @@ import msgspec
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 
-from projectionist.core import broker
+from projectionist.core import broker, signals
 from projectionist.projections import definition
-from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt
-from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
+from projectionist.runner.rebuild.progress import Logged, Progress
 
 
 class Effects(msgspec.Struct, frozen=True):
@@ -24,22 +28,75 @@ class Effects(msgspec.Struct, frozen=True):
     parked: list[tuple[Any, ...]]
 
 
+class Slow(Logged):
+    """Progress that stands still while something is read, until it is let go."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.reached, self.free = asyncio.Event(), asyncio.Event()
+
+    async def advance(self, done: int) -> None:
+        """Wait."""
+        self.reached.set()
+        await self.free.wait()
+
+
 class Yard:
     """A rig, and builders on it."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
 
-    async def rebuild(self, cls: type, **options: Any) -> Rebuilt:
+    async def rebuild(self, cls: type, *, progress: Progress | None = None, **options: Any) -> Rebuilt:
         """Rebuild a consumer to its end."""
         client = await broker.connect(self.rig.settings.nats, name="builder")
         try:
-            name = definition(cls).name
-            return await Builder(
-                definition(cls), self.rig.settings, client, Logged(name), Options(**options)
-            ).run()
+            one = definition(cls)
+            told = progress or Logged(one.name)
+            return await Builder(one, self.rig.settings, client, told, Options(**options)).run()
         finally:
             await client.close()
+
+    @asynccontextmanager
+    async def reading(self, cls: type, **options: Any) -> AsyncIterator[asyncio.Task[Rebuilt]]:
+        """A builder that is alive and in the middle of reading inside the block, and goes on after it."""
+        slow = Slow(definition(cls).name)
+        building = asyncio.create_task(self.rebuild(cls, progress=slow, **options))
+        try:
+            await slow.reached.wait()
+            yield building
+        finally:
+            slow.free.set()
+
+    @asynccontextmanager
+    async def frozen(self, cls: type, point: str, **options: Any) -> AsyncIterator[asyncio.Future[Rebuilt]]:
+        """A builder whose process sleeps at an announced point inside the block, and wakes after it."""
+        loop, reached, free = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        async def build() -> Rebuilt:
+            return await self.rebuild(cls, **options)
+
+        def sleep(name: str) -> None:
+            if name == point and not reached.is_set():
+                loop.call_soon_threadsafe(reached.set)
+                free.wait(60)
+
+        stop = signals.listen(sleep)
+        building = asyncio.ensure_future(asyncio.to_thread(asyncio.run, build()))
+        try:
+            await reached.wait()
+            stop()
+            yield building
+        finally:
+            free.set()
+
+    async def moments_pass(self) -> None:
+        """The lease of a builder that is dead or asleep runs out."""
+        await self.rig.pool.execute("update projectionist.leases set expires_at = clock_timestamp()")
+
+    async def give_up(self, cls: type) -> int | None:
+        """Abort the open build."""
+        return await give_up(definition(cls), self.rig.settings)
 
     async def effects(self) -> Effects:
         """The outbox and the journal, as they stand."""

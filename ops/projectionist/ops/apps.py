@@ -29,7 +29,7 @@ def declare(parser: argparse.ArgumentParser, *, names: str = "") -> None:
 def declare_act(parser: argparse.ArgumentParser) -> None:
     """Let a command take who acts and why, which are recorded."""
     parser.add_argument("--actor", default=getpass.getuser(), help="who does this (default: the user's name)")
-    parser.add_argument("--reason", default="by hand", help="why, for the record")
+    parser.add_argument("--reason", required=True, help="why this is right; it is recorded")
 
 
 def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]]:

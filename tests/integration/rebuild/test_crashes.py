@@ -31,11 +31,6 @@ POINTS = (
 )
 
 
-async def moments_pass(yard: Yard) -> None:
-    """The lease of a dead builder runs out."""
-    await yard.rig.pool.execute("update projectionist.leases set expires_at = clock_timestamp()")
-
-
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_finishes(
     yard: Yard, tmp_path: Path, point: str
@@ -68,7 +63,7 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
         rows, effects = await rig.rows("orders"), await yard.effects()
         assert len(rows) == 20
         assert ["placed", "paid", "y"] in [json.loads(row[3]) for row in rows]
-        await moments_pass(yard)
+        await yard.moments_pass()
 
         ended = await run_projectionist(*command, cwd=tmp_path, **env)
 

@@ -6,6 +6,8 @@ import pytest
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.runner.verbs import Act
+
 pytestmark = pytest.mark.asyncio
 
 
@@ -43,7 +45,7 @@ async def test_live_goes_on_in_the_new_generation(yard: Yard) -> None:
 
     assert await yard.generation(s.Orders) == 2
     assert await rig.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await rig.fetch(f"select order_id, status from {{s}}.orders__g1") == [("o1", "placed")]
+    assert await rig.fetch("select order_id, status from {s}.orders__g1") == [("o1", "placed")]
     assert await rig.value("select count(*) from {s}.intents") == 1
 
 
@@ -65,8 +67,6 @@ async def test_what_live_has_parked_is_not_folded_and_drains_with_its_effects_af
 
     assert await rig.rows("orders") == [("o1", "placed", 500, '["placed"]')]
     assert await rig.value("select count(*) from {s}.intents") == 0
-    from projectionist.runner.verbs import Act
-
     async with rig.running(s.Orders):
         async with rig.verbs(s.Orders) as verbs:
             await verbs.retry("order/o1", Act("me", "mended"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HELP = "hand a range of the stream to a consumer again; what is settled stays as it is"
 EXAMPLE = """
-projectionist replay shop.app:app OrderSummary --from 1000 --to 2000 --dry-run
+projectionist replay shop.app:app OrderSummary --from 1000 --to 2000 --dry-run --reason "a look"
 projectionist replay shop.app:app OrderSummary --from 2026-01-31T12:00:00Z --reason "after the restore"
 """
 

@@ -15,7 +15,7 @@ HELP = "compare the live rows with what their events make, on the live system; c
 EXAMPLE = """
 projectionist verify shop.app:app OrderSummary                a hundred rows by chance
 projectionist verify shop.app:app OrderSummary --sample 5000
-projectionist verify shop.app:app OrderSummary --all          every row, and rows that should be there (exit code 3: drift)
+projectionist verify shop.app:app OrderSummary --all          every row, and rows that lack
 """
 
 
