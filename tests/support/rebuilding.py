@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
+from tests.support.waiting import eventually
 
 from projectionist.core import broker, signals
 from projectionist.projections import definition
@@ -89,6 +91,15 @@ class Yard:
             yield building
         finally:
             free.set()
+
+    async def settled(self, *consumers: type) -> None:
+        """Wait until these consumers have settled every event of the stream."""
+        await self.rig.settled(*consumers)
+        for cls in consumers:
+            assert await eventually(partial(self._accounts, cls))
+
+    async def _accounts(self, cls: type) -> bool:
+        return not await self.rig.unaccounted(cls)
 
     async def moments_pass(self) -> None:
         """The lease of a builder that is dead or asleep runs out."""

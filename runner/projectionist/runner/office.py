@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 
@@ -47,6 +49,11 @@ class Office:
         """Whether an operator has paused the consumer."""
         row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
         return row is not None and row["paused"]
+
+    async def sweep(self, consumer: Consumer) -> None:
+        """Drop generations that were kept long enough."""
+        async with self._pool.acquire() as connection:
+            await sweep(Desk(connection, self._schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""

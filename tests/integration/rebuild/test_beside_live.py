@@ -76,7 +76,7 @@ async def test_ten_rebuilds_under_load_end_with_the_rows_of_live(yard: Yard, see
                 swaps += 1
         await publishing
         await operating
-        await rig.settled(s.Orders, s.Spend)
+        await yard.settled(s.Orders, s.Spend)
     before, spend = await rig.rows("orders"), await rig.rows("spend")
     effects = await yard.effects()
     assert len(before) == 40

@@ -43,7 +43,7 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
         await rig.publish(OrderPaid(n), f"o{n}", 2)
     env = shop_app(tmp_path, rig)
     async with rig.running(s.Orders):
-        await rig.settled(s.Orders)
+        await yard.settled(s.Orders)
         command = ("rebuild", "orders:app", "Orders", "--json")
         async with projectionist(
             *command, cwd=tmp_path, env=env, pause_at={"rebuild.prepared": 1}, kill_at={point: 1}
@@ -53,12 +53,12 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
                 await child.heard("rebuild.prepared")
                 for n in range(0, 20, 2):
                     await rig.publish(OrderNoted("x"), f"o{n}", 3)
-                await rig.settled(s.Orders)
+                await yard.settled(s.Orders)
                 child.signal(signal.SIGCONT)
             ended = await child.ended()
         assert ended.code == -signal.SIGKILL, ended.err
         await rig.publish(OrderNoted("y"), "o1", 3)
-        await rig.settled(s.Orders)
+        await yard.settled(s.Orders)
         assert await yard.generation(s.Orders) == (2 if point == "swap.committed" else 1)
         rows, effects = await rig.rows("orders"), await yard.effects()
         assert len(rows) == 20
@@ -74,7 +74,7 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
         assert await rig.rows("orders") == rows
         assert await yard.effects() == effects
         await rig.publish(OrderPaid(1), "o1", 4)
-        await rig.settled(s.Orders)
+        await yard.settled(s.Orders)
     assert await yard.generation(s.Orders) == rebuilt["generation"]
     assert await rig.head(s.Orders, "order/o1") == (4, "clear", 0)
     for leftover in ("dirty", "build_apart", "build_steps"):

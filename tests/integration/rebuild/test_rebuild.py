@@ -38,10 +38,10 @@ async def test_live_goes_on_in_the_new_generation(yard: Yard) -> None:
     await rig.migrate(s.Orders)
     await rig.publish(OrderPlaced("ann", 500), "o1", 1)
     async with rig.running(s.Orders):
-        await rig.settled(s.Orders)
+        await yard.settled(s.Orders)
         await yard.rebuild(s.Orders)
         await rig.publish(OrderPaid(500), "o1", 2)
-        await rig.settled(s.Orders)
+        await yard.settled(s.Orders)
 
     assert await yard.generation(s.Orders) == 2
     assert await rig.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
@@ -70,6 +70,6 @@ async def test_what_live_has_parked_is_not_folded_and_drains_with_its_effects_af
     async with rig.running(s.Orders):
         async with rig.verbs(s.Orders) as verbs:
             await verbs.retry("order/o1", Act("me", "mended"))
-        await rig.settled(s.Orders)
+        await yard.settled(s.Orders)
     assert await rig.rows("orders") == [("o1", "paid", 500, '["placed", "bad", "paid"]')]
     assert await rig.value("select count(*) from {s}.intents") == 1

@@ -14,6 +14,7 @@ from projectionist.core.signals import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
+from projectionist.runner.course import MONOTONIC
 from projectionist.runner.groups import flattened
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk
@@ -250,6 +251,8 @@ class Builder:
 
     async def _stand(self, desk: Desk, build: Build, judge: Judge) -> None:
         """Write down which aggregates did not get to where live stood; the others stand at their caps."""
+        if self._definition.sequence == MONOTONIC:
+            return
         stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.stragglers())
         if stragglers:
             async with desk.connection.transaction():

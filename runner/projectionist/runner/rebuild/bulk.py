@@ -145,12 +145,12 @@ class Bulk:
             await self._progress.advance(len(block))
 
     async def batches(
-        self, filter_subject: str | None, first: int, last: int
+        self, filter_subject: str | None, first: int, last: int, size: int
     ) -> AsyncIterator[tuple[list[Delivery], int]]:
         """The events that may be folded, in batches, each with the sequence up to which it is all."""
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
-            for start in range(0, len(block), SLICE):
-                part, found = block[start : start + SLICE], list[Delivery]()
+            for start in range(0, len(block), size):
+                part, found = block[start : start + size], list[Delivery]()
                 self._take(part, found.append)
                 yield found, sequence(part[-1])
             self.events += len(block)

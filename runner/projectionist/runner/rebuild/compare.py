@@ -8,6 +8,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.signals import announce
+from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.rebuild.names import columns
 
@@ -44,7 +45,7 @@ class Compared(msgspec.Struct):
     more: bool
     """Whether there are more differences than are listed."""
     expected: bool
-    """Whether another code or shape made the live rows, so that differences are no surprise."""
+    """Whether differences are no surprise: other code made the live rows, or events were applied in no fixed order."""
     left_out: list[str]
     """Columns that only one side has, or in another type: not compared."""
 
@@ -83,8 +84,9 @@ class Comparison:
         made_by = (build.code, build.shape, build.revision)
         same = made_by == (control["code"], control["shape"], control["revision"])
         self._suspects: list[Any] = []
+        in_order = definition.sequence == CONTIGUOUS
         self.result = Compared(
-            0, [], more=False, expected=not (same and live_code == build.code), left_out=[]
+            0, [], more=False, expected=not (same and in_order and live_code == build.code), left_out=[]
         )
 
     async def look(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.course import UNORDERED
 
 if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
@@ -22,7 +22,11 @@ MOST_HELD = 50_000
 
 
 class Judge:
-    """Fed with the stream in its order; `caps` say where the live generation stood, `apart` what it left out."""
+    """Fed with the stream in its order; `caps` say where the live generation stood, `apart` what it left out.
+
+    For contiguous and unordered sequences. What a monotonic one has applied hangs on the order of arrival, which
+    only the inbox knows: there all is left to catch-up.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class Judge:
             return NOTHING
         if aggregate in self._decisions.aggregates:
             return self._decided(delivery, aggregate, version, at)
-        if version != at + 1 and self._sequence == CONTIGUOUS:
+        if version != at + 1:
             self._hold(delivery, aggregate, version)
             return NOTHING
         self.versions[aggregate] = version
@@ -83,7 +87,7 @@ class Judge:
             return self._released(aggregate)
         if decisions.stepped_over(aggregate, version):
             return NOTHING
-        if version != at + 1 and self._sequence == CONTIGUOUS:
+        if version != at + 1:
             self._hold(delivery, aggregate, version)
             return self._released(aggregate)
         self.versions[aggregate] = version

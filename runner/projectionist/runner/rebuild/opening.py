@@ -9,7 +9,7 @@ import msgspec
 from projectionist.core.identifiers import quoted
 from projectionist.core.signals import announce
 from projectionist.projections.definition import Kind
-from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
 
@@ -75,9 +75,11 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
             *shadow.create(),
         ):
             await desk.connection.execute(statement)
-        start = 0 if definition.kind is Kind.SQL else None
+        # Catch-up alone knows in which order a monotonic sequence was applied; a SqlProjection counts as it goes.
+        floor = 0 if definition.sequence == MONOTONIC else floor
+        start = 0 if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
         await desk.run("build_caps", build.number, build.consumer, start)
-        every = definition.sequence != CONTIGUOUS
+        every = definition.sequence == UNORDERED
         await desk.run("build_clear_apart", build.number)
         await desk.run("build_apart", build.number, build.consumer, floor, every, build.incarnation)
         if definition.sequence == UNORDERED:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.shadow import Shadow
 
 
+BATCH = 500
+"""How many events one transaction folds."""
+
+
 class Strayed(RebuildError):
     """A handler wrote a table that is not its generation's: a rebuild would change what is live."""
 
@@ -32,7 +36,7 @@ class SqlBulk:
     async def run(self, filter_subject: str | None) -> None:
         """From the last checkpoint to the floor."""
         first, floor = self._build.checkpoint + 1, self._build.floor
-        async for deliveries, seq in self._bulk.batches(filter_subject, first, floor):
+        async for deliveries, seq in self._bulk.batches(filter_subject, first, floor, BATCH):
             await self._write(deliveries, seq)
         await self._write([], floor)
         async with self._desk.connection.transaction():

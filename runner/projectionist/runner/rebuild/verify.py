@@ -12,7 +12,7 @@ from projectionist.core.signals import announce
 from projectionist.projections import ddl
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.decisions import Decisions
@@ -84,14 +84,15 @@ class Verifier:
         consumer, live_code = await live_consumer(self._desk, self._definition, self._settings)
         other = live_code != self._definition.code
         self.result = Verified(self._definition.name, consumer.generation, 0, 0, [], other)
-        if sample is None:
+        # What a monotonic sequence has applied, only the inbox knows: there all rows are looked at exactly.
+        if sample is None and self._definition.sequence != MONOTONIC:
             await self._all(consumer)
         else:
             await self._sample(consumer, sample)
         announce("verify.done")
         return self.result
 
-    async def _sample(self, consumer: Consumer, most: int) -> None:
+    async def _sample(self, consumer: Consumer, most: int | None) -> None:
         """Rows of aggregates with subjects of their own are read one by one, others in one pass over the stream."""
         _, name, key = self._table(consumer)
         rows = await self._desk.connection.fetch(
@@ -113,8 +114,7 @@ class Verifier:
         self._progress.begin("looking again", len(suspects))
         for start in range(0, min(len(suspects), MOST), CHUNK):
             await self._exactly(consumer, suspects[start : start + CHUNK])
-        if len(suspects) > MOST:
-            self.result.unsure = len(suspects) - MOST
+        self.result.unsure = max(0, len(suspects) - MOST)
 
     async def _folded(self, consumer: Consumer) -> AsyncIterator[dict[Any, Row]]:
         """The rows as the stream makes them, a bucket at a time."""
@@ -147,7 +147,7 @@ class Verifier:
         async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
             async for row in desk.cursor("verify_positions", consumer.number):
                 caps[row["aggregate"]] = row["version"]
-            every = sequence != CONTIGUOUS
+            every = sequence == UNORDERED
             given = (consumer.number, floor, every, consumer.incarnation)
             apart = {row["seq"] for row in await desk.rows("verify_apart", *given)}
             decisions = Decisions(await desk.rows("build_decisions", consumer.number))
