@@ -206,7 +206,7 @@ class Publisher:
 
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
         values = {"{aggregate}": aggregate, "{type}": aggregate_type}
-        words = [tokens.encode(values[word]) if word in values else word for word in self._pattern.split(".")]
+        words = [tokens.encoded(values[word]) if word in values else word for word in self._pattern.split(".")]
         if not all(words) or {"*", ">"} & set(words):
             raise PublishError(
                 f"{self._pattern} gives no subject for aggregate {aggregate_type!r}, {aggregate!r}",
