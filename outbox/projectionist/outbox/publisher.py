@@ -21,6 +21,8 @@ from projectionist.outbox.providers.acks import Acks
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
+__all__ = ["Draft", "NotPublished", "PublishError", "Published", "Publisher", "WrongSequence"]
+
 RETRY = Retry(initial_s=0.1, coefficient=2, maximum_s=5)
 ANSWER_S = 5.0
 _WRONG_SEQUENCE = (10071, 10164)
