@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_asyncio
 from tests.support.lab import Lab, Stream
+from tests.support.rig import Rig, rig
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +35,10 @@ def stream(lab: Lab) -> Iterator[Stream]:
     stream = lab.make_stream()
     yield stream
     lab.delete_stream(stream)
+
+
+@pytest_asyncio.fixture
+async def live(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
+    """A rig for live consumers on a database and a stream of this test alone."""
+    async with rig(lab, database, stream) as made:
+        yield made

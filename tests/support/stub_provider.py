@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import h11
+import trustme
 
 CHUNK = b"x" * 65536
 GIGABYTE = 1 << 30
@@ -101,6 +102,16 @@ class StubProvider:
     busy: set[str] = field(default_factory=set)
     script: list[Step] = field(default_factory=list)
     written: int = 0
+    connections: int = 0
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server has closed a connection that a client may still hold for good."""
+
+    server: asyncio.Server | None = None
+
+    def stop(self) -> None:
+        """Be gone for whoever connects from now on."""
+        assert self.server is not None
+        self.server.close()
 
     def plan(self, *steps: Step) -> None:
         """What the next requests meet; afterwards everything works again."""
@@ -129,6 +140,13 @@ async def execute(stub: StubProvider, seen: Seen, line: Line) -> None:
     status, result, replayed = stub.execute(seen)
     marked = replayed and stub.dialect.replay_header
     await line.send(status, result, {stub.dialect.replay_header: "true"} if marked else None)
+
+
+async def execute_and_close(stub: StubProvider, seen: Seen, line: Line) -> None:
+    """Do it, say so, and close the connection as an idle one."""
+    await execute(stub, seen, line)
+    line.writer.close()
+    stub.idle.set()
 
 
 async def execute_then_hang(stub: StubProvider, seen: Seen, line: Line) -> None:
@@ -210,6 +228,7 @@ async def stub_provider(
         task = asyncio.current_task()
         assert task is not None
         connections.add(task)
+        stub.connections += 1
         try:
             await _converse(stub, Line(reader, writer))
         except (ConnectionError, asyncio.CancelledError, ssl.SSLError):
@@ -218,7 +237,7 @@ async def stub_provider(
             connections.discard(task)
             writer.transport.abort()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    server = stub.server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     stub.port = server.sockets[0].getsockname()[1]
     try:
         yield stub
@@ -227,6 +246,17 @@ async def stub_provider(
         for task in tuple(connections):
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+
+
+@asynccontextmanager
+async def tls_stub(name: str) -> AsyncIterator[tuple[StubProvider, str]]:
+    """A running provider whose certificate names `name`, and the file of the authority behind it."""
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(name).configure_cert(context)
+    with authority.cert_pem.tempfile() as ca_file:
+        async with stub_provider(tls=context) as stub:
+            yield stub, ca_file
 
 
 async def _converse(stub: StubProvider, line: Line) -> None:

@@ -7,7 +7,7 @@ import re
 _QUOTING = re.compile(r"^(Invalid (?:enum )?value) .*?( - at `[^`]*`)?$", re.DOTALL)
 
 
-class BadValue(ValueError):  # noqa: N818 the value is bad, and the message is about it
+class BadValue(ValueError):
     """A handler left a value that PostgreSQL would refuse or give back changed. It never quotes the value."""
 
     def __init__(self, reason: str, column: str = "") -> None:

@@ -109,7 +109,7 @@ def _typed(place: str, name: str, kind: Any) -> Column:
         sql_type, canonical = _PLAIN[kind]
         return Column(name, kind, sql_type, canonical, None)
     if kind in (list, dict) or get_origin(kind) in (list, dict) or is_struct(kind):
-        return Column(name, kind, "jsonb", *document(place, kind))
+        return Column(name, kind, "jsonb", *document(place, name, kind))
     raise DefinitionError(f"{place} is a {called(kind)}, which maps to no column", remedy=f"Use {_LISTED}")
 
 
@@ -150,6 +150,8 @@ def _default(place: str, field: msgspec.structs.FieldInfo, column: Column) -> An
     try:
         stored = column.canonical(value)
         steady = stored == column.canonical(again)
+        if column.thaw is not None:
+            column.thaw(stored)
     except BadValue as bad:
         raise DefinitionError(f"the default of {place} {bad.reason}") from bad
     if not steady:

@@ -13,11 +13,14 @@ from projectionist.projections import jsonb
 from projectionist.projections.bad_value import BadValue, without_value
 
 
-def document(place: str, kind: Any) -> tuple[Callable[[Any], str], Callable[[str], Any]]:
-    """The ways of a document of type `kind` into jsonb text and back. Raises DefinitionError."""
+def document(place: str, name: str, kind: Any) -> tuple[Callable[[Any], str], Callable[[str], Any]]:
+    """The ways of a document of type `kind` into jsonb text and back; both may raise BadValue.
+
+    What goes in is checked on the way back: a text is kept only once its document has been read again.
+    """
     try:
         complaint = _complaint(inspect.type_info(kind), set())
-        thaw = msgspec.json.Decoder(kind).decode
+        read = msgspec.json.Decoder(kind).decode
     except (TypeError, NameError) as error:
         raise DefinitionError(f"{place} cannot be kept as a document: {error}") from error
     if complaint:
@@ -25,13 +28,14 @@ def document(place: str, kind: Any) -> tuple[Callable[[Any], str], Callable[[str
 
     def canonical(value: Any) -> str:
         if value is None:
-            raise BadValue(f"is None and not optional: declare it `{called(kind)} | None`")
-        text = jsonb.text(value)
+            raise BadValue(f"is None and not optional: declare it `{called(kind)} | None`", name)
+        return jsonb.text(value)
+
+    def thaw(text: str) -> Any:
         try:
-            thaw(text)  # keeps a document of another type out, before it is stored
+            return read(text)
         except msgspec.MsgspecError as error:
-            raise BadValue(f"does not fit {called(kind)}: {without_value(error)}") from error
-        return text
+            raise BadValue(f"does not fit {called(kind)}: {without_value(error)}", name) from error
 
     return canonical, thaw
 

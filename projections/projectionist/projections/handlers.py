@@ -91,15 +91,15 @@ def absent(row: object, event: object) -> bool:
     raise TypeError("absent is a mark for when=; it is not called")
 
 
-def collected(cls: type, *, takes: int, is_async: bool) -> dict[str, Handler]:
-    """The handlers of `cls` by event type, former types included. Raises DefinitionError.
-
-    `takes` is the number of a handler's arguments without the envelope.
-    """
+def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, Handler]:
+    """The handlers of `cls` by event type, former types included. Raises DefinitionError."""
+    takes = 3 if is_async else 2
     handlers: dict[str, Handler] = {}
     for name, method, mark in _marked(cls):
         handler = Handler(name, method, mark, envelope=_takes_envelope(cls, name, method, takes))
         _check_colour(cls, name, method, is_async=is_async)
+        if not has_row:
+            _check_rowless(cls, name, mark, is_async=is_async)
         for kind in (type_of(mark.event) or "", *formerly_of(mark.event)):
             if kind in handlers:
                 raise DefinitionError(
@@ -146,6 +146,17 @@ def _check_colour(cls: type, name: str, method: Callable[..., Any], *, is_async:
         raise DefinitionError(
             f"{where} is async, and handlers of this kind are pure",
             remedy="Write `def` and return an Intent for what goes outside; SQL of your own: SqlProjection",
+        )
+
+
+def _check_rowless(cls: type, name: str, mark: On, *, is_async: bool) -> None:
+    keyword = (
+        "key" if mark.key is not None else "when" if mark.when is absent or (is_async and mark.when) else ""
+    )
+    if keyword:
+        raise DefinitionError(
+            f"{cls.__name__}.{name} has {keyword}=, and there is no row for it",
+            remedy="Decide it in the handler; rows of its own has a Projection",
         )
 
 

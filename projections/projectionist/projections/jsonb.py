@@ -98,7 +98,10 @@ def _number(value: float) -> str:
     if not value:
         return "0.0"  # jsonb has no negative zero
     written = repr(value)
-    return format(Decimal(written), "f") if "e" in written else written
+    if "e" not in written:
+        return written
+    # jsonb writes exponents out. A large number comes back as an integer, so it is written exactly.
+    return format(Decimal(value if "e+" in written else written), "f")
 
 
 def _plain(value: Any) -> Any:

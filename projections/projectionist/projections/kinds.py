@@ -46,9 +46,8 @@ class ProjectionMeta(msgspec.StructMeta):
         try:
             cls: Any = super().__new__(mcls, class_name, bases, namespace, **keywords)
         except TypeError as error:
-            raise DefinitionError(
-                f"{class_name}: {error}", remedy="Put the key first; every other field has a default"
-            ) from error
+            order = "Put the key first; every other field has a default" if "follow" in str(error) else ""
+            raise DefinitionError(f"{class_name}: {error}", remedy=order) from error
         if policy or table or key:
             _require(class_name, {"table": table, "key": key, **policy}, "stream", "subjects", "table", "key")
             _compile(cls, Policy(**policy), table or "", key or "", indexes)
@@ -104,7 +103,7 @@ class Reactor:
         if stream is None and subjects is None:
             return
         policy = _policy(cls, locals())
-        handlers = collected(cls, takes=2, is_async=False)
+        handlers = collected(cls, has_row=False)
         setattr(cls, ATTRIBUTE, compiled(cls, Kind.REACTOR, policy, handlers))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -138,7 +137,7 @@ class SqlProjection:
         if stream is None and subjects is None:
             return
         policy = _policy(cls, locals())
-        handlers = collected(cls, takes=3, is_async=True)
+        handlers = collected(cls, has_row=False, is_async=True)
         tables = checked_tables(cls.__name__, cls.tables)
         setattr(cls, ATTRIBUTE, compiled(cls, Kind.SQL, policy, handlers, tables=tables))
 
@@ -147,7 +146,7 @@ class SqlProjection:
 
 
 def _compile(cls: type[Projection], policy: Policy, name: str, key: str, indexes: Sequence[Index]) -> None:
-    handlers = collected(cls, takes=2, is_async=False)
+    handlers = collected(cls, has_row=True)
     table = Table(name, columns_of(cls, key), key, indexes)
     column = table.columns[table.key_at]
     for handler in handlers.values():

@@ -11,7 +11,7 @@ class Delete(msgspec.Struct, frozen=True):
     """Return or yield it to delete the row. A later event of the same key starts again from the defaults."""
 
 
-class Retry(Exception):  # noqa: N818 a handler raises its wish; it is not an error of ours
+class Retry(Exception):
     """Raise it when the event cannot be handled yet: tried again after `after` seconds, within the budget."""
 
     def __init__(self, after: float = 0.0, reason: str = "") -> None:
@@ -21,7 +21,7 @@ class Retry(Exception):  # noqa: N818 a handler raises its wish; it is not an er
         self.after = float(after)
 
 
-class Refuse(Exception):  # noqa: N818 as above
+class Refuse(Exception):
     """Raise it when the event must not be handled: its aggregate waits for new code or a person."""
 
     def __init__(self, reason: str) -> None:

@@ -99,7 +99,7 @@ class Rows:
             if new is live[at] and not column.is_json:
                 continue
             value = column.stored(new)
-            if column.is_key and value != live[at]:
+            if column.is_key and value != cell.base[at]:
                 raise BadValue("is the row's key, and a handler changed it", column.name)
             if values is None:
                 values = list(cell.base)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from projectionist.core.errors import DefinitionError
@@ -75,6 +75,6 @@ def checked_tables(where: str, tables: Mapping[str, str]) -> dict[str, str]:
     return {name: body.strip() for name, body in tables.items()}
 
 
-def bare_names(tables: Mapping[str, str]) -> tuple[str, ...]:
+def bare_names(tables: Iterable[str]) -> tuple[str, ...]:
     """The names as placeholders use them, without schema."""
     return tuple(split(name)[1] for name in tables)

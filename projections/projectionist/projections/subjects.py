@@ -36,7 +36,10 @@ class SubjectPattern:
         return self._aggregate is not None
 
     def match(self, subject: str) -> tuple[str | None, str | None] | None:
-        """The (type, id) that `subject` holds, each None where it does not say; None for no match."""
+        """The (type, id) that `subject` holds, each None where it does not say; None for no match.
+
+        Raises UnicodeDecodeError where percent-coded bytes are no UTF-8.
+        """
         tokens = subject.split(".")
         if len(tokens) < self._size if self._open else len(tokens) != self._size:
             return None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000, description="seconds, above 0")]
 
 LONGEST_ASKED = 31_536_000.0
 """A Retry-After beyond a year says nothing; it is cut here before a policy clamps it further."""
@@ -24,14 +24,14 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     `maximum_s`; `attempts` counts the first try too.
     """
 
-    initial_s: Seconds = 1.0
+    initial_s: Seconds = 0.5
     coefficient: Annotated[float, msgspec.Meta(ge=1, le=100)] = 2.0
-    maximum_s: Seconds = 300.0
+    maximum_s: Seconds = 60.0
     attempts: Annotated[int, msgspec.Meta(ge=1)] = 10
 
     def __post_init__(self) -> None:
         if self.maximum_s < self.initial_s:
-            raise ValueError(f"maximum_s ({self.maximum_s:g}) is below initial_s ({self.initial_s:g})")
+            raise ValueError(f"initial_s ({self.initial_s:g}) is more than maximum_s ({self.maximum_s:g})")
 
 
 def interval(policy: Retry, attempt: int) -> float:

@@ -26,7 +26,6 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProx
 """A connection of one's own or one lent by a pool: code that runs statements does not care."""
 
 
-
 class Row(Protocol):
     """A row as pure code reads it: by the names of its columns."""
 

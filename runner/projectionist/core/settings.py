@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
+from projectionist.core.backoff import Retry
 from projectionist.core.errors import IdentifierError
 from projectionist.core.identifiers import checked
 from projectionist.core.layers import Layers, Raw, build, unknown
@@ -111,19 +112,6 @@ class Run(Struct, frozen=True, kw_only=True):
     heartbeat_s: Annotated[float, Meta(ge=0.1)] = 5
 
 
-class Retry(Struct, frozen=True, kw_only=True):
-    """How often and how far apart an event is tried again; waits are drawn between zero and the schedule."""
-
-    initial_s: Duration = 0.5
-    coefficient: Annotated[float, Meta(ge=1)] = 2
-    maximum_s: Duration = 60
-    attempts: Count = 10
-
-    def __post_init__(self) -> None:
-        if self.initial_s > self.maximum_s:
-            raise ValueError(f"initial_s ({self.initial_s:g}) is more than maximum_s ({self.maximum_s:g})")
-
-
 class Headers(Struct, frozen=True, kw_only=True):
     """The NATS header that holds each part of the envelope."""
 
@@ -155,7 +143,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64
-    retry: Retry = Retry()
+    retry: Retry = Retry(initial_s=0.5, maximum_s=60)
     headers: Headers = Headers()
 
 

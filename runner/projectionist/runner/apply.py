@@ -18,7 +18,14 @@ from projectionist.runner.closing import close
 from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
-from projectionist.runner.reuse import intent_reuse, judge_old, put_aside, reused_identity, reused_version, unreadable
+from projectionist.runner.reuse import (
+    intent_reuse,
+    judge_old,
+    put_aside,
+    reused_identity,
+    reused_version,
+    unreadable,
+)
 from projectionist.runner.writes import Again, Told, Writes
 
 if TYPE_CHECKING:
@@ -155,7 +162,14 @@ class Transaction:
         for row in await self.store.successors(moving, limit) if moving and limit else ():
             parked.setdefault(row["aggregate"], []).append(self.consumer.unparked(row))
         return [
-            course(p, groups[p.aggregate], parked.get(p.aggregate, ()), sequence, due=p.aggregate in due, limit=limit)
+            course(
+                p,
+                groups[p.aggregate],
+                parked.get(p.aggregate, ()),
+                sequence,
+                due=p.aggregate in due,
+                limit=limit,
+            )
             for p in positions
         ]
 
@@ -193,7 +207,9 @@ class Transaction:
     def _late(self, delivery: Delivery) -> None:
         self.writes.settle(delivery, Entry.SKIPPED, "late")
         self.writes.counts[delivery.type, "late"] += 1
-        self._tell(delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over")
+        self._tell(
+            delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over"
+        )
 
     def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
         self.writes.quarantined.append(put_aside(delivery, fact, detail))

@@ -72,7 +72,12 @@ _VERDICTS = {Cause.GAP: "gap", Cause.BLOCKED: "blocked", Cause.FAILED: "next", C
 
 
 def _moved(
-    before: Position, course: Course, broken: Broken | None, applied: Sequence[Delivery], change: int, grace: float
+    before: Position,
+    course: Course,
+    broken: Broken | None,
+    applied: Sequence[Delivery],
+    change: int,
+    grace: float,
 ) -> Moved:
     last = applied[-1] if applied else None
     moved = Moved(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -54,12 +54,21 @@ class Exists:
 class Consumer:
     """A registered consumer as this process runs it."""
 
-    def __init__(self, definition: Definition, policy: Policy, number: int, key_name: str, runner: int) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        policy: Policy,
+        number: int,
+        key_name: str,
+        runner: int,
+        slots: Mapping[str, str] | None = None,
+    ) -> None:
         self.definition = definition
         self.policy = policy
         self.number = number
         self.key_name = key_name
         self.runner = runner
+        self._slots = slots or {}
         self.sequence: str = definition.sequence
         self.grace_s = policy.gap_grace_ms / 1000
         self.code = definition.code
@@ -107,6 +116,10 @@ class Consumer:
     def unparked(self, row: Row) -> Delivery:
         """The delivery behind a parked row, its body decoded by the code that runs now."""
         return from_parked(row, self.definition.stream, self.reader)
+
+    def frozen_slot(self, slot: str) -> str:
+        """The name under which a slot was first registered."""
+        return self._slots.get(slot, slot)
 
     def is_real(self, seq: int, incarnation: int | None = None) -> bool:
         """Whether the intents of the event at this stream sequence are real, or from before the effects mark."""

@@ -76,7 +76,9 @@ def course(
     parked = {d.seq for d in successors}
     held = [d for d in ahead[len(tried) :] if d.seq not in parked]
     more = is_open and len(successors) >= limit and (not successors or successors[-1] in tried[-1:])
-    return Course(position, tried, held, stale, clashes, more, due, Cause.GAP if is_open else _closed(position))
+    return Course(
+        position, tried, held, stale, clashes, more, due, Cause.GAP if is_open else _closed(position)
+    )
 
 
 def _open(position: Position, *, due: bool) -> bool:

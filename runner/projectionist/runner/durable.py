@@ -11,10 +11,12 @@ import msgspec
 from projectionist.core.errors import SettingsError
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import Consumer, ConsumerMissing, Stream, StreamConfig
-from projectionist.runner.subjects import one_filter, overlap
+from projectionist.runner.subjects import only, overlap
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+
+    from projectionist.projections.subjects import Subjects
 
 log = logging.getLogger(__name__)
 
@@ -24,22 +26,22 @@ class Wanted(msgspec.Struct, frozen=True):
 
     stream: str
     name: str
-    subjects: tuple[str, ...]
+    subjects: Subjects
     contiguous: bool
     batch: int
     ack_wait_s: float
 
 
 class StreamUnfit(SettingsError):
-    """The stream forgets events that this consumer has to see. Change the stream, or the consumer's sequence mode."""
+    """The stream does not keep what this consumer has to see. Change the stream, or the consumer."""
 
 
 class DurableUnfit(SettingsError):
-    """A durable of this name is there and works in another way. Delete it: the inbox absorbs what comes again."""
+    """A durable of this name is there and works in another way. Delete it: the inbox knows what comes."""
 
 
 async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
-    """The stream and the durable, which is created where it is missing and brought to our sizes where it is there."""
+    """The stream and the durable, which is created if it is missing and brought to our sizes if not."""
     stream = await jetstream.stream(client, wanted.stream)
     check_stream(wanted, stream.config)
     config = configuration(wanted, stream.config)
@@ -69,8 +71,8 @@ def configuration(wanted: Wanted, stream: StreamConfig) -> dict[str, Any]:
         "max_deliver": -1,
         "max_ack_pending": 4 * wanted.batch,
     }
-    only = one_filter(wanted.subjects, stream.subjects or ())
-    return config | ({"filter_subject": only} if only else {})
+    filter_subject = only(wanted.subjects.filter, stream.subjects or ())
+    return config | ({"filter_subject": filter_subject} if filter_subject else {})
 
 
 def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
@@ -80,13 +82,16 @@ def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
         faults.insert(0, f"has retention {stream.retention}, which removes what others have acked")
     if faults:
         raise StreamUnfit(
-            f"Stream {wanted.stream} {', '.join(faults)}: {wanted.name} could not tell a lost event from a removed one",
+            f"Stream {wanted.stream} {', '.join(faults)}: "
+            f"{wanted.name} could not tell a lost event from a removed one",
             remedy="Use a stream with retention limits that keeps every event"
-            + (", or sequence='monotonic'" if wanted.contiguous and stream.retention == "limits" else ""),
+            + (", or sequence='monotonic'" if stream.retention == "limits" else ""),
         )
-    if stream.subjects and not any(overlap(s, w) for s in stream.subjects for w in wanted.subjects):
+    filters = [pattern.filter for pattern in wanted.subjects.patterns]
+    if stream.subjects and not any(overlap(taken, ours) for taken in stream.subjects for ours in filters):
         raise StreamUnfit(
-            f"Stream {wanted.stream} takes {_listed(stream.subjects)}: nothing of it matches {_listed(wanted.subjects)}",
+            f"Stream {wanted.stream} takes {', '.join(stream.subjects)}, "
+            f"and {wanted.name} reads {', '.join(wanted.subjects.texts)}: no subject is both",
             remedy=f"Mend the subjects of {wanted.name}, or of the stream",
         )
 
@@ -122,7 +127,3 @@ def _forgets(stream: StreamConfig) -> Sequence[str]:
         "allows a time to live per message": stream.allow_msg_ttl,
     }
     return [fault for fault, there in faults.items() if there]
-
-
-def _listed(subjects: Sequence[str]) -> str:
-    return ", ".join(subjects)

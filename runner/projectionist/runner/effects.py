@@ -32,9 +32,11 @@ def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> l
 
 def _wish(consumer: Consumer, wished: Wished) -> Wish:
     """One intent with the key that every attempt will carry."""
-    delivery, intent, slot = wished.delivery, wished.intent, wished.slot
+    delivery, intent, slot = wished.delivery, wished.intent, consumer.frozen_slot(wished.slot)
     options = options_of(intent)
-    destination = options.provider if options.destination is None else str(getattr(intent, options.destination))
+    destination = (
+        options.provider if options.destination is None else str(getattr(intent, options.destination))
+    )
     return Wish(
         key=intent_key(consumer.key_name, delivery.source, delivery.id, slot),
         source=delivery.source,

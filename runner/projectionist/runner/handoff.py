@@ -13,26 +13,27 @@ class Handoff(Generic[T]):
     """One task puts, one takes; putting waits until the one before has been taken."""
 
     def __init__(self) -> None:
-        self._held: T | None = None
+        self._held: list[T] = []
         self._closed = False
         self._changed = anyio.Event()
 
     async def put(self, thing: T) -> None:
         """Leave `thing` for the other task."""
-        while self._held is not None:
+        while self._held:
             await self._changed.wait()
-        self._held = thing
+        self._held.append(thing)
         self._wake()
 
     async def take(self, timeout_s: float) -> T | None:
         """What was left, or None when nothing came in time or nothing will come any more."""
-        if self._held is None and not self._closed:
+        if not self._held and not self._closed:
             with anyio.move_on_after(timeout_s):
-                while self._held is None and not self._closed:
+                while not self._held and not self._closed:
                     await self._changed.wait()
-        thing, self._held = self._held, None
-        if thing is not None:
-            self._wake()
+        if not self._held:
+            return None
+        thing = self._held.pop()
+        self._wake()
         return thing
 
     def close(self) -> None:
@@ -43,7 +44,7 @@ class Handoff(Generic[T]):
     @property
     def over(self) -> bool:
         """Whether it is closed and empty."""
-        return self._closed and self._held is None
+        return self._closed and not self._held
 
     def _wake(self) -> None:
         self._changed.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class Heads:
             name.lower() for name in (*mapped, *trace, headers.CONTENT_TYPE, headers.MESSAGE_ID)
         )
         self._coded = {slot for slot, name in enumerate(self.names) if name.startswith("ce-")}
-        self._plans: dict[tuple[str, ...], itemgetter[int]] = {}
+        self._plans: dict[tuple[str, ...], Callable[[tuple[str | None, ...]], Fields]] = {}
 
     def read(self, head: bytes | None) -> Fields:
         """The fields of a raw header block; HeaderError where a wanted one is repeated or not text."""
@@ -47,7 +47,6 @@ class Heads:
         except UnicodeDecodeError:
             text = head.decode("utf-8", "surrogateescape")
         lines = text.split("\r\n")
-        names: Sequence[str]
         try:
             names, values = zip(*[line.split(": ", 1) for line in lines[1:-2]])  # noqa: B905  checked by the unpacking
         except ValueError:
@@ -59,7 +58,7 @@ class Heads:
         fields: Fields = plan((*values, None))
         return self._decoded(fields) if "%" in text or not text.isascii() else fields
 
-    def _plan(self, names: tuple[str, ...]) -> itemgetter[int]:
+    def _plan(self, names: tuple[str, ...]) -> Callable[[tuple[str | None, ...]], Fields]:
         where: dict[str, int] = {}
         for index, name in enumerate(names):
             key = name.strip().lower()

@@ -18,7 +18,7 @@ _scalar = msgspec.json.Decoder(str | int | bool)
 
 
 class Identities:
-    """Source and id by a consumer's policy: fields of the body if it names some; else what the producer gave."""
+    """Source and id by a consumer's policy: fields of the body if it names some, else what came with it."""
 
     def __init__(self, policy: Policy, stream: str, id_header: str) -> None:
         self._policy, self._stream, self._id_header = policy, stream, id_header
@@ -27,7 +27,7 @@ class Identities:
     def identify(
         self, fields: Fields, data: bytes, place: tuple[str | int | None, ...]
     ) -> tuple[str, str, bool]:
-        """Source, id, and whether no producer gave it; `place` stands for the event where nothing else does."""
+        """Source, id, and whether no producer gave it; `place` stands for the event if nothing else does."""
         source, name = fields[1] or self._stream, fields[0]
         if self._usual and name:
             return source, name, False

@@ -123,7 +123,7 @@ async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], 
         data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
     except (NatsError, TimeoutError, OSError) as error:
         raise BrokerError(
-            f"The broker did not answer {request}: {error or type(error).__name__}",
+            f"The broker did not answer {request}: {str(error) or type(error).__name__}",
             remedy="Check that JetStream is on and that these credentials may publish to $JS.API.>",
         ) from error
     refusal = msgspec.json.decode(data, type=_Head).error

@@ -1,4 +1,4 @@
-"""What a source needs of a connection: the wire client as it is, or a plain nats-py client made to look like it."""
+"""What a source needs of a connection: the wire client itself, or a plain nats-py client in its shape."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def line(client: Client) -> Line:
 
 
 class PlainLine:
-    """The same by nats-py's public names alone: slower, and what it still holds at a disconnect may be sent later."""
+    """The same by public names alone: slower, and what nats-py holds at a disconnect may be sent after it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -56,8 +56,10 @@ class PlainLine:
             arrivals.append(wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp))
             sink.end(len(message.data) + len(head or b""))
 
-        unlimited = {"pending_msgs_limit": 0, "pending_bytes_limit": 0}  # the sink's own order is the limit
-        subscription = await self._client.subscribe(subject, cb=hand_over, **unlimited)
+        # Without limits: nats-py would drop what is beyond them, and what the sink orders is limited already.
+        subscription = await self._client.subscribe(
+            subject, cb=hand_over, pending_msgs_limit=0, pending_bytes_limit=0
+        )
         return partial(wire.unsubscribe, self._client, subscription)
 
     def post(self, subjects: Iterable[bytes], payload: bytes = b"", reply: bytes = b"") -> bool:

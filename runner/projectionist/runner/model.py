@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.course import Course
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.rows import RowStore
+    from projectionist.runner.tables import RowTable
     from projectionist.runner.writes import Failed
 
 
@@ -63,7 +63,7 @@ class Model(Protocol):
 class Pure:
     """A Projection or Reactor: a pure fold between one read and one write."""
 
-    def __init__(self, consumer: Consumer, rows: RowStore | None) -> None:
+    def __init__(self, consumer: Consumer, rows: RowTable | None) -> None:
         self._consumer = consumer
         self._rows = rows
 
@@ -72,7 +72,9 @@ class Pure:
         definition, retry = self._consumer.definition, self._consumer.policy.retry
         broken = preset(courses, retry, refused)
         order = ordered(courses, broken)
-        steps = [one for index, (_, d) in enumerate(order) if (one := _step(definition, index, d)) is not None]
+        steps = [
+            one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
+        ]
         loaded: dict[Any, tuple[Any, ...]] = {}
         if self._rows is not None and steps:
             loaded = await self._rows.load({s.key for s in steps if not isinstance(s.key, Exception)})
@@ -107,7 +109,9 @@ def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
             if delivery.problem is not None or refused is not None:
-                kind, text = (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+                kind, text = (
+                    (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
+                )
                 broken[index] = Broken(at, _after(kind, delivery, retry, kind, text or ""))
                 break
     return broken
@@ -145,7 +149,7 @@ def _after(
     )
 
 
-def _step(definition: Definition, index: int, delivery: Delivery) -> Step | None:
+def step_of(definition: Definition, index: int, delivery: Delivery) -> Step | None:
     """The fold's view of a delivery; None for one that no handler declares, or that was decided against."""
     event, aggregate = delivery.event, delivery.aggregate
     if event is None or delivery.discarded:

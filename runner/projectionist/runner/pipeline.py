@@ -42,7 +42,11 @@ class Pipeline:
     """Reads, settles and acks for one consumer until it is stopped."""
 
     def __init__(
-        self, source: Source, read: Callable[[Arrival], Delivery | Unreadable], settler: Settler, limits: Limits
+        self,
+        source: Source,
+        read: Callable[[Arrival], Delivery | Unreadable],
+        settler: Settler,
+        limits: Limits,
     ) -> None:
         self._source = source
         self._read_one = read
@@ -72,7 +76,9 @@ class Pipeline:
             while not self._stopping:
                 arrivals: list[Arrival] = []
                 with anyio.CancelScope() as self._taking:
-                    arrivals = await self._source.take(limits.max_rows, limits.max_bytes, limits.max_ms / 1000)
+                    arrivals = await self._source.take(
+                        limits.max_rows, limits.max_bytes, limits.max_ms / 1000
+                    )
                 if arrivals:
                     await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
         finally:

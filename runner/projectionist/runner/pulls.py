@@ -30,9 +30,9 @@ _HEARTBEAT = b"100 "
 class Pulls:
     """The buffer between the wire and `take`, as a Sink. Everything here happens at once, on the event loop.
 
-    A pull is an order over `batch` messages that the broker fills while they last, and closes with a status. Only
-    their sum is kept, since it serves overlapping orders in turns; a new generation forgets it, and statuses of
-    older generations are not heard. What is asked for twice by that is bounded by the durable's max_ack_pending.
+    A pull is an order over `batch` messages that the broker fills while they last, and closes with a status.
+    Only their sum is kept, since it serves overlapping orders in turns. A new generation forgets the sum and is
+    deaf to statuses of older ones; what is ordered twice by that is bounded by the durable's max_ack_pending.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Pulls:
         self._release()
 
     async def wait(self, enough: int, seconds: float | None = None) -> None:
-        """Return when so many are there or `seconds` are over; without them at the next tick at the latest."""
+        """Return when so many are there, or `seconds` are over, or at the next tick."""
         loop = asyncio.get_running_loop()
         self._waiter, self._enough = loop.create_future(), enough
         timer = loop.call_later(seconds, self._release) if seconds is not None else None

@@ -134,7 +134,7 @@ class Reader:
         return f"{kind}/{name}"
 
     def body(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
-        """The event that a body holds, or what is wrong with it; neither for a type that no handler declares."""
+        """The event that a body holds, or what is wrong with it; neither if no handler declares its type."""
         if bad := self._too_large(data):  # of an ignored type too: it may have to be parked
             return None, f"the body {bad}"
         if kind not in self._known:

@@ -12,6 +12,7 @@ from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.runner.consumer import Consumer, Superseded
+from projectionist.runner.slots import frozen
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -43,16 +44,18 @@ class Registry:
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
 
-    async def join(self, definition: Definition, policy: Policy, stream: Stream, *, readopt: bool = False) -> Consumer:
+    async def join(
+        self, definition: Definition, policy: Policy, stream: Stream, *, readopt: bool = False
+    ) -> Consumer:
         """Bring the registration up to this code, once for all processes that start with it, and join it.
 
         Raises NotRegistered, StreamReplaced, or Superseded where this code was replaced by a newer one before
         (`readopt` takes it up again).
         """
-        found = self._checked(definition, await self.find(definition.name))
+        found = await self.checked(definition)
         number: int = found["number"]
         async with self._connection.transaction():
-            await self._connection.execute(self._sql["barrier_alone"], self._barrier(number))
+            await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
             row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
             assert row is not None, "consumers are never deleted"
             if row["code"] != definition.code:
@@ -60,18 +63,20 @@ class Registry:
             await self._check_stream(definition, stream)
             mark = stream.state.last_seq + 1 if definition.effects == "now" else 0
             await self._connection.execute(self._sql["set_mark"], number, mark)
+            slots = await self._slots(definition, number)
         runner = await self._connection.fetchval(
             self._sql["add_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
         )
-        consumer = Consumer(definition, policy, number, found["key_name"], runner)
+        consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
         row = await self._connection.fetchrow(self._sql["control"], number)
         assert row is not None
         consumer.join(row)
         return consumer
 
-    async def find(self, name: str) -> Record | None:
-        """The registration under this name."""
-        return await self._connection.fetchrow(self._sql["consumer_named"], name)
+    async def checked(self, definition: Definition) -> Record:
+        """The registration, if it is of this class as it is now; raises NotRegistered."""
+        row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
+        return _checked(definition, row)
 
     async def _adopt(self, definition: Definition, row: Record, *, readopt: bool) -> None:
         """Take up new code: older processes stop at their next batch, and what failed on old code is tried again."""
@@ -88,6 +93,14 @@ class Registry:
         )
         log.info("%s: new code taken up; rows written by older code stay until a rebuild", definition.name)
 
+    async def _slots(self, definition: Definition, number: int) -> dict[str, str]:
+        known = [row["name"] for row in await self._connection.fetch(self._sql["slots"], number)]
+        kept = frozen(definition.name, known, definition.slots)
+        fresh = [slot for slot in definition.slots if slot not in kept]
+        owner = f"{definition.cls.__module__}:{definition.cls.__qualname__}"
+        await self._connection.execute(self._sql["add_slots"], number, fresh, [owner] * len(fresh))
+        return kept
+
     async def _check_stream(self, definition: Definition, stream: Stream) -> None:
         await self._connection.execute(self._sql["add_stream"], definition.stream, stream.created)
         known = await self._connection.fetchrow(self._sql["stream_known"], definition.stream)
@@ -98,31 +111,31 @@ class Registry:
                 remedy="If it is a restored copy or a new stream, look at it before this consumer reads it",
             )
 
-    def _checked(self, definition: Definition, row: Record | None) -> Record:
-        name = definition.name
-        if row is None:
-            raise NotRegistered(f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`")
-        for what, here, there in (
-            ("kind", definition.kind, row["kind"]),
-            ("stream", definition.stream, row["stream"]),
-            ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
-            ("sequence", definition.sequence, row["sequence"]),
-            ("baseline", str(definition.baseline), row["baseline"]),
-        ):
-            if here != there:
-                raise NotRegistered(
-                    f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
-                    remedy="That is another consumer: give it a name of its own, name=\"…\"",
-                )
-        if row["shape"] != definition.shape:
-            raise NotRegistered(
-                f"the table of {name!r} has another shape than its class",
-                remedy="Run `projectionist migrate --plan` to see what it takes",
-            )
-        return row
 
-    def _barrier(self, number: int) -> int:
-        return barrier_key(self._schema, number)
+def _checked(definition: Definition, row: Record | None) -> Record:
+    name = definition.name
+    if row is None:
+        raise NotRegistered(
+            f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
+        )
+    for what, here, there in (
+        ("kind", definition.kind, row["kind"]),
+        ("stream", definition.stream, row["stream"]),
+        ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
+        ("sequence", definition.sequence, row["sequence"]),
+        ("baseline", str(definition.baseline), row["baseline"]),
+    ):
+        if here != there:
+            raise NotRegistered(
+                f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
+                remedy='That is another consumer: give it a name of its own, name="…"',
+            )
+    if row["shape"] != definition.shape:
+        raise NotRegistered(
+            f"the table of {name!r} has another shape than its class",
+            remedy="Run `projectionist migrate --plan` to see what it takes",
+        )
+    return row
 
 
 def barrier_key(schema: str, number: int) -> int:

@@ -17,13 +17,15 @@ Old = Literal["reused", "late", "stale"]
 _HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})
 
 
-def judge_old(
-    delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]
-) -> tuple[Old, Row | None]:
+def judge_old(delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]) -> tuple[Old, Row | None]:
     """An event at or below its position: is its version held by another identity, stepped over, or just passed?"""
     for row in holders:
         same_version = (row["aggregate"], row["version"]) == (delivery.aggregate, delivery.version)
-        if same_version and row["state"] in _HOLDS and (row["source"], row["id"]) != (delivery.source, delivery.id):
+        if (
+            same_version
+            and row["state"] in _HOLDS
+            and (row["source"], row["id"]) != (delivery.source, delivery.id)
+        ):
             return "reused", row
     version = delivery.version or 0
     if any(r["aggregate"] == delivery.aggregate and r["version"] <= version <= r["upto"] for r in ranges):
@@ -45,7 +47,20 @@ def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
     """A readable event that contradicts another one, for quarantine."""
     d, head = delivery, delivery.arrival.head if delivery.arrival is not None else None
     return Put(
-        *(d.seq, fact, detail, d.subject, d.source, d.id, d.aggregate, d.version, head, d.data, len(d.data), d.hash)
+        *(
+            d.seq,
+            fact,
+            detail,
+            d.subject,
+            d.source,
+            d.id,
+            d.aggregate,
+            d.version,
+            head,
+            d.data,
+            len(d.data),
+            d.hash,
+        )
     )
 
 

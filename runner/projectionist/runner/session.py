@@ -29,7 +29,9 @@ CLOSING_S = 2.0
 class Session:
     """One connection, and the store and model that work on it."""
 
-    def __init__(self, consumer: Consumer, settings: Postgres, model: Callable[[Connection, Consumer], Model]) -> None:
+    def __init__(
+        self, consumer: Consumer, settings: Postgres, model: Callable[[Connection, Consumer], Model]
+    ) -> None:
         self._consumer = consumer
         self._settings = settings
         self._model = model
@@ -46,7 +48,7 @@ class Session:
         if self._open is None or self._open[0].is_closed():
             name = f"projectionist {self._consumer.definition.name}"
             connection = await connect(self._settings, application_name=name[:63])
-            store = store_of(connection, self._settings.schema, self._consumer)
+            store = store_of(connection, self._settings.schema, self._consumer.number)
             self._open = connection, store, self._model(connection, self._consumer)
         return self._open[1:]
 
@@ -54,7 +56,9 @@ class Session:
         """A batch went through."""
         if self._ill_since is not None:
             log.info(
-                "%s: PostgreSQL is back after %.1f s", self._consumer.definition.name, time.monotonic() - self._ill_since
+                "%s: PostgreSQL is back after %.1f s",
+                self._consumer.definition.name,
+                time.monotonic() - self._ill_since,
             )
             self._ill_since = None
             announce("session.well")
@@ -63,7 +67,9 @@ class Session:
         """A batch failed for no fault of its own: the connection is not trusted any more."""
         if self._ill_since is None:
             self._ill_since = time.monotonic()
-            log.warning("%s: PostgreSQL cannot be used, waiting for it: %s", self._consumer.definition.name, error)
+            log.warning(
+                "%s: PostgreSQL cannot be used, waiting for it: %s", self._consumer.definition.name, error
+            )
             announce("session.ill")
         await self.close()
 
@@ -79,6 +85,6 @@ class Session:
                 connection.terminate()
 
 
-def store_of(connection: Connection, schema: str, consumer: Consumer) -> Store:
-    """The store of one consumer on this connection."""
-    return Store(connection, schema, consumer.number, barrier_key(schema, consumer.number))
+def store_of(connection: Connection, schema: str, consumer: int) -> Store:
+    """The store of one consumer, by its number, on this connection."""
+    return Store(connection, schema, consumer, barrier_key(schema, consumer))

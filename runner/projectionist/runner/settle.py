@@ -55,7 +55,11 @@ class Settler:
         """Aggregates, and parked events without order, whose time has come."""
         try:
             store, _ = await self._session.ready()
-            return (await store.due(most), []) if self._consumer.sequence != UNORDERED else ([], await store.due_entries(most))
+            return (
+                (await store.due(most), [])
+                if self._consumer.sequence != UNORDERED
+                else ([], await store.due_entries(most))
+            )
         except Exception as error:  # as in `settle`: what is not an outage goes up
             if classify(error) is not Trouble.INFRASTRUCTURE:
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -19,12 +18,13 @@ from projectionist.runner.durable import Wanted
 from projectionist.runner.jetstream import BrokerError, ConsumerMissing, Stream, StreamMissing
 from projectionist.runner.line import line
 from projectionist.runner.pulls import Pulls
-from projectionist.runner.subjects import matcher
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from nats.aio.client import Client
+
+    from projectionist.projections.subjects import Subjects
 
 ACK_SHARE = 0.8
 """The share of the ack wait after which an ack is not sent any more."""
@@ -47,10 +47,10 @@ class Source(Protocol):
     """At-least-once arrivals in stream order but for redeliveries, each acked by whoever has settled it."""
 
     async def open(self) -> Stream:
-        """Create or check what is read from, and begin; raises StreamMissing while there is nothing to read."""
+        """Create or check what is read from, and begin; StreamMissing while there is nothing to read."""
 
     async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
-        """At least one arrival; more, up to the limits, where the broker holds more for us and sends them in time."""
+        """At least one arrival; more, up to the limits, if the broker has more and sends it in time."""
 
     def ack(self, arrivals: Sequence[Arrival]) -> int:
         """Ack those whose deadline stands; how many that were."""
@@ -68,8 +68,8 @@ class Source(Protocol):
 class JetStreamSource:
     """A durable pull consumer, created or checked by `open`.
 
-    What was received over a connection is acked over that connection or not at all: after a reconnect the stream
-    may be another one. `take` raises SourceLost where that is so, and BrokerError once the client is closed.
+    What was received over a connection is acked over that connection or not at all: after a reconnect the
+    stream may be another one. `take` raises SourceLost if it is, and BrokerError once the client is closed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class JetStreamSource:
         *,
         stream: str,
         durable: str,
-        subjects: Sequence[str],
+        subjects: Subjects,
         batch: int,
         ack_wait_s: float,
         contiguous: bool,
@@ -86,8 +86,7 @@ class JetStreamSource:
     ) -> None:
         self._client = client
         self._line = line(client)
-        self._wanted = Wanted(stream, durable, tuple(subjects), contiguous, batch, ack_wait_s)
-        self._drop_others = matcher(subjects) if len(subjects) > 1 else None
+        self._wanted = Wanted(stream, durable, subjects, contiguous, batch, ack_wait_s)
         self._inbox = client.new_inbox()
         self._pulls = Pulls(
             self._line,
@@ -113,8 +112,8 @@ class JetStreamSource:
         return stream
 
     async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
-        """At least one arrival. A lone one is returned at once; `linger_s` is spent only while the broker says that
-        it has more for us and it is on its way."""
+        """At least one arrival. A lone one is returned at once; `linger_s` is spent only if the broker said
+        that it has more for us, and that is on order."""
         pulls = self._pulls
         while True:
             await self._assure()
@@ -165,7 +164,7 @@ class JetStreamSource:
         return self._pulls.rest()
 
     async def _assure(self) -> None:
-        """Go on pulling after a reconnect or a doubt, if stream and durable are still those that were opened."""
+        """Go on pulling after a reconnect or a doubt, if stream and durable are those that were opened."""
         client, pulls = self._client, self._pulls
         if client.is_closed:
             raise BrokerError(
@@ -204,10 +203,15 @@ class JetStreamSource:
 
     def _ours(self, arrivals: list[Arrival]) -> list[Arrival]:
         """Without what only the common filter of several patterns let through, which is acked here."""
-        match = self._drop_others
-        if match is None:
+        if len(self._wanted.subjects.patterns) == 1:
             return arrivals
-        ours = [arrival for arrival in arrivals if match(arrival.subject)]
+        ours = [arrival for arrival in arrivals if self._is_ours(arrival.subject)]
         if len(ours) < len(arrivals):
-            self.ack([arrival for arrival in arrivals if not match(arrival.subject)])
+            self.ack([arrival for arrival in arrivals if not self._is_ours(arrival.subject)])
         return ours
+
+    def _is_ours(self, subject: str) -> bool:
+        try:
+            return self._wanted.subjects.match(subject) is not None
+        except UnicodeDecodeError:  # ours, and for the reader to refuse
+            return True

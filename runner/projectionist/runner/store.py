@@ -22,7 +22,15 @@ _CLAIMED = attrgetter(
     *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
 )
 _PARKED = attrgetter(
-    *("delivery.source", "delivery.id", "cause", "delivery.aggregate", "delivery.version", "ordered", "delivery.seq"),
+    *(
+        "delivery.source",
+        "delivery.id",
+        "cause",
+        "delivery.aggregate",
+        "delivery.version",
+        "ordered",
+        "delivery.seq",
+    ),
     *("delivery.subject", "delivery.type", "delivery.schema", "delivery.time", "delivery.correlation"),
     *("delivery.causation", "delivery.traceparent", "delivery.tracestate", "delivery.hash", "kept"),
     *("delivery.problem", "failed.attempts", "failed.budget", "delay"),
@@ -31,11 +39,35 @@ _PARKED = attrgetter(
 _MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
-    *("seq", "reason", "detail", "subject", "source", "id", "aggregate", "version", "headers", "data", "size", "hash"),
+    *(
+        "seq",
+        "reason",
+        "detail",
+        "subject",
+        "source",
+        "id",
+        "aggregate",
+        "version",
+        "headers",
+        "data",
+        "size",
+        "hash",
+    ),
 )
 _TOLD = attrgetter("kind", "seq", "source", "id", "aggregate", "version", "detail")
 _WISH = attrgetter(
-    *("key", "source", "id", "aggregate", "version", "slot", "class_name", "provider", "destination", "ordering"),
+    *(
+        "key",
+        "source",
+        "id",
+        "aggregate",
+        "version",
+        "slot",
+        "class_name",
+        "provider",
+        "destination",
+        "ordering",
+    ),
     *("on_dead", "body", "hash", "traceparent", "tracestate"),
 )
 
@@ -69,7 +101,9 @@ class Store:
         """The consumer's control row as it stands now."""
         return await self.connection.fetchrow(self._sql["control"], self.consumer)
 
-    async def claim(self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]) -> int:
+    async def claim(
+        self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
+    ) -> int:
         """Insert the identities, given in order; how many of them were new."""
         tag = await self.connection.execute(
             self._sql["claim"], self.consumer, batch, incarnation, *_columns(fresh, _CLAIMED), data
@@ -95,7 +129,9 @@ class Store:
     async def successors(self, heads: Sequence[tuple[str, int]], limit: int) -> list[Record]:
         """The first parked entries behind each (aggregate, version)."""
         aggregates, versions = zip(*heads, strict=True)
-        return await self.connection.fetch(self._sql["successors"], self.consumer, aggregates, versions, limit)
+        return await self.connection.fetch(
+            self._sql["successors"], self.consumer, aggregates, versions, limit
+        )
 
     async def entries(self, identities: Sequence[Identity]) -> list[Record]:
         """Lock and read parked entries without order."""
@@ -131,7 +167,15 @@ class Store:
         """Record one more failed try of a parked event."""
         await self.connection.execute(
             *(self._sql["failed_again"], self.consumer, delivery.source, delivery.id),
-            *(failed.attempts, failed.budget, failed.delay, failed.error_class, failed.error, failed.stack, code),
+            *(
+                failed.attempts,
+                failed.budget,
+                failed.delay,
+                failed.error_class,
+                failed.error,
+                failed.stack,
+                code,
+            ),
         )
 
     async def unpark(self, deliveries: Iterable[Delivery]) -> None:
@@ -143,25 +187,35 @@ class Store:
         """Write where these aggregates stand; the caller holds their positions."""
         await self.connection.execute(self._sql["advance"], self.consumer, *_columns(moved, _MOVED))
 
-    async def settle(self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int) -> None:
+    async def settle(
+        self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
+    ) -> None:
         """Give inbox rows their state."""
         for source, ids in _by_source(deliveries).items():
-            await self.connection.execute(self._sql["settle"], self.consumer, source, ids, state, verdict, batch)
+            await self.connection.execute(
+                self._sql["settle"], self.consumer, source, ids, state, verdict, batch
+            )
 
     async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> None:
         """Record known identities that came under another stream sequence."""
         ordered = sorted(deliveries, key=lambda d: d.seq)
-        await self.connection.execute(self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED))
+        await self.connection.execute(
+            self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED)
+        )
 
     async def quarantine(self, incarnation: int, put: Sequence[Put]) -> None:
         """Put aside what cannot be read or contradicts itself."""
         ordered = sorted(put, key=lambda p: p.seq)
-        await self.connection.execute(self._sql["quarantine"], self.consumer, incarnation, *_columns(ordered, _PUT))
+        await self.connection.execute(
+            self._sql["quarantine"], self.consumer, incarnation, *_columns(ordered, _PUT)
+        )
 
     async def report(self, incarnation: int, told: Sequence[Told]) -> None:
         """Open incidents."""
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
-        await self.connection.execute(self._sql["report"], self.consumer, incarnation, *_columns(ordered, _TOLD))
+        await self.connection.execute(
+            self._sql["report"], self.consumer, incarnation, *_columns(ordered, _TOLD)
+        )
 
     async def choose(self, winners: Sequence[tuple[str, int, str, str]]) -> None:
         """Record which identity a version belongs to, where two claimed it."""
@@ -169,7 +223,9 @@ class Store:
 
     async def intents(self, wishes: Sequence[Wish]) -> int:
         """Write intents; how many keys were new."""
-        return _counted(await self.connection.execute(self._sql["intents"], self.consumer, *_columns(wishes, _WISH)))
+        return _counted(
+            await self.connection.execute(self._sql["intents"], self.consumer, *_columns(wishes, _WISH))
+        )
 
     async def intents_known(self, keys: Sequence[str]) -> dict[str, Record]:
         """What is stored under these intent keys."""
@@ -177,7 +233,9 @@ class Store:
 
     async def due(self, most: int) -> list[str]:
         """Aggregates whose head is due."""
-        return [row["aggregate"] for row in await self.connection.fetch(self._sql["due"], self.consumer, most)]
+        return [
+            row["aggregate"] for row in await self.connection.fetch(self._sql["due"], self.consumer, most)
+        ]
 
     async def due_entries(self, most: int) -> list[Identity]:
         """Parked events without order that are due."""

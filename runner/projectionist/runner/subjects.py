@@ -1,29 +1,25 @@
-"""Which filter a durable gets for the subjects a consumer names: at most one, since two cost most of the speed."""
+"""How subjects with wildcards relate. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 
 
-def one_filter(patterns: Sequence[str], stream_subjects: Sequence[str]) -> str | None:
-    """The narrowest single filter that lets all of `patterns` through; None if that is the whole stream."""
-    widest = patterns[0].split(".")
-    for pattern in patterns[1:]:
-        widest = _join(widest, pattern.split("."))
-    filter_subject = ".".join(widest)
-    if stream_subjects and all(covers(filter_subject, subject) for subject in stream_subjects):
+def only(filter_subject: str, stream_subjects: Iterable[str]) -> str | None:
+    """The filter a durable needs: none where it lets the whole stream through, since even that one costs."""
+    subjects = list(stream_subjects)
+    if filter_subject == ">" or (subjects and all(covers(filter_subject, subject) for subject in subjects)):
         return None
-    return None if filter_subject == ">" else filter_subject
+    return filter_subject
 
 
 def covers(wide: str, narrow: str) -> bool:
     """True if every subject that matches `narrow` matches `wide`."""
     ours, theirs = wide.split("."), narrow.split(".")
-    for token, other in zip(ours, theirs, strict=False):
-        if token == ">":
+    for word, other in zip(ours, theirs, strict=False):
+        if word == ">":
             return True
-        if other == ">" or token not in ("*", other):
+        if other == ">" or word not in ("*", other):
             return False
     return len(ours) == len(theirs)
 
@@ -37,24 +33,3 @@ def overlap(one: str, other: str) -> bool:
         if a != b and "*" not in (a, b):
             return False
     return len(left) == len(right)
-
-
-def matcher(patterns: Sequence[str]) -> Callable[[str], object]:
-    """A predicate for subjects that match one of `patterns`."""
-    return re.compile("|".join(_regex(pattern) for pattern in patterns)).fullmatch
-
-
-def _join(one: list[str], other: list[str]) -> list[str]:
-    joined: list[str] = []
-    for a, b in zip(one, other, strict=False):
-        if ">" in (a, b):
-            return [*joined, ">"]
-        joined.append(a if a == b else "*")
-    if len(one) == len(other):
-        return joined
-    return [*joined, ">"]
-
-
-def _regex(pattern: str) -> str:
-    rules = {"*": r"[^.]+", ">": r".+"}
-    return r"\.".join(rules.get(token, re.escape(token)) for token in pattern.split("."))

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import asyncpg
 
+from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
+
 _TRANSIENT_CLASSES = ("08", "53")
 _OUR_FAULT_CLASSES = ("28", "3D", "3F", "42")
 """Rights, missing schemas, tables and columns: no event is to blame, so none may be failed for it."""
@@ -20,6 +22,7 @@ _TRANSIENT_STATES = frozenset(
     }
 )
 
+
 class Trouble(StrEnum):
     """What to do about an error inside a batch."""
 
@@ -31,17 +34,26 @@ class Trouble(StrEnum):
     """Neither: the process stops and says so."""
 
 
-def classify(error: BaseException) -> Trouble:
-    """The closed list of what time mends; every other error of PostgreSQL is about what we sent."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the connection or the server is to blame, not the statement: time mends it."""
     match error:
-        case asyncpg.InvalidCachedStatementError() | OSError() | TimeoutError():
-            return Trouble.INFRASTRUCTURE
+        case asyncpg.InvalidCachedStatementError():
+            return True
         case asyncpg.PostgresError(sqlstate=str() as state):
-            if state in _TRANSIENT_STATES or state.startswith((*_TRANSIENT_CLASSES, *_OUR_FAULT_CLASSES)):
-                return Trouble.INFRASTRUCTURE
-            return Trouble.DATA
-        case asyncpg.InterfaceError():
-            return Trouble.INFRASTRUCTURE
+            return state in _TRANSIENT_STATES or state.startswith(_TRANSIENT_CLASSES)
+        case asyncpg.InterfaceError() | DatabaseUnreachableError() | DatabaseRefusedError():
+            return True
+        case _:
+            return isinstance(error, OSError | TimeoutError)
+
+
+def classify(error: BaseException) -> Trouble:
+    """What an error of one of our own statements means."""
+    if is_transient(error):
+        return Trouble.INFRASTRUCTURE
+    match error:
+        case asyncpg.PostgresError(sqlstate=str() as state):
+            return Trouble.INFRASTRUCTURE if state.startswith(_OUR_FAULT_CLASSES) else Trouble.DATA
         case OverflowError():
             return Trouble.DATA
         case _:

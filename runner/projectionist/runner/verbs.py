@@ -42,7 +42,9 @@ class Act(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.actor.strip() or not self.reason.strip():
-            raise NotThere("an act needs an actor and a reason", remedy="Say who you are and why this is right")
+            raise NotThere(
+                "an act needs an actor and a reason", remedy="Say who you are and why this is right"
+            )
 
 
 class Stand(msgspec.Struct):
@@ -105,7 +107,19 @@ class Verbs:
                     remedy=f"Missing are {stand.version + 1} to {stand.first['version'] - 1}",
                 )
             await self._store.run(
-                *("decide", Decided.ACCEPT_GAP, aggregate, first, last, None, None, None, None, act.actor, act.reason)
+                *(
+                    "decide",
+                    Decided.ACCEPT_GAP,
+                    aggregate,
+                    first,
+                    last,
+                    None,
+                    None,
+                    None,
+                    None,
+                    act.actor,
+                    act.reason,
+                )
             )
             stand.version = last
             await self._move(stand, Head.DRAINING)
@@ -135,7 +149,9 @@ class Verbs:
         """Try a parked event without order again now; events in order are retried by their aggregate."""
         async with self._entry(identity) as (stand, entry):
             if stand is not None:
-                raise NotThere(f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate")
+                raise NotThere(
+                    f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate"
+                )
             await self._store.run("once_more", entry["source"], entry["id"])
             await self._record_on("retry", "/".join(identity), act)
 
@@ -166,7 +182,9 @@ class Verbs:
                 row = (await self._store.known([identity])).get(identity)
                 raise TooLate(
                     f"event {identity[1]!r} of source {identity[0]!r} is not parked",
-                    remedy=f"Its state is {row['state']}" if row is not None else "This consumer has never seen it",
+                    remedy=f"Its state is {row['state']}"
+                    if row is not None
+                    else "This consumer has never seen it",
                 )
             yield stand, entry
             announce("verb.written")

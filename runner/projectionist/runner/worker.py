@@ -9,15 +9,15 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.runner.consumer import Paused
+from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
-from projectionist.runner.jetstream import BrokerError, StreamMissing
-from projectionist.runner.model import model_for
+from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.registry import Registry
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
-from projectionist.runner.source import JetStreamSource, SourceLost
+from projectionist.runner.source import JetStreamSource
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -43,7 +43,7 @@ class Worker:
         self._office = office
         self._stopping = anyio.Event()
         self._pipeline: Pipeline | None = None
-        self._told: str | None = None
+        self._told = ""
 
     async def run(self) -> None:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
@@ -51,8 +51,8 @@ class Worker:
             try:
                 with flattened():
                     await self._serve()
-            except (StreamMissing, SourceLost, BrokerError, Paused) as error:
-                self._tell(f"{self.definition.name}: waiting. {error}")
+            except (BrokerError, Paused) as error:
+                self._tell(str(error))
                 announce("worker.waiting")
                 with anyio.move_on_after(RETRY_S):
                     await self._stopping.wait()
@@ -62,3 +62,62 @@ class Worker:
         self._stopping.set()
         if self._pipeline is not None:
             self._pipeline.stop()
+
+    async def _serve(self) -> None:
+        """Open the source, join the others, and work until told to stop or the source is lost."""
+        found = await self._office.registration(self.definition)
+        source = self._source(found["durable"])
+        stream = await source.open()
+        try:
+            consumer = await self._office.join(
+                self.definition, self._settings.policy(self.definition.name), stream
+            )
+            self._tell_start(consumer)
+            await self._work(consumer, source)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await source.close()
+
+    async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
+        schema = self._settings.postgres.schema
+        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+        self._pipeline = Pipeline(
+            source, consumer.reader.read, Settler(consumer, session), self._settings.batch
+        )
+        heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(heart.run)
+                if self._stopping.is_set():
+                    self._pipeline.stop()
+                await self._pipeline.run()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._pipeline = None
+            with anyio.CancelScope(shield=True):
+                await session.close()
+                await heart.stop()
+
+    def _source(self, durable: str) -> JetStreamSource:
+        definition, policy = self.definition, self._settings.policy(self.definition.name)
+        return JetStreamSource(
+            self._client,
+            stream=definition.stream,
+            durable=durable,
+            subjects=definition.subjects,
+            batch=self._settings.batch.max_rows,
+            ack_wait_s=policy.ack_wait_s,
+            contiguous=definition.sequence == CONTIGUOUS,
+        )
+
+    def _tell_start(self, consumer: Consumer) -> None:
+        mark = consumer.effects[1]
+        silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
+        self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")
+        announce("worker.running")
+
+    def _tell(self, text: str) -> None:
+        """One line a change, however often it is looked at."""
+        if text != self._told:
+            self._told = text
+            log.info("%s: %s", self.definition.name, text)

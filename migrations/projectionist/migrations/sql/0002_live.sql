@@ -6,7 +6,8 @@ alter table {schema}.consumers
     add column sequence text not null default 'contiguous' check (sequence in ('contiguous', 'monotonic', 'unordered')),
     add column baseline text not null default 'first',
     add column incarnation integer not null default 1,
-    add column subjects text not null default '';
+    add column subjects text not null default '',
+    add column durable text not null default '';
 comment on column {schema}.consumers.key_name is
     'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
 

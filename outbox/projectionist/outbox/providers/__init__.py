@@ -6,16 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.secret import Secret
 from projectionist.outbox.providers.profiles import PROFILES, Profile, Signal
 from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply
-from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.secret import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 
 if TYPE_CHECKING:
-    from projectionist.outbox.providers.nats import NatsPublish
-
     from projectionist.outbox.providers.http import Http
+    from projectionist.outbox.providers.nats import NatsPublish
     from projectionist.outbox.providers.smtp import Smtp
     from projectionist.outbox.providers.webhook import Webhook
 

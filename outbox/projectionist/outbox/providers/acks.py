@@ -1,7 +1,7 @@
 """Publish acks of JetStream, awaited on one inbox.
 
-nats-py's own `publish_async` never settles a publish that the server answers with a 503, and its `publish` costs
-a request a message; here every answer, whatever it says, settles exactly its publish.
+nats-py's own `publish_async` never settles a publish that a stream answers with a 503; its `publish` costs a
+request a message. Here every answer, whatever it says, settles exactly its publish.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Acks:
     async def publish(self, subject: str, body: bytes, headers: dict[str, str]) -> Ack:
         """Publish and wait for the ack; the caller sets the deadline by cancelling."""
         number = str(next(self._numbers))
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         try:
             await self._client.publish(subject, body, reply=f"{self._inbox}.{number}", headers=headers)
             return await future

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import anyio
 import msgspec
 
-from projectionist.core.errors import SettingsError
+from projectionist.core.settings import Settings
 from projectionist.outbox.providers.profiles import check_schedule
 from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import ID_CHARACTERS, Outcome, Reply, clipped
-from projectionist.outbox.providers.settings import ProviderRetry, decode
+from projectionist.outbox.providers.settings import ProviderRetry
 
 _GRACE_S = 1.0
 """How long a provider that keeps its own deadline may overrun it before it is cut off."""
@@ -22,31 +21,21 @@ _GRACE_S = 1.0
 
 @asynccontextmanager
 async def running(
-    factories: Mapping[str, type[Provider]], sections: Mapping[str, Mapping[str, Any]], site: Site
+    factories: Mapping[str, type[Provider]], settings: Settings, site: Site
 ) -> AsyncIterator[dict[str, Provider]]:
     """Every provider of an App, built from its section `[providers.NAME]`, opened, and closed at the end.
 
-    A section without a factory is an error: its intents would wait for ever.
+    Raises SettingsError for a key that is wrong, and for a schedule that outlives the provider's memory.
     """
-    for stray in sorted(set(sections) - set(factories)):
-        raise SettingsError(
-            f"[providers.{stray}] has settings, but the App has no provider of that name",
-            remedy=f"The App has: {', '.join(sorted(factories)) or 'none'}",
-        )
     async with AsyncExitStack() as stack:
         providers = {}
         for name, factory in factories.items():
-            provider = build(name, factory, sections.get(name, {}), site)
+            provider = factory(name, settings.provider(name, factory.Settings), site)
             stack.push_async_callback(provider.close)
             await provider.open()
             check_schedule(provider.profile, provider.settings.retry.schedule_to_close_s)
             providers[name] = provider
         yield providers
-
-
-def build(name: str, factory: type[Provider], section: Mapping[str, Any], site: Site) -> Provider:
-    """One provider from its settings, not yet opened."""
-    return factory(name, decode(name, section, factory.Settings), site)
 
 
 def prepare(provider: Provider, request: Request) -> bytes | Reply:

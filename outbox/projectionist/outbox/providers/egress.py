@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
-from projectionist.core.errors import ProjectionistError
+from projectionist.core.errors import ProjectionistError, SettingsError
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 """Host and port to addresses, as text. Raises OSError when the name is not found."""
@@ -43,8 +43,8 @@ _BLOCKED = {
 _RANGES = [(ipaddress.ip_network(text), why) for why, texts in _BLOCKED.items() for text in texts]
 
 
-class EgressError(ProjectionistError):
-    """A call that the rules for outward calls do not allow, today or tomorrow."""
+class EgressError(SettingsError):
+    """A call that the settings do not allow, today or tomorrow."""
 
 
 class AddressError(ProjectionistError):

@@ -10,12 +10,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.headers import is_traceparent
+from projectionist.core.secret import Secret
 from projectionist.outbox.providers.classify import classify
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.profiles import PROFILES, Profile
 from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Reply
-from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.secret import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.templates import fill, names
 from projectionist.outbox.providers.transport import Headers, Transport
@@ -25,11 +27,10 @@ FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist"
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _OURS = {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"}
 
 
-class HttpSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HttpSettings(ProviderSettings, frozen=True, kw_only=True):
     """`url` may hold `{field}` of the intent in its path and query, never in its host, which is the only host
     called. `profile`: a name of docs/providers.md. `headers`: sent as they are and frozen with the intent;
     `bearer` and `secret_headers`: added to each attempt. `private_hosts`: see docs/providers.md, "Outward
@@ -144,7 +145,7 @@ def flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
 
 def trace_headers(request: Request) -> Headers:
     """The trace context of this attempt; left out if it could not be a header."""
-    if not request.traceparent or not _TRACEPARENT.fullmatch(request.traceparent):
+    if not request.traceparent or not is_traceparent(request.traceparent):
         return []
     headers = [("traceparent", request.traceparent)]
     if request.tracestate and _HEADER_VALUE.fullmatch(request.tracestate) and len(request.tracestate) <= 512:

@@ -64,11 +64,12 @@ def compose(request: Request, sender: str, template: Template | None) -> Letter:
 def address(text: str) -> Address:
     """Exactly one mail address, with or without a name; RenderError for anything else (also for two)."""
     try:
-        group = SMTPUTF8.header_factory("to", text)
-        found = group.addresses
+        header = SMTPUTF8.header_factory("to", text)
+        found = header.addresses
+        named_group = any(group.display_name is not None for group in header.groups)
     except (ValueError, IndexError, AttributeError):
         raise RenderError("a mail address cannot be read") from None
-    if len(found) != 1 or group.defects or not found[0].username or not found[0].domain:
+    if len(found) != 1 or named_group or header.defects or not found[0].username or not found[0].domain:
         raise RenderError("a field that must hold one mail address does not")
     if not found[0].addr_spec.isascii():
         raise RenderError("a mail address holds characters outside ASCII, which few servers take")

@@ -1,4 +1,4 @@
-"""Intents as derived events on a JetStream stream: deduplicated by the stream, looked up in it when in doubt."""
+"""Intents as derived events on a JetStream stream: deduplicated by the stream, looked up in it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+")
 _DUPLICATE_IN_PROCESS = 10158
 
 
-class NatsSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`subject`: where to publish, with `{field}` of the intent, each one token. `stream`: needed where several
-    streams could take it. `source` and `type`: of the derived event; by default the provider's and the intent's
-    name. `headers`: more headers, with fields ("ce-aggregateid" = "{order_id}")."""
+class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
+    """`subject`: where to publish, with `{field}` of the intent, each one token. `stream`: needed where
+    several streams could take it. `source` and `type`: of the derived event; by default the provider's and
+    the intent's name. `headers`: more headers, with fields ("ce-aggregateid" = "{order_id}")."""
 
     subject: str
     stream: str = ""
@@ -105,7 +105,7 @@ class NatsPublish(Provider):
         return msgspec.json.encode(Wire(subject, headers, request.body.decode()))
 
     async def mark(self, request: Request) -> str:
-        """The stream's identity and a sequence that its end had reached: the message can only come after it."""
+        """The stream's identity and a sequence its end had reached: the message can only come after it."""
         return f"{self._created} {self._seen}"
 
     async def send(self, request: Request) -> Reply:
@@ -157,7 +157,7 @@ class NatsPublish(Provider):
         return Reply(outcome=Outcome.UNKNOWN, reason="not found, but the stream no longer holds everything")
 
     async def _scan(self, client: Client, subject: str, key: str, start: int) -> tuple[int, bool]:
-        """The sequence of the message with this key (0: none), and whether the subject was read to its end."""
+        """The sequence of the message with this key (0: none); whether the subject was read to its end."""
         stream, sequence = client.jetstream(), start
         for _ in range(MOST_SCANNED):
             try:

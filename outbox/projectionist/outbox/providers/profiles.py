@@ -36,8 +36,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     `key_header`: where the key goes; `key_quoted`: as a structured-field string. `code_paths`: where in
     a JSON answer its error codes stand. `mismatch`, `in_flight`, `sticky`: what tells these outcomes.
     `lock_s`: how long to wait when the key is in flight elsewhere. `final_4xx`: a 4xx is about the request,
-    not about the moment. `gone_holds`: 410 closes the destination. `volatile`: what may differ between attempts;
-    everything else is frozen at the first.
+    not about the moment. `gone_holds`: 410 closes the destination. `volatile`: what may differ between
+    attempts; everything else is frozen at the first.
     """
 
     name: str

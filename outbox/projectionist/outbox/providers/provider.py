@@ -75,6 +75,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     resolve: Resolver = system_resolver
     nats: Callable[[], Awaitable[NatsClient]] | None = None
 
+    def __repr__(self) -> str:
+        # The environment is where secrets live.
+        return "Site(…)"
+
 
 class Provider(ABC):
     """An outside system behind one method. Subclass, implement `send`, and give `App` the class.

@@ -1,4 +1,4 @@
-"""Secrets of providers: named in the settings, kept in the environment or in files, never shown."""
+"""Secrets of providers: the settings name their place, the environment or a file holds them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,9 @@ from pathlib import Path
 import msgspec
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.secret import Secret
 
 _MOST_BYTES = 64 * 1024
-
-
-class Secret:
-    """A value that shows itself to nobody but `reveal`."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The value itself: for the wire, never for a message."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("a secret is not pickled or copied")
 
 
 class SecretRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

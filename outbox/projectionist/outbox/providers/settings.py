@@ -1,25 +1,22 @@
-"""The section `[providers.NAME]`: common keys, strict decoding, and the providers built from it."""
+"""The keys that every section `[providers.NAME]` has."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import msgspec
 
 from projectionist.core.backoff import Retry, Seconds
 from projectionist.core.breaker import BreakerPolicy
-from projectionist.core.errors import SettingsError
 from projectionist.outbox.providers.profiles import Delivery
 
-S = TypeVar("S", bound="ProviderSettings")
 
-
-class ProviderRetry(Retry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProviderRetry(Retry, frozen=True, kw_only=True):
     """`schedule_to_close_s`: the time after the first send in which all tries must lie. `non_retryable`:
     statuses that are final although they look passing ("503")."""
 
+    initial_s: Seconds = 1.0
+    maximum_s: Seconds = 300.0
     schedule_to_close_s: Seconds | None = None
     non_retryable: tuple[str, ...] = ()
 
@@ -39,28 +36,3 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     burst: Annotated[int, msgspec.Meta(ge=1)] = 1
     retry: ProviderRetry = ProviderRetry()
     breaker: BreakerPolicy = BreakerPolicy()
-
-
-def decode(name: str, raw: Mapping[str, Any], kind: type[S]) -> S:
-    """The section `[providers.<name>]` as `kind`; what it does not know is an error that says what it knows.
-
-    Text is taken for numbers and booleans too, since the environment holds nothing else.
-    """
-    known = [field.encode_name for field in msgspec.structs.fields(kind)]
-    unknown = sorted(set(raw) - set(known))
-    if unknown:
-        close = difflib.get_close_matches(unknown[0], known, n=1)
-        raise SettingsError(
-            f"[providers.{name}] has the unknown key {unknown[0]!r}",
-            remedy=f"Did you mean {close[0]!r}?" if close else f"Allowed: {', '.join(sorted(known))}",
-        )
-    try:
-        return msgspec.convert(raw, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"[providers.{name}]: {error}", remedy=_remedy(str(error))) from None
-
-
-def _remedy(message: str) -> str:
-    if message.startswith("Expected `object`, got `str`"):
-        return 'A secret is never written here: name its place, { env = "NAME" } or { file = "PATH" }'
-    return "docs/providers.md lists the keys"

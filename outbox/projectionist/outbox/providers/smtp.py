@@ -13,18 +13,19 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.secret import Secret
 from projectionist.outbox.providers.mail import Letter, Template, address, compose
 from projectionist.outbox.providers.profiles import SMTP
 from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
-from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.secret import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 
 _IDLE_S = 20.0
 _QUEUED = re.compile(r"queued as ([\w.-]{1,128})", re.IGNORECASE)
 
 
-class SmtpSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SmtpSettings(ProviderSettings, frozen=True, kw_only=True):
     """The mail server to hand mails to, the sender, and what mails say, by the intent's name. `tls`:
     "starttls" and "tls" both verify the server's name; "none" carries no credentials to another machine."""
 
@@ -97,7 +98,7 @@ class Smtp(Provider):
                 await self._greet(client, dialogue)
             reply = await dialogue.run(client)
             reusable = client.is_connected
-        except aiosmtplib.SMTPException as error:
+        except (aiosmtplib.SMTPException, OSError) as error:
             reply = dialogue.failed(error)
             reusable = (
                 await _start_over(client) if isinstance(error, aiosmtplib.SMTPResponseException) else False
@@ -162,13 +163,13 @@ class _Dialogue:
             provider_id=queued[1] if queued else "",
         )
 
-    def failed(self, error: aiosmtplib.SMTPException) -> Reply:
-        """What a failure means at the stage it came in."""
-        if isinstance(error, aiosmtplib.SMTPResponseException):
+    def failed(self, error: Exception) -> Reply:
+        """What a failure means at the stage it came in. A server that turns everybody away says nothing about
+        this mail, whatever its code."""
+        if self.connected and isinstance(error, aiosmtplib.SMTPResponseException):
             return classify(error.code, error.message, credentials=_about_credentials(error))
-        if isinstance(error, aiosmtplib.SMTPNotSupported):
-            return Reply(outcome=Outcome.RETRY, reason="the server does not offer what the settings require")
-        return self.lost("the connection to the mail server failed")
+        kind = "TLS could not be established" if isinstance(error, ssl.SSLError) else type(error).__name__
+        return self.lost(f"the dialogue failed ({kind})")
 
     def lost(self, reason: str) -> Reply:
         """Silence or a lost connection: unknown only once the message has been handed over."""

@@ -38,7 +38,7 @@ _FAILURES: list[tuple[type[Exception], str]] = [
 ]
 
 
-class _TooLate(Exception):  # noqa: N818 - never seen outside this module
+class _TooLate(Exception):
     """The lease was over when the request was about to leave."""
 
 

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 import msgspec
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.secret import Secret
 from projectionist.outbox.providers.classify import classify
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http import FIXED_HEADERS, trace_headers
 from projectionist.outbox.providers.profiles import STANDARD_WEBHOOKS
 from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply
-from projectionist.outbox.providers.secret import Secret, SecretRef
+from projectionist.outbox.providers.secret import SecretRef
 from projectionist.outbox.providers.settings import ProviderRetry, ProviderSettings
 from projectionist.outbox.providers.transport import Transport
 
@@ -34,7 +35,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     secrets: tuple[SecretRef, ...]
 
 
-class WebhookSettings(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WebhookSettings(ProviderSettings, frozen=True, kw_only=True):
     """A destination is a name in `destinations`, or a URL of its own signed with `secrets`, or, where the
     intent names none, `url`. `allow_hosts`: the only hosts called; without it, any with public addresses."""
 
@@ -56,11 +57,11 @@ class Webhook(Provider):
 
     def __init__(self, name: str, settings: WebhookSettings, site: Site) -> None:
         super().__init__(name, settings, site)
-        self._keys = {
-            destination: _keys(endpoint.secrets, site, destination)
+        self._signers = {
+            destination: Signer(endpoint.secrets, site, destination)
             for destination, endpoint in settings.destinations.items()
         }
-        self._own_keys = _keys(settings.secrets, site, name) if settings.secrets else ()
+        self._own = Signer(settings.secrets, site, name)
         egress = Egress(
             hosts=settings.allow_hosts, private_hosts=settings.private_hosts, resolve=site.resolve
         )
@@ -84,8 +85,8 @@ class Webhook(Provider):
 
     async def send(self, request: Request) -> Reply:
         """One signed POST."""
-        url, keys = self._endpoint(request.destination)
-        if not url or not keys:
+        url, signer = self._endpoint(request.destination)
+        if not url or not signer:
             reason = f"the destination {request.destination!r} is not set up"
             return Reply(outcome=Outcome.NOT_SENT, reason=reason, hold=True)
         try:
@@ -97,7 +98,7 @@ class Webhook(Provider):
             ("Content-Type", "application/json"),
             ("webhook-id", request.key),
             ("webhook-timestamp", str(moment)),
-            ("webhook-signature", signature(keys, request.key, moment, request.wire)),
+            ("webhook-signature", signer.signature(request.key, moment, request.wire)),
             *FIXED_HEADERS,
             *trace_headers(request),
         ]
@@ -106,24 +107,31 @@ class Webhook(Provider):
             return result
         return classify(self.profile, result, now=datetime.now(UTC))
 
-    def _endpoint(self, destination: str) -> tuple[str, tuple[bytes, ...]]:
+    def _endpoint(self, destination: str) -> tuple[str, Signer]:
         endpoint = self.settings.destinations.get(destination)
         if endpoint is not None:
-            return endpoint.url, self._keys[destination]
+            return endpoint.url, self._signers[destination]
         if destination == self.name:
-            return self.settings.url, self._own_keys
-        return (destination if "://" in destination else ""), self._own_keys
+            return self.settings.url, self._own
+        return (destination if "://" in destination else ""), self._own
 
 
-def signature(keys: Sequence[bytes], key: str, moment: int, body: bytes) -> str:
-    """The signature list: one for each key, so that secrets rotate without a moment of refusal."""
-    signed = f"{key}.{moment}.".encode() + body
-    marks = (base64.b64encode(hmac.new(k, signed, hashlib.sha256).digest()).decode() for k in keys)
-    return " ".join(f"v1,{mark}" for mark in marks)
+class Signer:
+    """The keys of one destination, decoded once and shown to nobody."""
 
+    __slots__ = ("_keys",)
 
-def _keys(refs: Sequence[SecretRef], site: Site, destination: str) -> tuple[bytes, ...]:
-    return tuple(_key(ref.read(site.environ), destination) for ref in refs)
+    def __init__(self, refs: Sequence[SecretRef], site: Site, destination: str) -> None:
+        self._keys = tuple(_key(ref.read(site.environ), destination) for ref in refs)
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def signature(self, key: str, moment: int, body: bytes) -> str:
+        """The signature list: one for each key, so that secrets rotate without a moment of refusal."""
+        signed = f"{key}.{moment}.".encode() + body
+        marks = (base64.b64encode(hmac.new(k, signed, hashlib.sha256).digest()).decode() for k in self._keys)
+        return " ".join(f"v1,{mark}" for mark in marks)
 
 
 def _key(secret: Secret, destination: str) -> bytes:

@@ -1,0 +1,71 @@
+"""`projectionist run`: the consumers of an app, live."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, note
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+
+HELP = "run the projections and reactors of an app until it is told to stop"
+EXAMPLE = """
+projectionist run shop.app:app                       all consumers of the app
+projectionist run shop.app:app --only OrderSummary   one of them
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these consumers only")
+    parser.add_argument(
+        "--readopt", action="store_true", help="start although newer code had taken over: go back to this one"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    from projectionist.core.logs import configure
+    from projectionist.ops.servers import settings
+    from projectionist.runner.app import App
+
+    found = settings()
+    app, _ = apps.split(args, found.app)
+    loaded = apps.load(app, App)
+    names = [definition.name for definition in loaded.definitions]
+    found.refuse_strangers(consumers=names, providers=loaded.providers)
+    configure()
+    return _loop(_run(loaded.chosen(args.only), found, readopt=args.readopt))
+
+
+def _loop(main: object) -> int:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)  # type: ignore[arg-type]
+    return uvloop.run(main)  # type: ignore[arg-type]
+
+
+async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
+    from projectionist.core.db import connect
+    from projectionist.migrations import MigrationError, plan
+    from projectionist.runner.run import run as serve
+
+    connection = await connect(settings.postgres, application_name="projectionist run")
+    try:
+        if await plan(connection, settings.postgres.schema):
+            raise MigrationError(
+                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
+            )
+    finally:
+        await connection.close()
+    note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
+    await serve(definitions, settings, readopt=readopt)
+    return Exit.DONE

@@ -1,0 +1,167 @@
+"""DDL of read models, as text: generations in our schema, and the view that bears the user's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import msgspec
+
+from projectionist.core.identifiers import quoted
+from projectionist.projections.columns import Column
+from projectionist.projections.sql_tables import bare_names, resolved
+from projectionist.projections.table import Table
+
+
+class ColumnSpec(msgspec.Struct, frozen=True):
+    """A column as it stands in a database, or as a class wants it: what `evolve` compares."""
+
+    name: str
+    sql_type: str
+    nullable: bool
+    is_key: bool
+    default: str
+    """As an SQL literal; empty for a key."""
+
+
+class NeedsRebuild(msgspec.Struct, frozen=True):
+    """A change that existing rows cannot follow: another generation has to be built from the stream."""
+
+    reasons: tuple[str, ...]
+
+
+def specs(table: Table) -> tuple[ColumnSpec, ...]:
+    """The columns of `table`, to be compared and kept."""
+    return tuple(
+        ColumnSpec(c.name, c.sql_type, c.nullable, c.is_key, "" if c.is_key else literal(c))
+        for c in table.columns
+    )
+
+
+def create_table(table: Table, schema: str, generation: int) -> str:
+    """`create table` of one generation, in our schema."""
+    lines = [_column(spec) for spec in specs(table)]
+    if table.key is not None:
+        lines.append(
+            f"constraint {quoted(table.key_name(generation))} primary key ({quoted(table.key.name)})"
+        )
+    body = ",\n    ".join(lines)
+    return f"create table {physical(table, schema, generation)} (\n    {body}\n)"
+
+
+def create_indexes(table: Table, schema: str, generation: int) -> list[str]:
+    """`create index` of each declared index: once the generation is filled."""
+    target = physical(table, schema, generation)
+    return [
+        f"create index {quoted(table.index_name(index, generation))} on {target} ({_listed(index.columns)})"
+        for index in table.indexes
+    ]
+
+
+def create_view(table: Table, schema: str, generation: int, live: Sequence[str] = ()) -> str:
+    """`create or replace view` of the user's name over one generation.
+
+    `live` are the columns the view has now: their order is kept, because PostgreSQL refuses any other, and
+    new ones follow. Where a column is gone the view cannot be replaced: `missing` tells.
+    """
+    names = [column.name for column in table.columns]
+    order = [*(name for name in live if name in names), *(name for name in names if name not in live)]
+    return (
+        f"create or replace view {public(table)} as\n"
+        f"select {_listed(order)} from {physical(table, schema, generation)}"
+    )
+
+
+def missing(table: Table, live: Iterable[str]) -> tuple[str, ...]:
+    """Columns of the live view that the class no longer has: it must be dropped, with its dependents."""
+    names = {column.name for column in table.columns}
+    return tuple(name for name in live if name not in names)
+
+
+def drop_table(table: Table, schema: str, generation: int) -> str:
+    """`drop table` of one generation; refused by PostgreSQL while the view stands on it."""
+    return f"drop table if exists {physical(table, schema, generation)}"
+
+
+def evolve(table: Table, schema: str, generation: int, old: Sequence[ColumnSpec]) -> list[str] | NeedsRebuild:
+    """The statements that bring one generation from the columns `old` to those of `table`.
+
+    Fields added with their defaults become columns; everything else needs a rebuild.
+    """
+    wanted = {spec.name: spec for spec in specs(table)}
+    known = {spec.name for spec in old}
+    reasons = tuple(filter(None, (_difference(spec, wanted.get(spec.name)) for spec in old)))
+    if reasons:
+        return NeedsRebuild(reasons)
+    target = physical(table, schema, generation)
+    added = [spec for spec in wanted.values() if spec.name not in known]
+    return [f"alter table {target} add column {_column(spec)}" for spec in added]
+
+
+def create_sql_table(tables: Mapping[str, str], name: str, schema: str, generation: int) -> str:
+    """`create table` of one of a SqlProjection's tables; its body may name the others."""
+    table = Table(name)
+    body = resolved(tables[name], sql_names(tables, schema, generation))
+    return f"create table {physical(table, schema, generation)} (\n    {body}\n)"
+
+
+def create_sql_view(name: str, schema: str, generation: int) -> str:
+    """The view that bears the declared name of one of a SqlProjection's tables."""
+    table = Table(name)
+    return f"create or replace view {public(table)} as\nselect * from {physical(table, schema, generation)}"
+
+
+def sql_names(tables: Iterable[str], schema: str, generation: int) -> dict[str, str]:
+    """What the placeholders of a SqlProjection stand for in one generation."""
+    return {bare: physical(Table(bare), schema, generation) for bare in bare_names(tables)}
+
+
+def physical(table: Table, schema: str, generation: int) -> str:
+    """The quoted name of one generation's table, with our schema."""
+    return f"{quoted(schema)}.{quoted(table.physical(generation))}"
+
+
+def public(table: Table) -> str:
+    """The quoted name of the view, with the user's schema."""
+    return f"{quoted(table.schema)}.{quoted(table.name)}"
+
+
+def literal(column: Column) -> str:
+    """The column's default as an SQL literal."""
+    return "null" if column.default is None else f"{_text(column.default)}::{column.sql_type}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        shown = f"\\x{value.hex()}"
+    elif isinstance(value, datetime | date):
+        shown = value.isoformat()
+    elif isinstance(value, bool):
+        shown = "true" if value else "false"
+    else:
+        shown = str(value)
+    return "'" + shown.replace("'", "''") + "'"
+
+
+def _column(spec: ColumnSpec) -> str:
+    text = f"{quoted(spec.name, what='column')} {spec.sql_type}"
+    if spec.is_key:
+        return f"{text} not null"
+    return f"{text} default {spec.default}" if spec.nullable else f"{text} not null default {spec.default}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(quoted(name, what="column") for name in names)
+
+
+def _difference(old: ColumnSpec, new: ColumnSpec | None) -> str | None:
+    if new is None:
+        return f"column {old.name!r} is gone"
+    if new.sql_type != old.sql_type:
+        return f"column {old.name!r} was {old.sql_type} and is {new.sql_type}"
+    if new.is_key != old.is_key:
+        return f"the key is another one: {old.name!r} {'is' if new.is_key else 'was'} it"
+    if new.nullable != old.nullable:
+        return f"column {old.name!r} {'may' if new.nullable else 'may no longer'} be null"
+    return None if new.default == old.default else f"column {old.name!r} has another default"

@@ -1,0 +1,82 @@
+"""The statements that read and write one generation of a Projection's table, generated in this one place.
+
+Set-based, `= any($1)` and `insert … on conflict` only: their plans stay good while the table grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from projectionist.core.identifiers import quoted
+from projectionist.projections.columns import Column
+from projectionist.projections.ddl import physical
+from projectionist.projections.table import Table
+
+Row = tuple[Any, ...]
+
+
+class ReadModel:
+    """The statements of one generation. Rows are tuples in the order of the columns, in database form."""
+
+    __slots__ = ("columns", "delete", "insert_absent", "load", "load_locked", "upsert")
+
+    def __init__(self, table: Table, schema: str, generation: int) -> None:
+        if table.key is None:
+            raise ValueError(f"{table!r} has no columns of its own")
+        target, key = physical(table, schema, generation), quoted(table.key.name)
+        names = ", ".join(quoted(column.name) for column in table.columns)
+        chosen = f"{key} = any($1::{_array(table.key)})"
+        values = _values(table.columns)
+        self.columns = tuple(column.name for column in table.columns)
+        """For COPY."""
+        self.load = f"select {_read(table.columns)} from {target} where {chosen}"
+        """Rows by key: $1 an array of keys."""
+        self.load_locked = f"{self.load} order by {key} for update"
+        """The same, locked in the order of the keys: for rows that several aggregates share."""
+        self.upsert = f"insert into {target} ({names}) {values} on conflict ({key}) {_update(table)}"
+        """Rows that were there: an array a column."""
+        self.insert_absent = (
+            f"insert into {target} ({names}) {values} order by {_ordering(table.key)} "
+            f"on conflict ({key}) do nothing returning {key}"
+        )
+        """Rows read as absent, in the order of the keys; a short answer means that a peer was first."""
+        self.delete = f"delete from {target} where {chosen}"
+
+
+def arguments(rows: Iterable[Row]) -> list[Row]:
+    """Rows as the arrays that `upsert` and `insert_absent` take, one a column."""
+    return list(zip(*rows, strict=True))
+
+
+def _plain(column: Column) -> str:
+    return "text" if column.sql_type.startswith("text") else column.sql_type
+
+
+def _array(column: Column) -> str:
+    # Documents travel as texts: the driver then needs no codec, and the text is canonical already.
+    return "text[]" if column.is_json else f"{_plain(column)}[]"
+
+
+def _values(columns: tuple[Column, ...]) -> str:
+    arrays = ", ".join(f"${at}::{_array(column)}" for at, column in enumerate(columns, 1))
+    names = ", ".join(quoted(column.name) for column in columns)
+    chosen = ", ".join(f"u.{quoted(c.name)}::jsonb" if c.is_json else _chosen(c) for c in columns)
+    return f"select {chosen} from unnest({arrays}) as u ({names})"
+
+
+def _chosen(column: Column) -> str:
+    return f"u.{quoted(column.name)}"
+
+
+def _ordering(key: Column) -> str:
+    return f'u.{quoted(key.name)} collate "C"' if _plain(key) == "text" else f"u.{quoted(key.name)}"
+
+
+def _read(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{quoted(c.name)}::text" if c.is_json else quoted(c.name) for c in columns)
+
+
+def _update(table: Table) -> str:
+    pairs = [f"{quoted(c.name)} = excluded.{quoted(c.name)}" for c in table.columns if not c.is_key]
+    return f"do update set {', '.join(pairs)}" if pairs else "do nothing"

@@ -1,0 +1,27 @@
+"""Which model runs which kind of consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.projections.definition import Kind
+from projectionist.runner.model import Pure
+from projectionist.runner.sqlmodel import OwnSql
+from projectionist.runner.tables import RowTable
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.model import Model
+
+
+def model_for(connection: Connection, consumer: Consumer, schema: str) -> Model:
+    """The model of a consumer's live generation on this connection."""
+    definition = consumer.definition
+    match definition.kind:
+        case Kind.SQL:
+            return OwnSql(connection, consumer, schema)
+        case Kind.REACTOR:
+            return Pure(consumer, None)
+        case _:
+            return Pure(consumer, RowTable(connection, definition, schema, consumer.generation))

@@ -1,0 +1,190 @@
+"""Creates and evolves the tables behind read models: planned first, then applied under the exclusive barrier."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.projections import ddl
+from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
+from projectionist.projections.table import Table
+from projectionist.runner.registry import barrier_key
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+    from projectionist.projections.definition import Definition
+
+
+class ReadModelError(ProjectionistError):
+    """A read model cannot be made or changed as its class says."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a generation's row remembers of one of its tables."""
+
+    columns: tuple[ColumnSpec, ...] = ()
+    body: str = ""
+    """Of a SqlProjection's table: what its `create table` said."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What `migrate` does for one consumer."""
+
+    consumer: str
+    what: str
+    statements: tuple[str, ...] = ()
+    rebuild: tuple[str, ...] = ()
+    """Why existing rows cannot follow; then nothing is done, and a rebuild is needed."""
+    notes: tuple[str, ...] = ()
+    renamed_from: str | None = None
+
+
+class ReadModels:
+    """The read models of an app in one database."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
+        """What `apply` would do, consumer by consumer; nothing for those that are as their class says."""
+        known = {row["name"]: row for row in await self._connection.fetch(self._sql["consumers_known"])}
+        owners = {
+            row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["tables_owned"])
+        }
+        changes = [await self._planned(definition, known, owners) for definition in definitions]
+        return [change for change in changes if change is not None]
+
+    async def apply(self, definitions: Sequence[Definition], changes: Sequence[Change]) -> None:
+        """Do it, one transaction a consumer; what needs a rebuild is left as it is."""
+        by_name = {definition.name: definition for definition in definitions}
+        for change in changes:
+            if not change.rebuild:
+                async with self._connection.transaction():
+                    await self._apply(by_name[change.consumer], change)
+
+    async def _planned(
+        self, d: Definition, known: dict[str, Record], owners: dict[str, str]
+    ) -> Change | None:
+        row = known.get(d.name)
+        former = next((name for name in d.formerly if name in known), None) if row is None else None
+        if former is not None:
+            row = known[former]
+        self._check_owner(d, owners, {d.name, former})
+        if row is None:
+            return Change(d.name, "create", tuple(created(d, self._schema, 1)))
+        if row["shape"] == d.shape and former is None:
+            return None
+        kept = await self._kept(row)
+        changed = evolved(d, self._schema, row["generation"], kept)
+        if isinstance(changed, NeedsRebuild):
+            return Change(d.name, "needs a rebuild", rebuild=changed.reasons)
+        notes = tuple([note async for note in self._stepped_over(d, row["number"])])
+        return Change(
+            d.name, "rename" if former else "change", tuple(changed), notes=notes, renamed_from=former
+        )
+
+    def _check_owner(self, d: Definition, owners: dict[str, str], names: set[str | None]) -> None:
+        for public in publics(d):
+            owner = owners.get(public)
+            if owner is not None and owner not in names:
+                raise ReadModelError(
+                    f"table {public} of {d.name!r} belongs to consumer {owner!r}",
+                    remedy=f'If the class was renamed, say formerly=("{owner}",): the inbox and the intent keys hang on it',
+                )
+
+    async def _stepped_over(self, d: Definition, number: int) -> Any:
+        for row in await self._connection.fetch(self._sql["ignored"], number, sorted(d.known)):
+            yield f"{row['n']} events of {row['type']} were stepped over before it was handled: rebuild to include them"
+
+    async def _kept(self, row: Record) -> dict[str, Kept]:
+        text = await self._connection.fetchval(
+            self._sql["generation_tables"], row["number"], row["generation"]
+        )
+        return msgspec.json.decode(text, type=dict[str, Kept])
+
+    async def _apply(self, d: Definition, change: Change) -> None:
+        tables = msgspec.json.encode(keeping(d)).decode()
+        subjects = " ".join(d.subjects.texts)
+        if change.what == "create":
+            number = await self._connection.fetchval(
+                *(
+                    self._sql["add_consumer"],
+                    d.name,
+                    d.kind,
+                    d.revision,
+                    d.shape,
+                    d.code,
+                    d.stream,
+                    d.sequence,
+                ),
+                *(str(d.baseline), subjects, durable_name(d.name)),
+            )
+        else:
+            row = await self._connection.fetchrow(self._sql["consumer_named"], change.renamed_from or d.name)
+            assert row is not None, "a planned change is about a registered consumer"
+            number = row["number"]
+            await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
+            await self._connection.execute(self._sql["reshape_consumer"], number, d.name, d.shape)
+        await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
+        for statement in change.statements:
+            await self._connection.execute(statement)
+
+
+def created(d: Definition, schema: str, generation: int) -> list[str]:
+    """The statements that make a generation, and the views over it."""
+    if d.table is not None:
+        return [
+            ddl.create_table(d.table, schema, generation),
+            *ddl.create_indexes(d.table, schema, generation),
+            ddl.create_view(d.table, schema, generation),
+        ]
+    tables = [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
+    return tables + [ddl.create_sql_view(name, schema, generation) for name in d.tables]
+
+
+def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) -> list[str] | NeedsRebuild:
+    """The statements that bring a generation to what its class says now."""
+    if d.table is not None:
+        old = kept.get(f"{d.table.schema}.{d.table.name}")
+        if old is None:
+            return NeedsRebuild((f"the table is now called {d.table.schema}.{d.table.name}",))
+        changed = ddl.evolve(d.table, schema, generation, old.columns)
+        if isinstance(changed, NeedsRebuild):
+            return changed
+        view = ddl.create_view(d.table, schema, generation, [spec.name for spec in old.columns])
+        indexes = [
+            re.sub(r"^create index", "create index if not exists", text)
+            for text in ddl.create_indexes(d.table, schema, generation)
+        ]
+        return [*changed, *indexes, view]
+    if {name: k.body for name, k in kept.items()} != {name: k.body for name, k in keeping(d).items()}:
+        return NeedsRebuild(("the declared tables have changed",))
+    return []
+
+
+def keeping(d: Definition) -> dict[str, Kept]:
+    """What the row of a generation remembers of its tables, by their public names."""
+    if d.table is not None:
+        return {f"{d.table.schema}.{d.table.name}": Kept(columns=ddl.specs(d.table))}
+    return {public: Kept(body=body) for public, body in zip(publics(d), d.tables.values(), strict=True)}
+
+
+def publics(d: Definition) -> list[str]:
+    """The names under which users see the tables."""
+    tables = [d.table] if d.table is not None else [Table(name) for name in d.tables]
+    return [f"{table.schema}.{table.name}" for table in tables]
+
+
+def durable_name(consumer: str) -> str:
+    """A name for the durable that no other deployment reading the same stream has by chance."""
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', consumer)}-{token_hex(4)}"

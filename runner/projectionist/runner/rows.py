@@ -1,1 +1,0 @@
-"""The rows of one read model, on one connection: read by key, written set-based."""

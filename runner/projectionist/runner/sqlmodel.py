@@ -1,0 +1,106 @@
+"""A SqlProjection inside the batch transaction: its handlers run one by one, each in a savepoint of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import msgspec
+
+from projectionist.projections.ddl import sql_names
+from projectionist.projections.failure import FailureKind, failure_of
+from projectionist.projections.reactions import answer_of
+from projectionist.projections.sql_tables import resolved
+from projectionist.projections.steps import Step
+from projectionist.runner.closing import Broken
+from projectionist.runner.model import Folded, Wished, failed, ordered, preset, step_of
+from projectionist.runner.trouble import is_transient
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.course import Course
+    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.writes import Failed
+
+
+class OpenTx:
+    """The transaction as a handler sees it: `{table}` stands for the generation that is written."""
+
+    def __init__(self, connection: Connection, names: dict[str, str]) -> None:
+        self._connection = connection
+        self._names = names
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        """Run a statement; returns its command tag."""
+        return await self._connection.execute(resolved(sql, self._names), *args)
+
+    async def executemany(self, sql: str, args: Any) -> None:
+        """Run a statement for each sequence of arguments."""
+        await self._connection.executemany(resolved(sql, self._names), args)
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        """All rows."""
+        return await self._connection.fetch(resolved(sql, self._names), *args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        """The first row, if there is one."""
+        return await self._connection.fetchrow(resolved(sql, self._names), *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        """The first column of the first row."""
+        return await self._connection.fetchval(resolved(sql, self._names), *args)
+
+
+class OwnSql:
+    """Runs the handlers of a SqlProjection."""
+
+    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
+        self._connection = connection
+        self._consumer = consumer
+        names = sql_names(consumer.definition.tables, schema, consumer.generation)
+        self._tx = OpenTx(connection, names)
+        self._handlers = consumer.definition.cls()
+
+    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
+        """Run every handler; a failed one leaves nothing behind and stops its aggregate."""
+        broken = preset(courses, self._consumer.policy.retry, refused)
+        stopped: set[int] = set()
+        wished: list[Wished] = []
+        for index, (at, delivery) in enumerate(ordered(courses, broken)):
+            step = step_of(self._consumer.definition, index, delivery)
+            if step is None or at in stopped:
+                continue
+            failure = await self._run(step, delivery, wished)
+            if failure is not None:
+                stopped.add(at)
+                broken[at] = Broken(courses[at].tried.index(delivery), failure)
+        return Folded(broken, wished, {}, frozenset(), 0)
+
+    async def write(self, folded: Folded) -> None:
+        """Nothing is left to write: the handlers have."""
+
+    async def _run(self, step: Step, delivery: Delivery, wished: list[Wished]) -> Failed | None:
+        handler, retry = step.handler, self._consumer.policy.retry
+        try:
+            async with self._connection.transaction():
+                args = (self._handlers, self._tx, step.event)
+                result = (
+                    await handler.call(*args, step.envelope())
+                    if handler.envelope
+                    else await handler.call(*args)
+                )
+                answer = answer_of(result)
+                # After a failed statement this fails too, even if the handler has swallowed the error.
+                await self._connection.execute("select")
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            if is_transient(error):
+                raise
+            return failed(
+                msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry
+            )
+        except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
+            return failed(failure_of(step, error), delivery, retry)
+        wished.extend(Wished(delivery, slot, intent, body) for slot, intent, body in answer.intents)
+        return None

@@ -1,0 +1,55 @@
+"""The live generation of a read model on one connection: rows read by key, written set-based."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any
+
+from projectionist.projections.readmodel import ReadModel, arguments
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.projections.definition import Definition
+
+Row = tuple[Any, ...]
+
+
+class RowTable:
+    """Rows are tuples in database form. The caller is inside a batch transaction that holds the positions."""
+
+    def __init__(self, connection: Connection, definition: Definition, schema: str, generation: int) -> None:
+        assert definition.table is not None, "only a Projection has a table of rows"
+        self._connection = connection
+        self._statements = ReadModel(definition.table, schema, generation)
+        self._key_at = definition.table.key_at
+        self._own = (
+            all(handler.own for handler in definition.handlers.values())
+            and definition.sequence != "unordered"
+        )
+        """Whether every row belongs to one aggregate, whose position lock covers it."""
+
+    async def load(self, keys: Set[Any]) -> dict[Any, Row]:
+        """The rows of these keys; shared ones are locked, in the order of their keys."""
+        statement = self._statements.load if self._own else self._statements.load_locked
+        at = self._key_at
+        return {
+            row[at]: row
+            for record in await self._connection.fetch(statement, list(keys))
+            if (row := tuple(record))
+        }
+
+    async def write(self, rows: Mapping[Any, Row | None], present: Set[Any]) -> bool:
+        """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""
+        kept = [(key, row) for key, row in sorted(rows.items()) if row is not None]
+        gone = [key for key, row in rows.items() if row is None and key in present]
+        fresh = [] if self._own else [row for key, row in kept if key not in present]
+        known = [row for key, row in kept if self._own or key in present]
+        if fresh:
+            got = await self._connection.fetch(self._statements.insert_absent, *arguments(fresh))
+            if len(got) != len(fresh):
+                return False
+        if known:
+            await self._connection.execute(self._statements.upsert, *arguments(known))
+        if gone:
+            await self._connection.execute(self._statements.delete, gone)
+        return True

@@ -1,0 +1,55 @@
+"""What happens to one event, the first time and every time after."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, OrderPlaced, OrderShipped, shop
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+    await live.publish(OrderPaid(500), "o1", 2, id="b")
+
+    await live.settle(s.Orders)
+
+    assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
+    assert await live.states(s.Orders) == {"a": "applied", "b": "applied"}
+    assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
+    assert await live.fetch("select slot, provider, state from {s}.intents") == [
+        ("Receipt", "email", "ready")
+    ]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_the_same_event_under_another_sequence_changes_nothing_and_is_acked(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+    await live.publish(OrderPaid(500), "o1", 2, id="b")
+    await live.settle(s.Orders)
+    again = await live.publish(OrderPaid(500), "o1", 2, id="b")
+
+    await live.settle(s.Orders)
+
+    assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
+    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await live.fetch("select seq, id from {s}.duplicates") == [(again, "b")]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_a_type_nobody_handles_is_ignored_and_its_version_counts(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+    await live.publish(OrderShipped(), "o1", 2, id="b")
+    await live.publish(OrderPaid(500), "o1", 3, id="c")
+
+    await live.settle(s.Orders)
+
+    assert await live.states(s.Orders) == {"a": "applied", "b": "ignored", "c": "applied"}
+    assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)

@@ -1,0 +1,356 @@
+"""HTTP calls against a real server that misbehaves: the reply is true, and a key is executed once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from ipaddress import ip_network
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support import stub_provider as stubs
+from tests.support.stub_provider import stub_provider, tls_stub
+
+from projectionist.core import clock
+from projectionist.core.errors import SettingsError
+from projectionist.core.layers import Layers, build
+from projectionist.core.settings import Settings
+from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site
+from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers.http import HttpSettings
+
+pytestmark = pytest.mark.asyncio
+BODY = b'{"amount":100,"lines":[{"price":"p_1","qty":2}],"order_id":"o-1","paid":true}'
+
+
+def settings_of(url: str, **more: Any) -> HttpSettings:
+    section = {"url": url, "private_hosts": ["127.0.0.1", "pay.test"]} | more
+    return build(HttpSettings, section, ("providers", "pay"), Layers(Settings, None, {}))
+
+
+@asynccontextmanager
+async def http(url: str, site: Site | None = None, **more: Any) -> AsyncIterator[Http]:
+    provider = Http("pay", settings_of(url, **more), site or Site())
+    await provider.open()
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+def wish(key: str = "k1", body: bytes = BODY, **more: Any) -> Request:
+    return Request(key=key, provider="pay", destination="pay", intent="Charge", body=body, **more)
+
+
+def rendered(provider: Http, **more: Any) -> Request:
+    request = wish(**more)
+    wire = prepare(provider, request)
+    assert isinstance(wire, bytes), wire
+    return msgspec.structs.replace(request, wire=wire)
+
+
+async def sent(provider: Http, **more: Any) -> Reply:
+    return await attempt(provider, rendered(provider, **more))
+
+
+def resolver(answers: Mapping[str, list[str]]) -> Site:
+    left = {host: list(found) for host, found in answers.items()}
+
+    async def resolve(host: str, _port: int) -> list[str]:
+        found = left[host]
+        return [found.pop(0) if len(found) > 1 else found[0]]
+
+    return Site(resolve=resolve)
+
+
+async def test_a_call_carries_key_body_and_secrets_and_the_reply_the_providers_id() -> None:
+    site = Site(environ={"PAY_KEY": "sk_live_canary"})
+    async with (
+        stub_provider() as stub,
+        http(
+            stub.url("/orders/{order_id}/charges?x={amount}"),
+            site,
+            profile="stripe-v2",
+            bearer={"env": "PAY_KEY"},
+            headers={"Stripe-Version": "2026-01-01"},
+        ) as pay,
+    ):
+        reply = await sent(pay, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+    (seen,) = stub.seen
+    assert (seen.method, seen.target, seen.body) == ("POST", "/orders/o-1/charges?x=100", BODY)
+    assert seen.headers["idempotency-key"] == "k1"
+    assert seen.headers["authorization"] == "Bearer sk_live_canary"
+    assert seen.headers["stripe-version"] == "2026-01-01"
+    assert seen.headers["traceparent"].startswith("00-aaaa")
+    assert seen.headers["host"] == f"127.0.0.1:{stub.port}"
+    assert (reply.outcome, reply.provider_id, reply.status) == (Outcome.SENT, "ch_1", "200")
+    assert reply.took_s > 0
+
+
+async def test_a_form_is_what_stripe_v1_takes() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v1") as pay:
+        await sent(pay)
+    assert stub.seen[0].headers["content-type"] == "application/x-www-form-urlencoded"
+    assert stub.seen[0].body == (
+        b"amount=100&lines%5B0%5D%5Bprice%5D=p_1&lines%5B0%5D%5Bqty%5D=2&order_id=o-1&paid=true"
+    )
+
+
+async def test_the_draft_wants_its_key_in_quotes_and_a_memory_from_the_user() -> None:
+    async with (
+        stub_provider(stubs.IETF) as stub,
+        http(stub.url(), profile="ietf-draft", memory_s=3600) as pay,
+    ):
+        await sent(pay)
+    assert stub.seen[0].headers["idempotency-key"] == '"k1"'
+    with pytest.raises(SettingsError, match="Set memory_s"):
+        Http("pay", settings_of("https://pay.test/", profile="ietf-draft"), Site())
+
+
+async def test_executed_and_then_timed_out_is_unknown_and_the_same_key_finds_out() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v1") as pay:
+        stub.plan(stubs.execute_then_hang)
+        assert (await sent(pay, timeout_s=0.3)).outcome is Outcome.UNKNOWN
+        again = await sent(pay)
+    assert (again.outcome, again.replayed, stub.executions["k1"]) == (Outcome.SENT, True, 1)
+
+
+async def test_a_connection_torn_after_execution_is_unknown() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v1") as pay:
+        stub.plan(stubs.execute_then_reset)
+        assert (await sent(pay)).outcome is Outcome.UNKNOWN
+    assert stub.executions["k1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("dialect", "profile"),
+    [(stubs.STRIPE, "stripe-v2"), (stubs.RESEND, "resend"), (stubs.IETF, "ietf-draft")],
+)
+async def test_in_flight_and_mismatch_are_told_apart_in_every_dialect(
+    dialect: stubs.Dialect, profile: str
+) -> None:
+    async with stub_provider(dialect) as stub, http(stub.url(), profile=profile, memory_s=3600) as pay:
+        stub.plan(stubs.in_flight(stub))
+        busy = await sent(pay)
+        assert (busy.outcome, busy.after_s) == (Outcome.IN_FLIGHT, pay.profile.lock_s)
+        assert (await sent(pay)).outcome is Outcome.SENT
+        assert (await sent(pay, body=b'{"order_id":"o-2"}')).outcome is Outcome.MISMATCH
+    assert stub.executions["k1"] == 1
+
+
+async def test_two_attempts_at_once_execute_once() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        request = rendered(pay)
+        replies = await asyncio.gather(*(attempt(pay, request) for _ in range(20)))
+    assert {reply.outcome for reply in replies} <= {Outcome.SENT, Outcome.IN_FLIGHT}
+    assert stub.executions["k1"] == 1
+
+
+async def test_a_sticky_500_is_repeated_by_the_provider_and_told_as_sticky() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v1") as pay:
+        stub.plan(stubs.sticky_500)
+        assert (await sent(pay)).outcome is Outcome.STICKY
+        assert (await sent(pay)).outcome is Outcome.STICKY
+    assert stub.executions["k1"] == 1
+
+
+async def test_a_500_that_heals_is_unknown_and_then_sent() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        stub.plan(stubs.answer(500))
+        assert [(await sent(pay)).outcome for _ in range(2)] == [Outcome.UNKNOWN, Outcome.SENT]
+
+
+@pytest.mark.parametrize(
+    ("asked", "after"),
+    [("7", 7.0), ("99999999999999999999", 31_536_000.0), ("-1", None), ("soon", None), ("9" * 5000, None)],
+)
+async def test_a_hostile_retry_after_is_bounded(asked: str, after: float | None) -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        stub.plan(stubs.answer(429, None, retry_after=asked))
+        reply = await sent(pay)
+    assert (reply.outcome, reply.after_s) == (Outcome.RETRY, after)
+
+
+async def test_a_status_the_user_calls_final_is_refused() -> None:
+    async with (
+        stub_provider() as stub,
+        http(stub.url(), profile="stripe-v2", retry={"non_retryable": ["503"]}) as pay,
+    ):
+        stub.plan(stubs.answer(503))
+        assert (await sent(pay)).outcome is Outcome.REFUSED
+
+
+async def test_a_body_that_drips_does_not_outlast_the_deadline_nor_hide_the_answer() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        stub.plan(stubs.slow_body)
+        reply = await sent(pay, timeout_s=0.4)
+    assert (reply.outcome, reply.reason) == (Outcome.SENT, "the answer was cut")
+    assert reply.took_s < 5
+
+
+async def test_of_a_gigabyte_only_the_beginning_is_received() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        stub.plan(stubs.gigabyte)
+        reply = await sent(pay)
+    assert reply.outcome is Outcome.SENT
+    assert len(reply.excerpt) <= 2000
+    assert stub.written < 64 << 20  # what the sockets buffer, not what was announced
+
+
+async def test_a_reset_in_the_middle_of_the_body_keeps_the_answer_the_status_gave() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        stub.plan(stubs.reset_mid_body)
+        reply = await sent(pay)
+    assert (reply.outcome, reply.reason) == (Outcome.SENT, "the answer was cut")
+
+
+async def test_a_redirect_to_a_private_address_is_not_followed() -> None:
+    async with stub_provider() as inner, stub_provider() as stub, http(stub.url()) as pay:
+        stub.plan(stubs.redirect(inner.url("/metadata")))
+        assert (await sent(pay)).outcome is Outcome.REFUSED
+    assert inner.seen == []
+
+
+async def test_a_name_that_flips_to_a_private_address_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Loopback stands for a public address here, so that the first attempt can get through.
+    only_private = [(ip_network("10.0.0.0/8"), "private")]
+    monkeypatch.setattr("projectionist.outbox.providers.egress._RANGES", only_private)
+    site = resolver({"flips.test": ["127.0.0.1", "10.0.0.1"]})
+    async with (
+        tls_stub("flips.test") as (stub, ca_file),
+        http(stub.url(host="flips.test"), site, ca_file=ca_file) as pay,
+    ):
+        first, second = await sent(pay), await sent(pay)
+    assert first.outcome is Outcome.SENT
+    assert (second.outcome, "private" in second.reason) == (Outcome.RETRY, True)
+    assert stub.connections == 1
+
+
+async def test_nobody_there_and_no_such_name_are_certainly_not_sent() -> None:
+    async with stub_provider() as stub:
+        pass
+    async with http(stub.url()) as pay:
+        reply = await sent(pay)
+        assert (reply.outcome, reply.reason) == (Outcome.NOT_SENT, "could not connect")
+    async with http("https://no-such-name.invalid/") as pay:
+        reply = await sent(pay)
+        assert (reply.outcome, reply.reason) == (Outcome.NOT_SENT, "the name was not found")
+
+
+async def test_a_lease_that_ends_while_connecting_lets_no_byte_out() -> None:
+    async with stub_provider() as stub:
+
+        async def slowly(_host: str, _port: int) -> list[str]:
+            await asyncio.sleep(0.2)
+            return ["127.0.0.1"]
+
+        async with http(f"http://pay.test:{stub.port}/", Site(resolve=slowly)) as pay:
+            reply = await sent(pay, not_after=clock.now() + 0.1)
+    assert reply.outcome is Outcome.NOT_SENT
+    assert stub.seen == []
+
+
+async def test_tls_is_verified_by_name_although_the_address_is_pinned() -> None:
+    site = resolver({"pay.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]})
+    private = ["pay.test", "other.test"]
+    async with tls_stub("pay.test") as (stub, ca_file):
+        async with http(stub.url(host="pay.test"), site, ca_file=ca_file, private_hosts=private) as pay:
+            assert (await sent(pay)).outcome is Outcome.SENT
+        async with http(stub.url(host="other.test"), site, ca_file=ca_file, private_hosts=private) as pay:
+            reply = await sent(pay)
+            assert (reply.outcome, reply.reason) == (Outcome.NOT_SENT, "TLS could not be established")
+        async with http(stub.url(host="pay.test"), site, private_hosts=private) as pay:
+            assert (await sent(pay)).outcome is Outcome.NOT_SENT
+    assert len(stub.seen) == 1
+
+
+async def test_connections_are_pooled_only_where_a_repeat_is_recognised() -> None:
+    async with stub_provider() as stub:
+        for profile, connections in (("stripe-v2", 1), ("none", 3)):
+            before = stub.connections
+            async with http(stub.url(), profile=profile) as pay:
+                for number in range(3):
+                    assert (await sent(pay, key=f"{profile}-{number}")).outcome is Outcome.SENT
+            assert stub.connections - before == connections
+
+
+async def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        stub.plan(stubs.execute_and_close)
+        assert (await sent(pay)).outcome is Outcome.SENT
+        await stub.idle.wait()
+        assert (await sent(pay, key="k2")).outcome is Outcome.SENT
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("order_id", "../admin", None),
+        ("order_id", "..", "only dots"),
+        ("order_id", "", "only dots"),
+        ("order_id", None, "not a plain value"),
+    ],
+)
+async def test_a_field_of_the_url_cannot_name_another_resource(
+    field: str, value: str | None, words: str | None
+) -> None:
+    async with stub_provider() as stub, http(stub.url("/orders/{order_id}")) as pay:
+        result = prepare(pay, wish(body=msgspec.json.encode({field: value})))
+        if words is None:
+            assert isinstance(result, bytes)
+            assert b"/orders/..%2Fadmin" in result
+        else:
+            assert isinstance(result, Reply)
+            assert (result.outcome, words in result.reason) == (Outcome.REFUSED, True)
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"url": "https://{host}/x"}, "written out"),
+        ({"url": "https://pay.test:{port}/"}, "url"),
+        ({"url": "https://pay.test/{a.b}"}, "not a field"),
+        ({"url": "http://example.com/"}, "without TLS"),
+        ({"url": "https://u:hunter2@pay.test/"}, "user name"),
+        ({"url": "https://pay.test/", "headers": {"Host": "x"}}, "can be set"),
+        ({"url": "https://pay.test/", "headers": {"X": "a\r\nB: c"}}, "no header may"),
+        ({"url": "https://pay.test/", "profil": "none"}, "Did you mean 'profile'"),
+        ({"url": "https://pay.test/", "profile": "stripe"}, "stripe-v1"),
+        ({"url": "https://pay.test/", "bearer": "hunter2"}, "section of keys"),
+        ({"url": "https://pay.test/", "bearer": {"env": "A", "file": "B"}}, "one of the two"),
+        ({"url": "https://pay.test/", "bearer": {"env": "NOT_SET"}}, "NOT_SET holds no secret"),
+        ({"url": "https://pay.test/", "bearer": {"file": "/nowhere/hunter"}}, "cannot be read"),
+        ({"url": "https://pay.test/", "bearer": {"env": "BROKEN"}}, "no header may"),
+        ({"url": "https://pay.test/", "concurrency": 0}, "1 or more"),
+        ({"url": "https://pay.test/", "timeout_s": "long"}, "seconds"),
+        ({}, "url is not set"),
+    ],
+)
+async def test_wrong_settings_are_told_and_show_no_secret(section: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Http(
+            "pay",
+            build(HttpSettings, section, ("providers", "pay"), Layers(Settings, None, {})),
+            Site(environ={"BROKEN": "hunter2\n"}),
+        )
+    assert words in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_no_secret_is_in_the_wire_bytes_the_reply_or_a_repr() -> None:
+    site = Site(environ={"PAY_KEY": "sk_live_canary"})
+    async with (
+        stub_provider() as stub,
+        http(
+            stub.url(), site, bearer={"env": "PAY_KEY"}, secret_headers={"X-Api-Key": {"env": "PAY_KEY"}}
+        ) as pay,
+    ):
+        stub.plan(stubs.answer(403, {"message": "bad key sk_live_canary"}))
+        request = rendered(pay)
+        reply = await attempt(pay, request)
+        shown = f"{request!r} {reply!r} {vars(pay)!r} {pay.settings!r}"
+    assert "***" in reply.excerpt
+    assert "sk_live_canary" not in shown
+    assert stub.seen[0].headers["x-api-key"] == "sk_live_canary"

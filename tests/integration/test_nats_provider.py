@@ -1,0 +1,255 @@
+"""Derived events on a real stream: deduplicated, acked, and found again when the ack was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.js.api import StreamConfig
+from tests.support.lab import Lab, Stream
+
+from projectionist.core import clock
+from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.layers import Layers, build
+from projectionist.core.settings import Settings
+from projectionist.outbox.providers import NatsPublish, Outcome, Reply, Request, Site
+from projectionist.outbox.providers.acks import Ack, AckError
+from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers.nats import NatsSettings, classify
+
+pytestmark = pytest.mark.asyncio
+
+
+@asynccontextmanager
+async def connected(lab: Lab) -> AsyncIterator[Client]:
+    client = await nats.connect(lab.nats_url, pending_size=0)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def publisher(client: Client, subject: str, **section: Any) -> AsyncIterator[NatsPublish]:
+    async def given() -> Client:
+        return client
+
+    settings = build(
+        NatsSettings, {"subject": subject, **section}, ("providers", "events"), Layers(Settings, None, {})
+    )
+    provider = NatsPublish("events", settings, Site(nats=given))
+    await provider.open()
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+async def rendered(provider: NatsPublish, key: str = "k1", order: str = "o-1", **more: Any) -> Request:
+    request = Request(
+        key=key,
+        provider="events",
+        destination="events",
+        intent="OrderShipped",
+        body=msgspec.json.encode({"order_id": order}),
+        id="event-1",
+        created=datetime(2026, 1, 2, tzinfo=UTC),
+        **more,
+    )
+    wire = prepare(provider, request)
+    assert isinstance(wire, bytes), wire
+    return msgspec.structs.replace(request, wire=wire, mark=await provider.mark(request))
+
+
+async def sent(provider: NatsPublish, **more: Any) -> Reply:
+    return await attempt(provider, await rendered(provider, **more))
+
+
+async def test_an_intent_becomes_an_event_and_the_ack_is_kept(lab: Lab, stream: Stream) -> None:
+    headers = {"ce-aggregateid": "{order_id}"}
+    async with (
+        connected(lab) as client,
+        publisher(client, stream.subject("{order_id}"), headers=headers) as events,
+    ):
+        reply = await sent(events, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+        message = await client.jetstream().get_msg(stream.name, 1)
+    assert (reply.outcome, reply.status, reply.provider_id) == (Outcome.SENT, "stored", f"{stream.name}:1")
+    assert message.subject == stream.subject("o-1")
+    assert message.data == b'{"order_id":"o-1"}'
+    assert message.headers is not None
+    assert {
+        name: message.headers[name] for name in ("ce-id", "Nats-Msg-Id", "ce-type", "ce-causationid")
+    } == {
+        "ce-id": "k1",
+        "Nats-Msg-Id": "k1",
+        "ce-type": "OrderShipped",
+        "ce-causationid": "event-1",
+    }
+    assert message.headers["ce-aggregateid"] == "o-1"
+    assert message.headers["traceparent"].startswith("00-aaaa")
+
+
+async def test_a_repeat_inside_the_window_is_a_duplicate(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        replies = [await sent(events) for _ in range(2)]
+        info = await client.jetstream().stream_info(stream.name)
+    assert [(r.outcome, r.replayed) for r in replies] == [(Outcome.SENT, False), (Outcome.SENT, True)]
+    assert info.state.messages == 1
+
+
+async def test_memory_is_the_streams_own_window(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client:
+        config = (await client.jetstream().stream_info(stream.name)).config
+        await client.jetstream().update_stream(config.evolve(duplicate_window=7))
+        async with publisher(client, stream.subject("x")) as events:
+            assert events.profile.memory_s == 7
+
+
+async def test_a_lookup_finds_what_is_there_and_is_sure_of_what_is_not(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("{order_id}")) as events:
+        done, other = await rendered(events, "k1"), await rendered(events, "k2")
+        for noise in range(5):
+            await sent(events, key=f"noise-{noise}")
+        await attempt(events, done)
+        found, absent = await events.lookup(done), await events.lookup(other)
+    assert (found.outcome, found.provider_id) == (Outcome.SENT, f"{stream.name}:6")
+    assert absent.outcome is Outcome.NOT_SENT
+
+
+async def test_a_lookup_is_not_sure_once_the_stream_dropped_something(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        request = await rendered(events, "k1")
+        for number in range(3):
+            await sent(events, key=f"noise-{number}")
+        await client.jetstream().delete_msg(stream.name, 2)
+        assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+        await client.jetstream().purge_stream(stream.name)
+        assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+
+
+async def test_a_lookup_in_a_stream_made_anew_is_not_sure(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        request = await rendered(events, "k1")
+        manager = client.jetstream()
+        config = (await manager.stream_info(stream.name)).config
+        await manager.delete_stream(stream.name)
+        await manager.add_stream(config)
+        reply = await events.lookup(request)
+    assert (reply.outcome, "not the one" in reply.reason) == (Outcome.UNKNOWN, True)
+
+
+async def test_a_lookup_that_gets_too_long_is_left_to_a_person(
+    lab: Lab, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("projectionist.outbox.providers.nats.MOST_SCANNED", 2)
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        request = await rendered(events, "k1")
+        for number in range(3):
+            await sent(events, key=f"noise-{number}")
+        assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+
+
+async def test_a_stream_that_vanished_stores_nothing_for_certain(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        await client.jetstream().delete_stream(stream.name)
+        assert (await sent(events)).outcome is Outcome.NOT_SENT
+
+
+async def test_a_stream_that_is_full_is_tried_again(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client:
+        config = (await client.jetstream().stream_info(stream.name)).config
+        await client.jetstream().update_stream(config.evolve(max_msgs=1, discard="new"))
+        async with publisher(client, stream.subject("x")) as events:
+            assert [(await sent(events, key=key)).outcome for key in "ab"] == [Outcome.SENT, Outcome.RETRY]
+
+
+async def test_what_is_too_large_is_refused(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        assert (await sent(events, order="x" * (client.max_payload + 1))).outcome is Outcome.REFUSED
+
+
+async def test_without_a_connection_nothing_is_sent_nor_kept_for_later(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        request = await rendered(events)
+        await client.close()
+        assert (await attempt(events, request)).outcome is Outcome.NOT_SENT
+        assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+
+
+async def test_a_lease_that_ended_publishes_nothing(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        late = await rendered(events, not_after=clock.now() - 1)
+        assert (await events.send(late)).outcome is Outcome.NOT_SENT
+        assert (await client.jetstream().stream_info(stream.name)).state.messages == 0
+
+
+async def test_an_ack_that_never_comes_is_unknown(lab: Lab) -> None:
+    async with connected(lab) as client:
+        deaf = await client.subscribe("deaf.>")
+        await client.jetstream().add_stream(StreamConfig(name="DEAF", subjects=["deaf.>"], no_ack=True))
+        try:
+            async with publisher(client, "deaf.x") as events:
+                reply = await sent(events, timeout_s=0.3)
+                found = await events.lookup(await rendered(events))
+        finally:
+            await client.jetstream().delete_stream("DEAF")
+            await deaf.unsubscribe()
+    assert reply.outcome is Outcome.UNKNOWN
+    assert found.outcome is Outcome.SENT  # the mark taken at the start still lies before it
+
+
+async def test_many_at_once_each_get_their_own_ack(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        replies = await asyncio.gather(*(sent(events, key=f"k{n}") for n in range(500)))
+    assert sorted(int(r.provider_id.rpartition(":")[2]) for r in replies) == list(range(1, 501))
+
+
+async def test_a_subject_no_stream_takes_is_told_at_start(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client:
+        with pytest.raises(SettingsError, match="no stream takes the subject nowhere"):
+            async with publisher(client, "nowhere.{id}.x"):
+                pass
+        with pytest.raises(SettingsError, match="no stream takes"):
+            async with publisher(client, stream.subject("x"), stream="ABSENT"):
+                pass
+
+
+async def test_without_a_connection_to_give_it_the_provider_says_so() -> None:
+    settings = build(NatsSettings, {"subject": "x"}, ("providers", "events"), Layers(Settings, None, {}))
+    with pytest.raises(ProjectionistError, match="needs a NATS connection"):
+        await NatsPublish("events", settings, Site()).open()
+
+
+@pytest.mark.parametrize("value", ["", "a.b", "a b", "*", ">", "a\r\nb"])
+async def test_a_field_is_one_token_of_the_subject(lab: Lab, stream: Stream, value: str) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("{order_id}")) as events:
+        body = msgspec.json.encode({"order_id": value})
+        request = Request(key="k", provider="events", destination="events", intent="I", body=body)
+        reply = prepare(events, request)
+    assert isinstance(reply, Reply)
+    assert reply.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("ack", "outcome"),
+    [
+        (Ack(stream="S", seq=1), Outcome.SENT),
+        (Ack(stream="S", seq=1, duplicate=True), Outcome.SENT),
+        (Ack(no_responders=True), Outcome.NOT_SENT),
+        (Ack(error=AckError(503, 10077, "maximum messages exceeded")), Outcome.RETRY),
+        (Ack(error=AckError(429, 10167, "too many requests")), Outcome.RETRY),
+        (Ack(error=AckError(400, 10054, "message size exceeds maximum allowed")), Outcome.REFUSED),
+        (Ack(error=AckError(400, 10060, "expected stream does not match")), Outcome.REFUSED),
+        (Ack(error=AckError(409, 10158, "duplicate message id is in process")), Outcome.IN_FLIGHT),
+        (Ack(error=AckError(500, 0, "not an ack")), Outcome.UNKNOWN),
+    ],
+)
+async def test_an_ack_has_one_outcome(ack: Ack, outcome: Outcome) -> None:
+    assert classify(ack).outcome is outcome

@@ -1,0 +1,161 @@
+"""Webhooks as a receiver sees them: verified by the receivers' own package, at checked addresses."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import ip_network
+from typing import Any
+
+import msgspec
+import pytest
+import standardwebhooks
+from tests.support import stub_provider as stubs
+from tests.support.stub_provider import Seen, stub_provider, tls_stub
+
+from projectionist.core.errors import SettingsError
+from projectionist.core.layers import Layers, build
+from projectionist.core.settings import Settings
+from projectionist.outbox.providers import Outcome, Reply, Request, Site, Webhook
+from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers.webhook import WebhookSettings
+
+pytestmark = pytest.mark.asyncio
+OLD = "whsec_" + base64.b64encode(b"o" * 32).decode()
+NEW = "whsec_" + base64.b64encode(b"n" * 32).decode()
+ENVIRON = {"OLD": OLD, "NEW": NEW, "SHORT": "whsec_c2hvcnQ=", "PLAIN": "hunter2"}
+BODY = '{"name":"Zoë","order_id":"o-1"}'.encode()
+
+
+def settings_of(**section: Any) -> WebhookSettings:
+    whole = {"private_hosts": ["127.0.0.1"], **section}
+    return build(WebhookSettings, whole, ("providers", "hooks"), Layers(Settings, None, {}))
+
+
+@asynccontextmanager
+async def webhook(site: Site | None = None, **section: Any) -> AsyncIterator[Webhook]:
+    provider = Webhook("hooks", settings_of(**section), site or Site(environ=ENVIRON))
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+async def sent(provider: Webhook, destination: str = "hooks", **more: Any) -> Reply:
+    request = Request(
+        key="ab" * 16, provider="hooks", destination=destination, intent="Hook", body=BODY, **more
+    )
+    wire = prepare(provider, request)
+    assert isinstance(wire, bytes), wire
+    return await attempt(provider, msgspec.structs.replace(request, wire=wire))
+
+
+def verified(seen: Seen, secret: str) -> Any:
+    return standardwebhooks.Webhook(secret).verify(seen.body, seen.headers)
+
+
+async def test_a_receiver_verifies_what_it_got_with_either_secret_while_they_rotate() -> None:
+    async with (
+        stub_provider() as stub,
+        webhook(url=stub.url(), secrets=[{"env": "NEW"}, {"env": "OLD"}]) as hooks,
+    ):
+        assert (await sent(hooks)).outcome is Outcome.SENT
+    (seen,) = stub.seen
+    assert seen.body == BODY
+    assert seen.headers["webhook-id"] == "ab" * 16
+    assert verified(seen, OLD) == verified(seen, NEW) == {"name": "Zoë", "order_id": "o-1"}
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        verified(seen, "whsec_" + base64.b64encode(b"x" * 32).decode())
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        verified(Seen("POST", "/", seen.headers, seen.body + b" "), NEW)
+
+
+async def test_a_repeat_has_the_same_id_and_bytes_and_is_signed_anew() -> None:
+    async with stub_provider() as stub, webhook(url=stub.url(), secrets=[{"env": "NEW"}]) as hooks:
+        stub.plan(stubs.answer(500))
+        assert [(await sent(hooks)).outcome for _ in range(2)] == [Outcome.RETRY, Outcome.SENT]
+    first, second = stubs.frozen(stub.seen, hooks.profile.volatile)
+    assert first == second
+    assert verified(stub.seen[1], NEW)
+
+
+async def test_410_closes_the_destination() -> None:
+    async with stub_provider() as stub, webhook(url=stub.url(), secrets=[{"env": "NEW"}]) as hooks:
+        stub.plan(stubs.answer(410))
+        reply = await sent(hooks)
+    assert (reply.outcome, reply.hold) == (Outcome.REFUSED, True)
+
+
+async def test_each_destination_has_its_own_address_and_secret() -> None:
+    async with stub_provider() as acme, stub_provider() as other:
+        async with webhook(
+            secrets=[{"env": "NEW"}],
+            destinations={"acme": {"url": acme.url("/in"), "secrets": [{"env": "OLD"}]}},
+        ) as hooks:
+            assert (await sent(hooks, "acme")).outcome is Outcome.SENT
+            assert (await sent(hooks, other.url())).outcome is Outcome.SENT
+            missing = await sent(hooks, "nobody")
+        assert verified(acme.seen[0], OLD)
+        assert verified(other.seen[0], NEW)
+    assert (missing.outcome, missing.hold) == (Outcome.NOT_SENT, True)
+
+
+@pytest.mark.parametrize(
+    ("destination", "outcome"),
+    [
+        ("http://127.0.0.2/", Outcome.REFUSED),
+        ("https://user:x@example.com/", Outcome.REFUSED),
+        ("https://169.254.169.254/latest", Outcome.RETRY),
+        ("https://[::1]/", Outcome.RETRY),
+        ("https://inside.test/", Outcome.RETRY),
+        ("https://2130706433/", Outcome.RETRY),
+    ],
+)
+async def test_a_destination_inside_is_never_called(destination: str, outcome: Outcome) -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async with webhook(Site(environ=ENVIRON, resolve=resolve), secrets=[{"env": "NEW"}]) as hooks:
+        assert (await sent(hooks, destination)).outcome is outcome
+
+
+async def test_a_destination_whose_name_flips_is_checked_at_every_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Loopback stands for a public address here, so that the first attempt can get through.
+    only_private = [(ip_network("10.0.0.0/8"), "private")]
+    monkeypatch.setattr("projectionist.outbox.providers.egress._RANGES", only_private)
+    answers = [["127.0.0.1"], ["10.0.0.1"]]
+
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return answers.pop(0)
+
+    async with tls_stub("flips.test") as (stub, ca_file):
+        site = Site(environ=ENVIRON, resolve=resolve)
+        section = {"secrets": [{"env": "NEW"}], "private_hosts": [], "ca_file": ca_file}
+        async with webhook(site, **section) as hooks:
+            first, second = [await sent(hooks, stub.url(host="flips.test")) for _ in range(2)]
+    assert first.outcome is Outcome.SENT
+    assert (second.outcome, "private" in second.reason) == (Outcome.RETRY, True)
+    assert (answers, stub.connections) == ([], 1)
+
+
+async def test_only_hosts_on_the_list_are_called_where_there_is_one() -> None:
+    async with webhook(secrets=[{"env": "NEW"}], allow_hosts=["*.example.com"]) as hooks:
+        reply = await sent(hooks, "https://example.org/")
+    assert (reply.outcome, "not allowed" in reply.reason) == (Outcome.REFUSED, True)
+
+
+@pytest.mark.parametrize("name", ["SHORT", "PLAIN"])
+async def test_a_secret_too_short_or_not_base64_is_refused_and_not_shown(name: str) -> None:
+    with pytest.raises(SettingsError, match="24 to 64 bytes") as caught:
+        Webhook("hooks", settings_of(secrets=[{"env": name}]), Site(environ=ENVIRON))
+    assert ENVIRON[name] not in str(caught.value)
+
+
+async def test_no_secret_is_in_a_repr() -> None:
+    async with webhook(secrets=[{"env": "NEW"}]) as hooks:
+        shown = f"{vars(hooks)!r}"
+    assert NEW not in shown
+    assert repr(b"n" * 32) not in shown

@@ -1,0 +1,214 @@
+"""A rig for live consumers: real servers, the real worker in this process, and an independent look at the result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import asyncpg
+import msgspec
+import nats
+from nats.aio.client import Client
+from tests.support.lab import SCHEMA, Lab, Stream
+from tests.support.waiting import eventually
+
+from projectionist.core import broker, db
+from projectionist.core.secret import Url
+from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
+from projectionist.projections import Definition, Event, definition
+from projectionist.runner.office import Office
+from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.registry import Registry
+from projectionist.runner.session import store_of
+from projectionist.runner.verbs import Verbs
+from projectionist.runner.worker import Worker
+
+
+class Rig:
+    """One database, one stream, and consumers on them. Made by `rig`."""
+
+    def __init__(
+        self, lab: Lab, database: str, stream: Stream, settings: Settings, js: Client, pool: Any
+    ) -> None:
+        self.lab = lab
+        self.database = database
+        self.stream = stream
+        self.settings = settings
+        self.nats = js
+        self.pool: asyncpg.Pool[asyncpg.Record] = pool
+        self._ids = count(1)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def migrate(self, *consumers: type) -> None:
+        """Create or evolve the read models of these classes."""
+        definitions = [definition(cls) for cls in consumers]
+        async with self.pool.acquire() as connection:
+            models = ReadModels(connection, SCHEMA)
+            await models.apply(definitions, await models.plan(definitions))
+
+    async def publish(
+        self,
+        event: Event,
+        aggregate: str,
+        version: int | None,
+        *,
+        id: str | None = None,  # noqa: A002 - the envelope's word
+        source: str = "shop",
+        kind: str = "order",
+        headers: dict[str, str] | None = None,
+    ) -> int:
+        """Store one event in the stream; its sequence."""
+        fields = {
+            "ce-id": id or f"e{next(self._ids)}",
+            "ce-source": source,
+            "ce-type": type(event).__event_type__,
+            "ce-schemaversion": str(type(event).__event_schema__),
+            "ce-aggregatetype": kind,
+            "ce-aggregateid": aggregate,
+            **({} if version is None else {"ce-aggregateversion": str(version)}),
+            **(headers or {}),
+        }
+        return await self.publish_raw(msgspec.json.encode(event), fields, aggregate, kind=kind)
+
+    async def publish_raw(
+        self, data: bytes, headers: dict[str, str] | None, aggregate: str, *, kind: str = "order"
+    ) -> int:
+        """Store bytes in the stream as they are; their sequence."""
+        subject = self.stream.subject(kind, aggregate)
+        ack = await self.nats.jetstream().publish(subject, data, headers=headers)
+        return ack.seq
+
+    @asynccontextmanager
+    async def running(
+        self, *consumers: type, processes: int = 1, policy: Policy | None = None, limits: Limits | None = None
+    ) -> AsyncIterator[list[Worker]]:
+        """The consumers at work in this process, as `processes` processes would be."""
+        settings = self.settings
+        if policy is not None:
+            settings = msgspec.structs.replace(settings, consumer_defaults=policy)
+        if limits is not None:
+            settings = msgspec.structs.replace(settings, batch=limits)
+        clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
+        office = Office(self.pool, SCHEMA)
+        workers = [
+            Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
+        ]
+        tasks = self._tasks = [asyncio.create_task(worker.run()) for worker in workers]
+        try:
+            yield workers
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for worker in workers:
+                worker.stop()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            for client in clients:
+                await client.close()
+        for result in ended:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def settle(self, *consumers: type, processes: int = 1, seconds: float = 20, **options: Any) -> None:
+        """Run the consumers until every event of the stream has been settled and acked, then stop them."""
+        async with self.running(*consumers, processes=processes, **options):
+            await self.settled(*consumers, seconds=seconds)
+
+    async def settled(self, *consumers: type, seconds: float = 20) -> None:
+        """Wait until nothing is unread or unacked at the broker, and nothing is due."""
+
+        async def done() -> bool:
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            return all([await self._idle(definition(cls)) for cls in consumers])
+
+        await eventually(done, seconds=seconds)
+
+    async def _idle(self, one: Definition) -> bool:
+        row = await self.pool.fetchrow(
+            f"select number, durable from {SCHEMA}.consumers where name = $1", one.name
+        )
+        assert row is not None, "migrate first"
+        try:
+            info = await self.nats.jetstream().consumer_info(self.stream.name, row["durable"])
+        except nats.js.errors.NotFoundError:
+            return False
+        if info.num_pending or info.num_ack_pending:
+            return False
+        due = await self.pool.fetchval(
+            f"select count(*) from {SCHEMA}.positions where consumer = $1 and due <= clock_timestamp()",
+            row["number"],
+        )
+        return not due
+
+    async def rows(self, table: str, order: str = "1") -> list[tuple[Any, ...]]:
+        """The rows of a read model, as its readers see them."""
+        return [tuple(row) for row in await self.pool.fetch(f"select * from {table} order by {order}")]
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query; `{s}` stands for our own schema."""
+        return [tuple(row) for row in await self.pool.fetch(sql.replace("{s}", SCHEMA), *args)]
+
+    async def value(self, sql: str, *args: Any) -> Any:
+        """The one value of a query; `{s}` stands for our own schema."""
+        return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
+
+    async def states(self, cls: type) -> dict[str, str]:
+        """The inbox of a consumer: event id to state."""
+        rows = await self.fetch(
+            "select i.id, i.state from {s}.inbox i join {s}.consumers c on c.number = i.consumer where c.name = $1",
+            definition(cls).name,
+        )
+        return dict(rows)
+
+    async def head(self, cls: type, aggregate: str) -> tuple[int, str, int]:
+        """Where an aggregate (`type/id`) stands: version, head, parked."""
+        rows = await self.fetch(
+            "select p.version, p.head, p.parked from {s}.positions p join {s}.consumers c on c.number = p.consumer"
+            " where c.name = $1 and p.aggregate = $2",
+            *(definition(cls).name, aggregate),
+        )
+        assert rows, f"{aggregate} has no position"
+        return rows[0]
+
+    async def unaccounted(self, cls: type) -> list[int]:
+        """Stream sequences of which this consumer knows nothing, up to the end of the stream. It should be none."""
+        state = (await self.nats.jetstream().stream_info(self.stream.name)).state
+        rows = await self.fetch(
+            """select x.seq from {s}.consumers c cross join lateral (
+                select seq from {s}.inbox where consumer = c.number
+                union select seq from {s}.duplicates where consumer = c.number
+                union select seq from {s}.quarantine where consumer = c.number
+            ) x where c.name = $1""",
+            definition(cls).name,
+        )
+        return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
+
+    @asynccontextmanager
+    async def verbs(self, cls: type) -> AsyncIterator[Verbs]:
+        """The operator's verbs for one consumer."""
+        async with self.pool.acquire() as connection:
+            registered = await Registry(connection, SCHEMA).checked(definition(cls))
+            yield Verbs(store_of(connection, SCHEMA, registered["number"]))
+
+
+@asynccontextmanager
+async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
+    """A rig on the lab's servers."""
+    settings = Settings(
+        postgres=Postgres(url=Url(database), schema=SCHEMA),
+        nats=Nats(url=(Url(lab.nats_url),)),
+        run=Run(heartbeat_s=0.2),
+    )
+    client = await nats.connect(lab.nats_url)
+    pool = await db.pool(settings.postgres, application_name="rig", most=8)
+    try:
+        yield Rig(lab, database, stream, settings, client, pool)
+    finally:
+        await client.close()
+        pool.terminate()

@@ -1,0 +1,137 @@
+"""Events: reading a body into its class, and old shapes into the newest."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from projectionist.core.errors import DefinitionError
+from projectionist.projections import Event, EventError, upcast
+from projectionist.projections.event import EventMeta, decode, formerly_of, schema_of, type_of, upcasters_of
+
+
+class Address(Event):
+    """A base: no type of its own."""
+
+    city: str = ""
+
+
+class Moved(Address, type="customer.moved", schema=3, formerly=("customer.relocated",), kw_only=True):
+    customer: str
+    fee: Decimal | None = None
+
+
+@upcast("customer.moved", schema=1)
+def _named(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "customer": document.pop("name")}
+
+
+@upcast("customer.moved", schema=2)
+def _with_city(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "city": document["town"].title()}
+
+
+class Stuck(Event, type="customer.stuck", schema=3):
+    customer: str = ""
+
+
+@upcast("customer.stuck", schema=2)
+def _breaks(document: dict[str, Any]) -> dict[str, Any]:
+    raise KeyError("secret value")
+
+
+def test_a_class_knows_its_type_schema_and_former_types() -> None:
+    assert (type_of(Moved), schema_of(Moved), formerly_of(Moved)) == (
+        "customer.moved",
+        3,
+        ("customer.relocated",),
+    )
+    assert type_of(Address) is None
+
+
+def test_an_event_is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        Moved(customer="ann").customer = "bob"
+
+
+def test_a_body_is_read_and_unknown_fields_are_ignored() -> None:
+    body = b'{"customer": "ann", "city": "Bonn", "fee": "1.50", "new": [1]}'
+    assert decode(Moved, "customer.moved", 3, body) == Moved(city="Bonn", customer="ann", fee=Decimal("1.50"))
+
+
+@pytest.mark.parametrize("kind", ["customer.moved", "customer.relocated"])
+def test_an_old_shape_goes_through_every_step_up_to_the_newest(kind: str) -> None:
+    assert decode(Moved, kind, 1, b'{"name": "ann", "town": "bonn"}') == Moved(city="Bonn", customer="ann")
+    assert decode(Moved, kind, 2, b'{"customer": "ann", "town": "bonn"}') == Moved(
+        city="Bonn", customer="ann"
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "complaint"),
+    [
+        (3, b'{"customer": 7}', r"Expected `str`, got `int` - at `\$.customer`"),
+        (3, b"{}", "missing required field `customer`"),
+        (3, b"not json", "malformed"),
+        (3, b"[]", "Expected `object`, got `array`"),
+        (3, b'{"customer": "' + b"\xff" + b'"}', "customer.moved"),
+        (4, b"{}", "this code knows 3. Deploy"),
+        (2, b"[]", "Expected `object`"),
+        (0, b"{}", r"no way from schema 0.*@upcast\(\"customer.moved\", schema=0\)"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_an_error_that_names_the_place(
+    schema: int, body: bytes, complaint: str
+) -> None:
+    with pytest.raises(EventError, match=complaint):
+        decode(Moved, "customer.moved", schema, body)
+
+
+def test_a_step_that_raises_is_named_and_the_value_is_not() -> None:
+    with pytest.raises(EventError, match=r"_breaks raised KeyError on schema 2") as caught:
+        decode(Stuck, "customer.stuck", 2, b"{}")
+    assert "secret" not in str(caught.value)
+
+
+def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
+    with pytest.raises(EventError):
+        decode(Stuck, "customer.stuck", 3, b'{"customer":' + b"[" * 100_000)
+
+
+def test_steps_are_known_in_their_order() -> None:
+    assert upcasters_of(Moved) == (_named, _with_city)
+
+
+def test_two_steps_from_one_schema_are_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"two upcasters for .customer\.moved. schema 1"):
+
+        @upcast("customer.moved", schema=1)
+        def other(document: dict[str, Any]) -> dict[str, Any]:
+            return document
+
+
+def test_a_step_defined_again_is_a_reload() -> None:
+    assert upcast("customer.moved", schema=1)(_named) is _named
+
+
+@pytest.mark.parametrize(
+    ("keywords", "complaint"),
+    [
+        ({"type": ""}, "printable text"),
+        ({"type": "with\nnewline"}, "printable text"),
+        ({"type": "x" * 513}, "at most 512 bytes"),
+        ({"type": "a", "schema": 0}, "Schemas count from 1"),
+    ],
+)
+def test_a_class_that_cannot_work_is_refused_when_it_is_defined(
+    keywords: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(DefinitionError, match=complaint):
+        EventMeta("Wrong", (Event,), {}, **keywords)
+
+
+def test_a_field_type_that_json_cannot_bring_is_refused_when_the_class_is_defined() -> None:
+    with pytest.raises(DefinitionError, match="cannot be read from JSON"):
+        EventMeta("Wrong", (Event,), {"__annotations__": {"clash": int | list[int] | set[int]}}, type="wrong")

@@ -1,0 +1,84 @@
+"""The state table of heads and versions: a row a head, a column an arriving version."""
+
+from __future__ import annotations
+
+import pytest
+
+from projectionist.core.states import Head
+from projectionist.projections.definition import Baseline, Sequencing
+from projectionist.projections.judge import Position, Verdict, closer, judge, start
+
+CLEAR = Position(5)
+GAP = Position(5, Head.GAP, parked=2)
+FAILED = Position(5, Head.FAILED, parked=1)
+WAITING = Position(5, Head.WAITING, parked=1)
+FINDING = Position(5, Head.WAITING, finding=True, parked=2)
+DRAINING = Position(5, Head.DRAINING, parked=3)
+
+NEXT, STALE, BLOCKED, REUSED = Verdict.NEXT, Verdict.STALE, Verdict.BLOCKED, Verdict.REUSED
+
+
+@pytest.mark.parametrize(
+    ("position", "at_next", "beyond", "at_or_below"),
+    [
+        (CLEAR, NEXT, Verdict.GAP, STALE),
+        (GAP, NEXT, Verdict.GAP, STALE),
+        (FAILED, REUSED, BLOCKED, STALE),
+        (WAITING, REUSED, BLOCKED, STALE),
+        (FINDING, NEXT, Verdict.GAP, STALE),
+        (DRAINING, REUSED, BLOCKED, STALE),
+    ],
+)
+def test_the_head_is_asked_before_the_arithmetic(
+    position: Position, at_next: Verdict, beyond: Verdict, at_or_below: Verdict
+) -> None:
+    assert judge(position, 6) is at_next
+    assert [judge(position, version) for version in (7, 8, 1 << 62)] == [beyond] * 3
+    assert [judge(position, version) for version in (5, 1, 0, -1)] == [at_or_below] * 4
+
+
+@pytest.mark.parametrize(
+    ("position", "above"),
+    [(CLEAR, NEXT), (GAP, NEXT), (FAILED, BLOCKED), (WAITING, BLOCKED), (FINDING, NEXT), (DRAINING, BLOCKED)],
+)
+def test_monotonic_order_takes_any_higher_version_unless_the_head_stands(
+    position: Position, above: Verdict
+) -> None:
+    assert [judge(position, version, "monotonic") for version in (6, 9)] == [above] * 2
+    assert judge(position, 5, "monotonic") is STALE
+
+
+@pytest.mark.parametrize("position", [CLEAR, GAP, FAILED, WAITING, FINDING, DRAINING])
+def test_without_order_every_new_identity_is_next(position: Position) -> None:
+    assert [judge(position, version, "unordered") for version in (1, 5, 6, 9)] == [NEXT] * 4
+
+
+@pytest.mark.parametrize(
+    ("taken", "stepped_over", "verdict"),
+    [
+        (False, (), STALE),
+        (True, (), REUSED),
+        (False, ((2, 4),), Verdict.LATE),
+        (False, ((4, 4), (9, 9)), Verdict.LATE),
+        (False, ((1, 3), (5, 5)), STALE),
+        (True, ((2, 4),), REUSED),
+    ],
+)
+def test_a_stale_candidate_is_reuse_lateness_or_harmless(
+    taken: bool, stepped_over: tuple[tuple[int, int], ...], verdict: Verdict
+) -> None:
+    assert closer(4, taken=taken, stepped_over=stepped_over) is verdict
+
+
+@pytest.mark.parametrize(("baseline", "position"), [("first", 0), ("any", 0), (1, 0), (40, 39)])
+def test_a_baseline_is_where_positions_start(baseline: Baseline, position: int) -> None:
+    assert start(baseline) == position
+
+
+@pytest.mark.parametrize("sequence", ["contiguous", "monotonic"])
+def test_only_what_judge_calls_next_may_move_a_position(sequence: Sequencing) -> None:
+    for position in (CLEAR, GAP, FAILED, WAITING, FINDING, DRAINING):
+        for version in range(-1, 12):
+            if judge(position, version, sequence) is NEXT:
+                assert position.open
+                assert version > position.version
