@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import asyncpg
 import msgspec
-from nats.js.api import StreamConfig
+from nats.js.errors import NotFoundError
 
 from projectionist.core import broker, db
-from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
 from projectionist.core.secret import Url
-from projectionist.core.settings import FILE, Nats, Postgres, Settings, load
+from projectionist.core.settings import FILE, Nats, Postgres, Settings
+from projectionist.core.settings import load as load_settings
 from projectionist.core.sql import Statements
-from projectionist.ops.bench import children
+from projectionist.ops.bench.children import BenchError, finished
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages
 from projectionist.ops.bench.scene import Scene
 from projectionist.ops.embedded import Embedded, home
@@ -29,42 +29,24 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
 
-PACKAGE = "projectionist.ops.bench"
-
-
-class BenchError(ProjectionistError):
-    """A benchmark cannot be run, or a contender did not do its work."""
+FILLING_S = 3600
 
 
 class Ground:
-    """One stream, and connections to both servers."""
+    """A stream, and a connection to each server."""
 
-    def __init__(self, settings: Settings, connection: Connection, client: Client, stream: str, *, own: bool) -> None:
+    def __init__(self, settings: Settings, connection: Connection, client: Client, stream: str) -> None:
         self.settings = settings
         self.connection = connection
         self.client = client
         self.stream = stream
-        self.own = own
-        """Whether the servers run for this benchmark alone."""
 
-    @asynccontextmanager
-    async def scene(self, past: int = 0, *, random_ids: bool = False) -> AsyncIterator[Scene]:
-        """A fresh schema with the consumer registered and its table made; `past` fills its inbox beforehand."""
-        scene = Scene(self.stream, f"bench_{token_hex(4)}")
-        try:
-            await children.migrate(self.settings, scene)
-            sql = Statements(PACKAGE, scene.schema)
-            number, durable = await self.connection.fetchrow(sql["registered"]) or (0, "")
-            if past:
-                await self.connection.execute(sql["fill_inbox"], number, past, SOURCE, random_ids, timeout=3600)
-                await self.connection.execute(sql["analyze"], timeout=3600)
-            await self._settle_down()
-            yield msgspec.structs.replace(scene, durable=durable, consumer=number)
-        finally:
-            await self.connection.execute(f"drop schema if exists {quoted(scene.schema)} cascade")
+    def subject(self, message: Message) -> str:
+        """Where a message goes."""
+        return f"{self.stream}.order.{message.order}"
 
     async def publish(self, load: Load) -> None:
-        """Put the whole load into the stream, and wait until it is there."""
+        """Put the whole load into the stream; returns when all of it is there."""
         jetstream = self.client.jetstream(publish_async_max_pending=2000)
         for message in messages(load):
             await jetstream.publish_async(self.subject(message), message.body, headers=message.headers)
@@ -73,31 +55,77 @@ class Ground:
         if stored != load.events:
             raise BenchError(f"the stream holds {stored} of {load.events} events", remedy="Try again")
 
-    def subject(self, message: Message) -> str:
-        """Where a message goes."""
-        return f"{self.stream}.order.{message.order}"
+    @asynccontextmanager
+    async def scene(self, *, past: int = 0, random_ids: bool = False) -> AsyncIterator[Scene]:
+        """A fresh schema with the consumer registered and its table made; `past` events fill its inbox beforehand."""
+        scene = Scene(self.stream, f"bench_{token_hex(4)}")
+        try:
+            await finished(self.settings, scene, ("-m", "projectionist.ops.bench.prepare"))
+            sql = Statements("projectionist.ops.bench", scene.schema)
+            row = await self.connection.fetchrow(sql["registered"])
+            assert row is not None, "prepare registers it"
+            scene = msgspec.structs.replace(scene, durable=row["durable"], consumer=row["number"])
+            if past:
+                arguments = scene.consumer, past, SOURCE, random_ids
+                await self.connection.execute(sql["fill_inbox"], *arguments, timeout=FILLING_S)
+            await self._settle_down()
+            yield scene
+        finally:
+            await self._clean(scene)
 
     async def _settle_down(self) -> None:
-        """Let every run begin after a checkpoint, where we may ask for one: else it falls into some and not others."""
+        """Begin after a checkpoint, where we may ask for one: else it falls into some runs and not into others."""
         try:
-            await self.connection.execute("checkpoint")
+            await self.connection.execute("checkpoint", timeout=FILLING_S)
         except asyncpg.InsufficientPrivilegeError:
             return
 
+    async def _clean(self, scene: Scene) -> None:
+        await self.connection.execute(f"drop schema if exists {quoted(scene.schema)} cascade")
+        with suppress(NotFoundError):
+            await self.client.jetstream().delete_consumer(scene.stream, scene.durable or "none")
+
 
 @asynccontextmanager
-async def ground(*, sync_always: bool) -> AsyncIterator[Ground]:
-    """Servers of this benchmark alone, or those that the settings name; connections, and an empty stream."""
+async def ground(settings: Settings) -> AsyncIterator[Ground]:
+    """Connections to both servers and an empty stream."""
+    connection = await db.connect(settings.postgres, application_name="projectionist bench")
+    try:
+        await connection.execute("set statement_timeout = 0")  # filling an inbox takes its time
+        client = await broker.connect(settings.nats, name="projectionist bench")
+        stream = f"BENCH_{token_hex(4)}"
+        try:
+            await client.jetstream().add_stream(name=stream, subjects=[f"{stream}.order.*"])
+            try:
+                yield Ground(settings, connection, client, stream)
+            finally:
+                await client.jetstream().delete_stream(stream)
+        finally:
+            await client.close()
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def servers(*, sync_always: bool) -> Iterator[tuple[Settings, str]]:
+    """The servers that the settings name, or a pair of this benchmark alone; and which of the two, in words."""
     file = home.find(Path.cwd()).parent / FILE
-    found = load(file if file.is_file() else None)
+    found = load_settings(file if file.is_file() else None)
     if bool(found.postgres.url) != bool(found.nats.url):
-        raise BenchError("one of postgres.url and nats.url is set", remedy="Set both, or neither")
-    if found.postgres.url is None:
-        with _embedded(sync_always=sync_always) as settings:
-            async with _connected(settings, own=True) as made:
-                yield made
+        raise BenchError("only one of postgres.url and nats.url is set", remedy="Set both, or neither")
+    if found.postgres.url is not None:
+        if sync_always:
+            raise BenchError(
+                "--sync is for servers of the benchmark's own", remedy="Set sync_interval in your NATS server"
+            )
+        yield Settings(postgres=found.postgres, nats=found.nats), "given"
         return
-    if sync_always:
-        raise BenchError("--sync is for servers of the benchmark's own", remedy="Set sync_interval on your NATS server")
-    async with _connected(Settings(postgres=found.postgres, nats=found.nats), own=False) as made:
-        yield made
+    with tempfile.TemporaryDirectory(prefix="projectionist-bench-") as folder:
+        embedded = Embedded(Path(folder) / home.NAME, sync_always=sync_always)
+        Path(folder).chmod(0o711)  # PostgreSQL may have to run as another account
+        try:
+            addresses = embedded.up()
+            postgres, nats = Postgres(url=Url(addresses.postgres_url)), Nats(url=(Url(addresses.nats_url),))
+            yield Settings(postgres=postgres, nats=nats), "embedded"
+        finally:
+            embedded.reset()

@@ -1,7 +1,7 @@
 """A FastStream consumer that is exactly as careful: inbox, position and row in one transaction an event, then the ack.
 
-Its subscriber takes one event after the other, as it comes: with more workers, or batches, two events of one order
-could be handled at once.
+Its subscriber takes one event after the other, as it comes, which is FastStream's default. With more workers, and with
+a pull subscription of more than one, it handles two events of one order at once; pulling one by one takes twice as long.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from projectionist.core.headers import DEFAULTS
 from projectionist.core.sql import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
-from projectionist.ops.bench.shop import STREAM, BenchOrders, OrderChanged, OrderPlaced
+from projectionist.ops.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
 from projectionist.projections.ddl import physical
-from projectionist.projections.definition import definition
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
@@ -35,7 +34,7 @@ class Handler:
     def __init__(self, connection: db.Connection, schema: str, number: int) -> None:
         self._connection, self._number = connection, number
         self._sql = Statements("projectionist.ops.bench", schema)
-        table = definition(BenchOrders).table
+        table = ORDERS.table
         assert table is not None
         orders = physical(table, schema, generation=1)
         # The table is made from a class, so no migration knows it, and no file of SQL can name it.
@@ -88,19 +87,17 @@ async def work(settings: Settings) -> None:
     connection: asyncpg.Connection[asyncpg.Record] = await db.connect(
         settings.postgres, application_name="bench peer"
     )
-    name = definition(BenchOrders).name
-    number = await connection.fetchval(Statements("projectionist.ops.bench", schema)["consumer"], name)
-    handler = Handler(connection, schema, number)
+    handler = Handler(connection, schema, SCENE.consumer)
     broker = NatsBroker([url.reveal() for url in settings.nats.url], logger=None)
 
     @broker.subscriber(
-        f"{STREAM}.order.*",
-        stream=JStream(STREAM, declare=False),
-        durable=name,
+        f"{SCENE.stream}.order.*",
+        stream=JStream(SCENE.stream, declare=False),
+        durable=SCENE.durable,
         config=ConsumerConfig(deliver_policy=DeliverPolicy.ALL, ack_wait=plain.ACK_WAIT_S),
         ack_policy=AckPolicy.NACK_ON_ERROR,
     )
-    async def consume(body: bytes, message: NatsMessage) -> None:
+    async def consume(message: NatsMessage) -> None:
         await handler.settle(read(message))
 
     await FastStream(broker, logger=None).run()

@@ -12,8 +12,7 @@ from projectionist.core import broker
 from projectionist.core.headers import DEFAULTS
 from projectionist.core.settings import Settings, load
 from projectionist.core.wire import Arrival
-from projectionist.ops.bench.shop import STREAM, BenchOrders
-from projectionist.projections.definition import definition
+from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.runner.source import JetStreamSource
 
 _ID, _SOURCE, _TYPE, _VERSION = (DEFAULTS[word] for word in ("id", "source", "type", "version"))
@@ -62,9 +61,9 @@ async def source(settings: Settings) -> JetStreamSource:
     client = await broker.connect(settings.nats, name="bench")
     return JetStreamSource(
         client,
-        stream=STREAM,
-        durable=definition(BenchOrders).name,
-        subjects=[f"{STREAM}.order.*"],
+        stream=SCENE.stream,
+        durable=SCENE.durable,
+        subjects=ORDERS.subjects,
         batch=settings.batch.max_rows,
         ack_wait_s=ACK_WAIT_S,
         contiguous=True,

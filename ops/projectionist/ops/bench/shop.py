@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from projectionist.ops.bench.load import CHANGED, PLACED
-from projectionist.projections import Event, Projection, on
+from projectionist.ops.bench.scene import told
+from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.app import App
 
-STREAM_VARIABLE = "BENCH_STREAM"
-SCHEMA_VARIABLE = "PROJECTIONIST_POSTGRES__SCHEMA"
-STREAM = os.environ.get(STREAM_VARIABLE, "BENCH")
-"""A scratch stream has a name of its own, and so has the schema: its view goes with it."""
+SCENE = told()
 
 
 class OrderPlaced(Event, type=PLACED):
@@ -28,12 +24,12 @@ class OrderChanged(Event, type=CHANGED):
 
 class BenchOrders(
     Projection,
-    stream=STREAM,
-    subjects=f"{STREAM}.order.{{aggregate}}",
-    table=f"{os.environ.get(SCHEMA_VARIABLE, 'projectionist')}.bench_orders",
+    stream=SCENE.stream,
+    subjects=f"{SCENE.stream}.order.{{aggregate}}",
+    table=f"{SCENE.schema}.bench_orders",
     key="order_id",
 ):
-    """One row per order."""
+    """One row per order. Its view lies in the scratch schema, and goes with it."""
 
     order_id: str
     customer: str = ""
@@ -52,3 +48,4 @@ class BenchOrders(
 
 
 app = App(projections=[BenchOrders])
+ORDERS = definition(BenchOrders)

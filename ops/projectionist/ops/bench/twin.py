@@ -15,8 +15,7 @@ from projectionist.core import db
 from projectionist.core.sql import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
-from projectionist.ops.bench.shop import BenchOrders, OrderChanged, OrderPlaced
-from projectionist.projections.definition import definition
+from projectionist.ops.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
 from projectionist.projections.readmodel import ReadModel
 from projectionist.runner.registry import barrier_key
 
@@ -35,7 +34,7 @@ class Twin:
     def __init__(self, connection: Connection, schema: str, number: int) -> None:
         self._connection, self._number = connection, number
         self._sql = Statements("projectionist.ops.bench", schema)
-        table = definition(BenchOrders).table
+        table = ORDERS.table
         assert table is not None
         self._rows = ReadModel(table, schema, generation=1)  # select … = any($1); insert … on conflict do update
         self._barrier = barrier_key(schema, number)
@@ -101,9 +100,7 @@ async def work(settings: Settings) -> None:
     """Settle batches until the process is ended."""
     schema, limits = settings.postgres.schema, settings.batch
     connection = await db.connect(settings.postgres, application_name="bench twin")
-    sql = Statements("projectionist.ops.bench", schema)
-    number = await connection.fetchval(sql["consumer"], definition(BenchOrders).name)
-    twin = Twin(connection, schema, number)
+    twin = Twin(connection, schema, SCENE.consumer)
     source = await plain.source(settings)
     await source.open()
     while True:

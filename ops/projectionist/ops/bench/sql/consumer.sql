@@ -1,2 +1,0 @@
--- The number of a consumer.
-select number from {schema}.consumers where name = $1
