@@ -23,6 +23,14 @@ ALTER TABLE projectionist.audit ALTER COLUMN number ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
+CREATE TABLE projectionist.codes (
+    consumer integer NOT NULL,
+    code bytea NOT NULL,
+    adopted timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE projectionist.codes IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
+
 CREATE TABLE projectionist.consumers (
     number integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -44,6 +52,7 @@ CREATE TABLE projectionist.consumers (
     baseline text DEFAULT 'first'::text NOT NULL,
     incarnation integer DEFAULT 1 NOT NULL,
     subjects text DEFAULT ''::text NOT NULL,
+    durable text DEFAULT ''::text NOT NULL,
     CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
@@ -270,6 +279,8 @@ CREATE TABLE projectionist.parked (
     error_class text,
     error text,
     stack text,
+    code bytea,
+    discarded boolean DEFAULT false NOT NULL,
     first_failed timestamp with time zone,
     last_failed timestamp with time zone,
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -277,6 +288,10 @@ CREATE TABLE projectionist.parked (
 );
 
 COMMENT ON COLUMN projectionist.parked.data IS 'null: a reference, the stream holds the bytes at (incarnation, seq)';
+
+COMMENT ON COLUMN projectionist.parked.code IS 'fingerprint of the code that failed on it: newer code tries again';
+
+COMMENT ON COLUMN projectionist.parked.discarded IS 'decided against while it waited: stepped over when its turn comes';
 
 CREATE TABLE projectionist.positions (
     consumer integer NOT NULL,
@@ -364,6 +379,9 @@ ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS ID
 
 ALTER TABLE ONLY projectionist.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.codes
+    ADD CONSTRAINT codes_pkey PRIMARY KEY (consumer, code);
 
 ALTER TABLE ONLY projectionist.consumers
     ADD CONSTRAINT consumers_name_key UNIQUE (name);

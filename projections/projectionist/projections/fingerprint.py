@@ -59,7 +59,7 @@ def written(function: Callable[..., Any]) -> str:
     if code is None:
         return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function))}"
     node = _node(code)
-    return _bytecode(code) if node is None else _tree(node)
+    return _bytecode(code, function.__doc__) if node is None else _tree(node)
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -134,6 +134,7 @@ def _fields(node: ast.AST) -> Iterator[tuple[str, object]]:
         yield name, value
 
 
-def _bytecode(code: CodeType) -> str:
-    inner = [_bytecode(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts[1:]]
+def _bytecode(code: CodeType, doc: str | None = None) -> str:
+    consts = code.co_consts[1:] if doc is not None and code.co_consts[:1] == (doc,) else code.co_consts
+    inner = [_bytecode(const) if isinstance(const, CodeType) else repr(const) for const in consts]
     return f"{code.co_code.hex()} {code.co_names} {inner}"

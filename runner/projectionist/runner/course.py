@@ -69,7 +69,7 @@ def course(
     due: bool,
     limit: int,
 ) -> Course:
-    """Plan one aggregate: `fresh` are claimed events of this batch, `successors` at most `limit` parked ones behind it."""
+    """Plan one aggregate: `fresh` are claimed events, `successors` at most `limit` parked ones behind the head."""
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     is_open = _open(position, due=due)
     tried = _run(position.version, ahead, sequence) if is_open else []
@@ -82,7 +82,7 @@ def course(
 
 
 def _open(position: Position, *, due: bool) -> bool:
-    """Whether the next event in order would be applied: a head that failed or drains moves only when its time has come."""
+    """Whether the next event in order would be applied: heads that failed or drain move only when due."""
     match position.head:
         case Head.FAILED | Head.DRAINING:
             return due
@@ -122,5 +122,6 @@ def _run(version: int, ahead: Iterable[Delivery], sequence: str) -> list[Deliver
 
 
 def _version(delivery: Delivery) -> int:
-    assert delivery.version is not None, "reading lets no event without a version into an ordered sequence"
+    if delivery.version is None:
+        raise ValueError("reading lets no event without a version into an ordered sequence")
     return delivery.version

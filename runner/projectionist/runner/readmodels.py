@@ -99,7 +99,7 @@ class ReadModels:
             if owner is not None and owner not in names:
                 raise ReadModelError(
                     f"table {public} of {d.name!r} belongs to consumer {owner!r}",
-                    remedy=f'If the class was renamed, say formerly=("{owner}",): the inbox and the intent keys hang on it',
+                    remedy=f'If the class was renamed, say formerly=("{owner}",): inbox and intent keys hang on it',
                 )
 
     async def _stepped_over(self, d: Definition, number: int) -> Any:

@@ -107,7 +107,7 @@ class Registry:
         assert known is not None
         if known["created"] != stream.created:
             raise StreamReplaced(
-                f"stream {definition.stream!r} was created at {stream.created}, the one known here at {known['created']}",
+                f"stream {definition.stream!r} is of {stream.created}, the one known here of {known['created']}",
                 remedy="If it is a restored copy or a new stream, look at it before this consumer reads it",
             )
 

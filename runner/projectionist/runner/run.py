@@ -66,7 +66,7 @@ async def _stop_on_signal(workers: Sequence[Worker], scope: anyio.CancelScope, p
                 worker.stop()
             break
         with anyio.move_on_after(patience_s):
-            async for number in signals:
+            async for _ in signals:
                 break
         log.warning("stopping at once: open batches are rolled back and delivered again")
         scope.cancel()

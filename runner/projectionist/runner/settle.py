@@ -1,4 +1,4 @@
-"""Brings one batch to its end: runs the transaction, again where it must, and finds the event that PostgreSQL refuses."""
+"""Brings one batch to its end: runs it, again where it must, and finds the event that PostgreSQL refuses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Settler:
         self._consumer.exists.clear()
         await self._session.failed(error)
         announce("batch.outage")
-        await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))
+        await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
     async def _isolate(self, batch: Batch, error: str) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from projectionist.projections.readmodel import ReadModel, arguments
@@ -18,7 +19,8 @@ class RowTable:
     """Rows are tuples in database form. The caller is inside a batch transaction that holds the positions."""
 
     def __init__(self, connection: Connection, definition: Definition, schema: str, generation: int) -> None:
-        assert definition.table is not None, "only a Projection has a table of rows"
+        if definition.table is None:
+            raise ValueError(f"{definition.name} has no table of rows")
         self._connection = connection
         self._statements = ReadModel(definition.table, schema, generation)
         self._key_at = definition.table.key_at
@@ -28,7 +30,7 @@ class RowTable:
         )
         """Whether every row belongs to one aggregate, whose position lock covers it."""
 
-    async def load(self, keys: Set[Any]) -> dict[Any, Row]:
+    async def load(self, keys: AbstractSet[Any]) -> dict[Any, Row]:
         """The rows of these keys; shared ones are locked, in the order of their keys."""
         statement = self._statements.load if self._own else self._statements.load_locked
         at = self._key_at
@@ -38,7 +40,7 @@ class RowTable:
             if (row := tuple(record))
         }
 
-    async def write(self, rows: Mapping[Any, Row | None], present: Set[Any]) -> bool:
+    async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""
         kept = [(key, row) for key, row in sorted(rows.items()) if row is not None]
         gone = [key for key, row in rows.items() if row is None and key in present]

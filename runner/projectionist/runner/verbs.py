@@ -97,7 +97,7 @@ class Verbs:
             await self._move(stand, Head.DRAINING if stand.parked else Head.CLEAR)
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
-        """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind them drains at once."""
+        """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind drains at once."""
         async with self._stand(aggregate, first - 1) as stand:
             if stand.head not in GAP_HEADS or stand.failed or stand.first is None:
                 raise NotThere(f"{aggregate} misses no version: it is {stand.head}")
@@ -126,7 +126,7 @@ class Verbs:
             await self._record("accept-gap", stand, act)
 
     async def discard(self, identity: Identity, act: Act) -> None:
-        """Drop one parked event. In an aggregate it is stepped over when its turn comes; a failed head is for `skip`."""
+        """Drop one parked event. In an aggregate it is stepped over in its turn; a failed head is for `skip`."""
         async with self._entry(identity) as (stand, entry):
             if stand is not None and stand.failed and entry["version"] == _first_version(stand):
                 raise NotThere(f"this event is the failed head of {stand.aggregate}", remedy="Use skip")
@@ -138,7 +138,7 @@ class Verbs:
                 await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
 
     async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
-        """Give a parked event corrected bytes (`digest`: their hash); its identity and first hash stay what they are."""
+        """Give a parked event corrected bytes (`digest`: their hash); identity and first hash stay what they are."""
         async with self._entry(identity) as (stand, entry):
             await self._store.run("correct", entry["source"], entry["id"], data, digest)
             await self._decide(Decided.EDIT, stand, entry, act, data=data, digest=digest)

@@ -63,7 +63,8 @@ async def attempt(provider: Provider, request: Request) -> Reply:
         except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
             reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
     return msgspec.structs.replace(
-        _final(reply, provider.settings.retry),
+        reply,
+        outcome=_final(reply, provider.settings.retry),
         reason=clipped(reply.reason),
         status=clipped(reply.status, 64),
         provider_id=clipped(reply.provider_id, ID_CHARACTERS),
@@ -72,7 +73,6 @@ async def attempt(provider: Provider, request: Request) -> Reply:
     )
 
 
-def _final(reply: Reply, policy: ProviderRetry) -> Reply:
-    if reply.outcome is Outcome.RETRY and reply.status in policy.non_retryable:
-        return msgspec.structs.replace(reply, outcome=Outcome.REFUSED)
-    return reply
+def _final(reply: Reply, policy: ProviderRetry) -> Outcome:
+    final = reply.outcome is Outcome.RETRY and reply.status in policy.non_retryable
+    return Outcome.REFUSED if final else reply.outcome

@@ -121,14 +121,13 @@ class NatsPublish(Provider):
                 headers["tracestate"] = names_of.encode(request.tracestate)
         if request.too_late():
             return TOO_LATE
-        ack: Ack | None = None
-        with anyio.move_on_after(request.timeout_s):
-            try:
-                ack = await acks.publish(wire.subject, wire.body.encode(), headers)
-            except nats.errors.MaxPayloadError:
-                return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
-            except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError):
-                return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
+        try:
+            ack = await acks.publish(wire.subject, wire.body.encode(), headers, request.timeout_s)
+        except nats.errors.MaxPayloadError:
+            return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
+        except nats.errors.Error:
+            # Raised before anything is put on the connection, which keeps nothing for later.
+            return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
         if ack is None:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
         self._seen = max(self._seen, ack.seq)
@@ -224,5 +223,6 @@ def _created(info: StreamInfo) -> str:
 def _keeps_all(info: StreamInfo, start: int) -> bool:
     """Whether a message stored from `start` on would still be there."""
     state, config = info.state, info.config
-    replaced = (config.max_msgs_per_subject or 0) > 0 or bool(config.allow_rollup_hdrs)
-    return state.first_seq <= start and not state.num_deleted and not replaced
+    replaced = (config.max_msgs_per_subject or 0) > 0 or config.allow_rollup_hdrs
+    renamed = config.subject_transform is not None
+    return state.first_seq <= start and not (state.num_deleted or replaced or renamed)

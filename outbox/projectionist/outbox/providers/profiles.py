@@ -128,7 +128,8 @@ STANDARD_WEBHOOKS = Profile(
     final_4xx=False,
     gone_holds=True,
     volatile=("traceparent", "tracestate", "webhook-timestamp", "webhook-signature"),
-    note="Receivers deduplicate by webhook-id. Its suggested schedule runs 76 h, which is 0.8 of 95 h.",
+    note="Receivers deduplicate by webhook-id. The suggested schedule runs 76 h, 0.8 of 95 h; the suggested "
+    "memory of a receiver is only minutes, so a late repeat may be handled twice.",
 )
 NATS = Profile(
     name="nats",

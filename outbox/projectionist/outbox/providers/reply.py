@@ -67,7 +67,8 @@ def healthy(reply: Reply) -> bool:
 
 def clipped(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
     """`text` cut to `limit`, without what PostgreSQL cannot store or a terminal would obey."""
-    return _UNPRINTABLE.sub("", text[:limit])
+    text = text[:limit]
+    return text if text.isprintable() else _UNPRINTABLE.sub("", text)
 
 
 def excerpt(body: bytes, *, hide: tuple[str, ...] = ()) -> str:
