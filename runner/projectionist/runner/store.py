@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
 
+_SHARED = 3
 _CLAIMED = attrgetter(
-    *("source", "id", "provisional", "seq", "subject", "type", "schema", "aggregate", "version"),
+    *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
     *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
 )
+"""The first `_SHARED` of them are often the same for a whole batch."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -105,8 +107,11 @@ class Store:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
+        columns = [*_columns(fresh, _CLAIMED), data]
+        alike, shared = zip(*map(_shared, columns[:_SHARED]), strict=True)
+        own = map(_unless_null, columns[_SHARED:])
         tag = await self.connection.execute(
-            self._sql["claim"], self.consumer, batch, incarnation, *_columns(fresh, _CLAIMED), data
+            self._sql["claim"], self.consumer, batch, incarnation, *alike, *shared, *own
         )
         return _counted(tag)
 
@@ -253,6 +258,17 @@ class Store:
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*map(get, rows), strict=True)
+
+
+def _shared(column: Sequence[object]) -> tuple[object, Sequence[object]]:
+    """The value that all share and nothing, or nothing and the column: each element costs the driver time."""
+    first = column[0]
+    return (first, ()) if column.count(first) == len(column) else (None, column)
+
+
+def _unless_null(column: Sequence[object]) -> Sequence[object]:
+    """The column; nothing where it is null throughout."""
+    return () if column[0] is None and column.count(None) == len(column) else column
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:
