@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"
+_CLEAR, _GAP = Head.CLEAR, Cause.GAP
 
 
 class Position(msgspec.Struct, gc=False):
@@ -27,18 +28,18 @@ class Position(msgspec.Struct, gc=False):
     due: datetime | None
 
 
-class Course(msgspec.Struct):
+class Course(msgspec.Struct, gc=False):
     """What one aggregate does in this batch."""
 
     position: Position | None
     """None for an event without order: a course of its own."""
-    tried: list[Delivery]
+    tried: Sequence[Delivery]
     """To be folded in this order; already in the order of versions."""
-    held: list[Delivery]
+    held: Sequence[Delivery]
     """New events that must wait, whatever becomes of `tried`."""
-    stale: list[Delivery]
+    stale: Sequence[Delivery]
     """New events at or below the position: a late one, a version used twice, or simply old."""
-    clashes: list[tuple[Delivery, Delivery]]
+    clashes: Sequence[tuple[Delivery, Delivery]]
     """New events whose version another event of this batch, or a parked one, holds: (loser, holder)."""
     more: bool
     """Whether the drain stopped at its limit, so that the next event may be parked already."""
@@ -70,6 +71,10 @@ def course(
     limit: int,
 ) -> Course:
     """Plan one aggregate: `fresh` are claimed events, `successors` at most `limit` parked ones behind the head."""
+    if position.head == _CLEAR and not position.parked and limit:
+        run = fresh if len(fresh) == 1 else sorted(fresh, key=_version)
+        if _is_next(position.version, run):  # nearly always; what follows would say the same, and slower
+            return Course(position, run, (), (), (), False, due, _GAP)
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     is_open = _open(position, due=due)
     tried = _run(position.version, ahead, sequence) if is_open else []
@@ -79,6 +84,15 @@ def course(
     return Course(
         position, tried, held, stale, clashes, more, due, Cause.GAP if is_open else _closed(position)
     )
+
+
+def _is_next(version: int, run: Sequence[Delivery]) -> bool:
+    """Whether each of these has the version after the one before it."""
+    for delivery in run:
+        version += 1
+        if delivery.version != version:
+            return False
+    return True
 
 
 def _open(position: Position, *, due: bool) -> bool:
