@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 
+_CLEAR = Head.CLEAR
+
+
 class Broken(msgspec.Struct):
     """The event at which an aggregate's run stopped."""
 
@@ -26,6 +29,11 @@ class Broken(msgspec.Struct):
 def close(course: Course, broken: Broken | None, writes: Writes, *, grace: float) -> None:
     """Add one aggregate's outcome to the writes; `grace` is how long a new gap is left alone, in seconds."""
     applied = course.tried if broken is None else course.tried[: broken.at]
+    if broken is None and applied and not course.held and (position := course.position) and not position.parked:
+        _count(applied, writes)  # nearly always: nothing was parked, and nothing is
+        last = applied[-1]
+        writes.moved.append(Moved(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq))
+        return
     drained = _complete(applied, writes)
     added = _hold(course.held, course.cause, writes)
     if broken is not None:
@@ -41,9 +49,14 @@ def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
     for delivery in drained:
         writes.unparked.append(delivery)
         writes.settle(delivery, delivery.provisional, None)
-    for delivery in applied:
-        writes.counts[delivery.type, delivery.provisional] += 1
+    _count(applied, writes)
     return len(drained)
+
+
+def _count(applied: Sequence[Delivery], writes: Writes) -> None:
+    counts = writes.counts
+    for delivery in applied:
+        counts[delivery.type, delivery.provisional] += 1
 
 
 def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes) -> int:

@@ -50,7 +50,7 @@ class Parked(msgspec.Struct):
         return self.delivery.data
 
 
-class Moved(msgspec.Struct):
+class Moved(msgspec.Struct, gc=False):
     """Where one aggregate stands after the batch."""
 
     aggregate: str
