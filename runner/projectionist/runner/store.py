@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
 
-_SHARED = 3
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
     *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
 )
-"""The first `_SHARED` of them are often the same for a whole batch."""
+_CLAIMED_ALIKE = 3
+"""So many of them, the first, are often the same for a whole batch."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -38,7 +38,8 @@ _PARKED = attrgetter(
     *("delivery.problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
-_MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
+_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq")
+_MOVED_ALIKE = 2
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
     *(
@@ -107,12 +108,8 @@ class Store:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
-        columns = [*_columns(fresh, _CLAIMED), data]
-        alike, shared = zip(*map(_shared, columns[:_SHARED]), strict=True)
-        own = map(_unless_null, columns[_SHARED:])
-        tag = await self.connection.execute(
-            self._sql["claim"], self.consumer, batch, incarnation, *alike, *shared, *own
-        )
+        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE)
+        tag = await self.connection.execute(self._sql["claim"], self.consumer, batch, incarnation, *columns)
         return _counted(tag)
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
@@ -190,7 +187,8 @@ class Store:
 
     async def advance(self, moved: Sequence[Moved]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
-        await self.connection.execute(self._sql["advance"], self.consumer, *_columns(moved, _MOVED))
+        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE)
+        await self.connection.execute(self._sql["advance"], self.consumer, *columns)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
@@ -260,15 +258,16 @@ def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> I
     return zip(*map(get, rows), strict=True)
 
 
-def _shared(column: Sequence[object]) -> tuple[object, Sequence[object]]:
-    """The value that all share and nothing, or nothing and the column: each element costs the driver time."""
-    first = column[0]
-    return (first, ()) if column.count(first) == len(column) else (None, column)
+def _sparing(columns: Sequence[Sequence[object]], alike: int) -> Iterator[object]:
+    """Columns as arguments, the first `alike` each as a value and an array: every element costs the driver time.
 
-
-def _unless_null(column: Sequence[object]) -> Sequence[object]:
-    """The column; nothing where it is null throughout."""
-    return () if column[0] is None and column.count(None) == len(column) else column
+    Where all are the same the value stands for them, and where all are null nothing does; the array is empty then.
+    """
+    one = [column[0] if column.count(column[0]) == len(column) else None for column in columns[:alike]]
+    yield from one
+    yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
+    for column in columns[alike:]:
+        yield () if column[0] is None and column.count(None) == len(column) else column
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:
