@@ -29,7 +29,13 @@ class Broken(msgspec.Struct):
 def close(course: Course, broken: Broken | None, writes: Writes, *, grace: float) -> None:
     """Add one aggregate's outcome to the writes; `grace` is how long a new gap is left alone, in seconds."""
     applied = course.tried if broken is None else course.tried[: broken.at]
-    if broken is None and applied and not course.held and (position := course.position) and not position.parked:
+    if (
+        broken is None
+        and applied
+        and not course.held
+        and (position := course.position)
+        and not position.parked
+    ):
         _count(applied, writes)  # nearly always: nothing was parked, and nothing is
         last = applied[-1]
         writes.moved.append(Moved(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq))

@@ -61,7 +61,7 @@ class Child:
             deadline = time.monotonic() + GRACE_S
             if not self._ended():
                 os.kill(self._process.pid, number)
-            while not self._ended() and time.monotonic() < deadline:
+            while not self._ended() and time.monotonic() < deadline:  # noqa: ASYNC110  another process ends
                 await asyncio.sleep(LOOK_S)
 
     def _ended(self) -> bool:

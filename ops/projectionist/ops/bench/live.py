@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.settings import Nats
 from projectionist.core.sql import Statements
 from projectionist.ops.bench.children import BenchError
 from projectionist.ops.bench.lone import Lone, lone
@@ -34,13 +35,15 @@ class Contender(msgspec.Struct, frozen=True):
 
     def events(self, load: Load) -> int:
         """How many of the load's events it gets."""
-        return load.events if self.share == 1 else min(load.events, max(PEER_LEAST, load.events // self.share))
+        return (
+            load.events if self.share == 1 else min(load.events, max(PEER_LEAST, load.events // self.share))
+        )
 
 
 PRODUCT = ("-m", "projectionist.ops.bench.product")
 
 
-def contenders(past: int) -> tuple[dict[str, Contender], dict[str, str]]:
+def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, str]]:
     """Those that can take part, and why others cannot."""
     part = {
         "product": Contender(PRODUCT),
@@ -50,10 +53,15 @@ def contenders(past: int) -> tuple[dict[str, Contender], dict[str, str]]:
     }
     if past:
         part["product_inbox_rows"] = Contender(PRODUCT, past=past)
+    why = ""
     if find_spec("faststream") is None:
-        del part["faststream"]
-        return part, {"faststream": "it is not installed: pip install 'projectionist[bench]'"}
-    return part, {}
+        why = "it is not installed: pip install 'projectionist[bench]'"
+    elif nats != Nats(url=nats.url):
+        why = "it is connected by a URL alone, and this broker asks for more"
+    if not why:
+        return part, {}
+    del part["faststream"]
+    return part, {"faststream": why}
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -75,7 +83,7 @@ class Live(msgspec.Struct, frozen=True):
 
 async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Callable[[str], None]) -> Live:
     """Measure; `tell` hears what is being done."""
-    part, skipped = contenders(past)
+    part, skipped = contenders(ground.settings.nats, past)
     tell(f"publishing {load.events:,} events")
     await ground.publish(load)
     costs: dict[str, list[Cost]] = {name: [] for name in part}

@@ -1,7 +1,7 @@
 """A FastStream consumer that is exactly as careful: inbox, position and row in one transaction an event, then the ack.
 
-Its subscriber takes one event after the other, as it comes, which is FastStream's default. With more workers, and with
-a pull subscription of more than one, it handles two events of one order at once; pulling one by one takes twice as long.
+Its subscriber takes one event after the other, as it comes, which is FastStream's default. With more workers, and
+with a pull subscription of more than one, it handles two events of one order at once; pulling one by one is slower.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -12,6 +10,7 @@ from projectionist.core import broker
 from projectionist.core.headers import DEFAULTS
 from projectionist.core.settings import Settings, load
 from projectionist.core.wire import Arrival
+from projectionist.ops import loops
 from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.runner.source import JetStreamSource
 
@@ -35,7 +34,7 @@ class Read(NamedTuple):
 def read(arrival: Arrival) -> Read:
     """Take an arrival apart."""
     assert arrival.head is not None
-    values = dict([line.split(": ", 1) for line in arrival.head.decode().split("\r\n")[1:-2]])  # noqa: C404 faster
+    values = dict([line.split(": ", 1) for line in arrival.head.decode().split("\r\n")[1:-2]])
     order = arrival.subject.rpartition(".")[2]
     seq = int(arrival.reply.split(b".")[-4 if arrival.reply.count(b".") == 8 else -5])
     return Read(
@@ -72,8 +71,4 @@ async def source(settings: Settings) -> JetStreamSource:
 
 def main(work: Callable[[Settings], Coroutine[Any, Any, None]]) -> None:
     """Run a contender until it is terminated, on the loop that `projectionist run` takes."""
-    try:
-        from uvloop import run
-    except ImportError:
-        run = asyncio.run
-    sys.exit(run(work(load())))
+    loops.run(work(load()))

@@ -49,8 +49,8 @@ def text(measured: Live, load: Load, about: dict[str, Any]) -> str:
     lone = measured.lone
     return "\n".join(
         (
-            f"{load.events:,} events of {load.payload} bytes over {load.aggregates:,} aggregates; "
-            f"ratio = the product's events/s by those of the line, in the same round",
+            f"{load.events:,} events of {load.payload} bytes over {load.aggregates:,} aggregates",
+            "ratio: the product's events/s by those of the line, in the same round",
             "",
             table(_lines(measured)),
             "",
@@ -102,6 +102,7 @@ async def about(ground: Ground, servers: str, sync: str) -> dict[str, Any]:
     facts = await ground.connection.fetch(Statements("projectionist.ops.bench", "projectionist")["facts"])
     postgres = {row["name"]: row["value"] for row in facts}
     nats = ground.client.connected_server_version
+    broker = f"{nats.major}.{nats.minor}.{nats.patch}"
     return {
         "machine": {
             "cpu": _processor(),
@@ -112,7 +113,7 @@ async def about(ground: Ground, servers: str, sync: str) -> dict[str, Any]:
         "versions": {
             "python": platform.python_version(),
             "postgresql": postgres.pop("server_version"),
-            "nats-server": str(nats),
+            "nats-server": broker,
         }
         | {name: found for name in _PACKAGES if (found := _version(name))},
         "settings": {"servers": servers, "nats_sync": sync} | postgres,

@@ -35,7 +35,9 @@ def environment(settings: Settings, scene: Scene) -> dict[str, str]:
     """What a process needs to play in the scene, whatever settings are about where it is started."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PROJECTIONIST_")}
     places = msgspec.structs.replace(settings.postgres, schema=scene.schema), settings.nats
-    told = dict(variable for section in zip(("POSTGRES", "NATS"), places, strict=True) for variable in _told(*section))
+    told = dict(
+        variable for section in zip(("POSTGRES", "NATS"), places, strict=True) for variable in _told(*section)
+    )
     return kept | told | {VARIABLE: msgspec.json.encode(scene).decode()}
 
 

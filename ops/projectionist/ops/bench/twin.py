@@ -36,7 +36,9 @@ class Twin:
         self._sql = Statements("projectionist.ops.bench", schema)
         table = ORDERS.table
         assert table is not None
-        self._rows = ReadModel(table, schema, generation=1)  # select … = any($1); insert … on conflict do update
+        self._rows = ReadModel(
+            table, schema, generation=1
+        )  # select … = any($1); insert … on conflict do update
         self._barrier = barrier_key(schema, number)
         self._placed: set[str] = set()
         self._batches = itertools.count(1)
@@ -59,7 +61,10 @@ class Twin:
             rows = {row[0]: list(row) for row in found}
             versions, seqs = fold(events, dict(map(tuple, positions)), rows)
             await run(self._rows.upsert, *zip(*sorted(rows.values()), strict=True))  # 9
-            moved = [versions[aggregate] for aggregate in aggregates], [seqs[aggregate] for aggregate in aggregates]
+            moved = (
+                [versions[aggregate] for aggregate in aggregates],
+                [seqs[aggregate] for aggregate in aggregates],
+            )
             await run(sql["twin_advance"], number, aggregates, *moved)  # 11
         self._placed.update(fresh)
 

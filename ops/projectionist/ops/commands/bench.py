@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 from typing import TYPE_CHECKING
 
 from projectionist.ops.terminal import Exit, note, say, say_json
@@ -24,13 +25,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["live"], help="what to measure")
     parser.add_argument("--events", type=_count, default=200_000, metavar="N", help="default: 200,000")
     parser.add_argument("--aggregates", type=_count, default=20_000, metavar="N", help="default: 20,000")
-    parser.add_argument("--payload", type=_count, default=300, metavar="BYTES", help="of each body; default: 300")
-    parser.add_argument("--repeats", type=_count, default=3, metavar="N", help="rounds; default: 3")
-    parser.add_argument("--random-ids", action="store_true", help="ids in no order, instead of time-ordered ones")
     parser.add_argument(
-        "--inbox-rows", type=_count, default=0, metavar="N", help="the product once more, on an inbox of N rows"
+        "--payload", type=_count, default=300, metavar="BYTES", help="of each body; default: 300"
     )
-    parser.add_argument("--sync", choices=["default", "always"], default="default", help="when NATS syncs to disk")
+    parser.add_argument("--repeats", type=_count, default=3, metavar="N", help="rounds; default: 3")
+    parser.add_argument(
+        "--random-ids", action="store_true", help="ids in no order, instead of time-ordered ones"
+    )
+    parser.add_argument(
+        "--inbox-rows",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="the product once more, on an inbox of N rows",
+    )
+    parser.add_argument(
+        "--sync", choices=["default", "always"], default="default", help="when NATS syncs to disk"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -38,6 +49,9 @@ def run(args: argparse.Namespace) -> int:
     """Measure on the servers of the settings, or, where they name none, on servers started for this alone."""
     from projectionist.ops.bench.ground import servers
 
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # end in order: there are servers and tables to remove
     with servers(sync_always=args.sync == "always") as (settings, which):
         return asyncio.run(_run(args, settings, which))
 
