@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.consumer import Paused
+from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
@@ -72,6 +72,8 @@ class Worker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
+        if found["paused"]:  # before anything is read that would have to wait for its redelivery
+            raise paused(self.definition.name)
         source = self._source(found["durable"])
         stream = await source.open()
         try:
