@@ -327,7 +327,7 @@ async def test_a_verb_that_waits_for_a_drain_sees_what_the_drain_has_done(live: 
         drain = asyncio.create_task(at.hand.settle(due=[AGGREGATE]))
         await reached.wait()
         late = asyncio.create_task(act(live, at.cls, verb))
-        await live.value_of("select count(*) from pg_locks where not granted", 1)
+        await live.blocked()
         go_on.set()
         await drain
 
