@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
     from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.due import Due
     from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
 
@@ -29,7 +30,6 @@ SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
-MOST_DUE = 200
 
 
 class Read(msgspec.Struct):
@@ -47,11 +47,13 @@ class Pipeline:
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
         settler: Settler,
+        due: Due,
         limits: Limits,
     ) -> None:
         self._source = source
         self._read_one = read
         self._settler = settler
+        self._due = due
         self._limits = limits
         self._handoff: Handoff[Read] = Handoff()
         self._stopping = False
@@ -123,14 +125,15 @@ class Pipeline:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
     async def _take_up_due(self) -> None:
-        """Settle what waits for its time: retries, the rest of long drains, gaps to be looked at again."""
+        """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
         while self._planned and self._planned[0] <= now:
             heappop(self._planned)
-        due, entries = await self._settler.due(MOST_DUE)
-        if due or entries:
-            await self._settle(Batch(due=due, entries=entries))
+        batches, more = await self._due.take()
+        for batch in batches:
+            await self._settle(batch)
+        if batches:
             announce("due.settled")
-        if len(due) == MOST_DUE or len(entries) == MOST_DUE:
+        if more:
             self._sweep_at = 0.0
