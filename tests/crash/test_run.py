@@ -194,6 +194,28 @@ async def test_a_process_waits_for_its_stream_says_so_once_and_begins_when_it_is
     assert len(await live.rows("orders")) == 1
 
 
+async def test_a_process_whose_connection_is_lost_at_its_start_waits_and_begins_then(live: Rig) -> None:
+    s = await scene(live)
+    number = await live.value("select number from {s}.consumers where name = 'Orders'")
+    env = environment(live, poison="bad")
+    async with projectionist("run", APP, "--only", "Orders", env=env, pause_at={"source.open": 1}) as child:
+        await child.paused("source.open")
+        async with live.pool.acquire() as taker, taker.transaction():
+            await taker.execute("select pg_advisory_xact_lock($1)", barrier_key("projectionist", number))
+            child.signal(signal.SIGCONT)
+            await live.blocked()
+            await live.fetch(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where wait_event_type = 'Lock' and datname = current_database()"
+            )
+            await child.heard("worker.waiting")
+        await child.heard("worker.running")
+        await live.settled(s.Orders)
+        await stop(child)
+
+    await assert_as_if_nothing_had_happened(live, s)
+
+
 async def test_a_process_of_older_code_ends_with_one_line_that_says_what_to_do(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)

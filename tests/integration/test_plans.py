@@ -45,7 +45,8 @@ AGGREGATES = ["order/5", "order/7777"]
 HOT: dict[str, tuple[Any, ...]] = {
     "known": (1, ["shop"], IDS),
     "positions": (1, AGGREGATES),
-    "successors": (1, AGGREGATES, [10, 10], 500),
+    "successors": (1, AGGREGATES, [10, 10], [500, 500], 1 << 24),
+    "references": (1, AGGREGATES, 100),
     "holders": (1, AGGREGATES, [12, 13]),
     "versions": (1, AGGREGATES, [3, 4]),
     "stepped_over": (1, AGGREGATES),
@@ -75,8 +76,8 @@ async def grown(lab: Any) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
             parameter.name[:-2] + "[]" if parameter.kind == "array" else parameter.name
             for parameter in prepared.get_parameters()
         )
-        await connection.execute(f"prepare {name} ({types}) as {sql}")
-        await connection.execute(f"explain execute {name} ({_arguments(name)})")
+        await connection.execute(f'prepare "{name}" ({types}) as {sql}')
+        await connection.execute(f'explain execute "{name}" ({_arguments(name)})')
     # No statistics, and no autovacuum that brings any: the plans have to be good without.
     for table in ("inbox", "positions", "parked", "decisions", "intents", "orders__g1"):
         await connection.execute(f"alter table {SCHEMA}.{table} set (autovacuum_enabled = false)")
@@ -115,7 +116,7 @@ async def test_a_statement_prepared_on_an_empty_table_reads_a_full_one_by_index(
     transaction = grown.transaction()
     await transaction.start()
     try:
-        text = await grown.fetchval(f"explain (analyze, format json) execute {name} ({_arguments(name)})")
+        text = await grown.fetchval(f'explain (analyze, format json) execute "{name}" ({_arguments(name)})')
     finally:
         await transaction.rollback()
     (plan,) = json.loads(text)

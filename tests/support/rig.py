@@ -220,11 +220,8 @@ class Rig:
 
     async def blocked(self) -> None:
         """Wait until somebody waits for a lock in this database."""
-        await self.value_of(
-            "select exists (select from pg_locks where not granted and database ="
-            " (select oid from pg_database where datname = current_database()))",
-            True,
-        )
+        waiting = "from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        await self.value_of(f"select exists (select {waiting})", True)
 
     async def states(self, cls: type) -> dict[str, str]:
         """The inbox of a consumer: event id to state."""

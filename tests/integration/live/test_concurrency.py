@@ -108,7 +108,7 @@ async def hammer(hand: Hand, until: float, chance: random.Random) -> None:
             batch.append(event_of(hand, aggregate, version))
         await hand.settle(*batch)
         if chance.random() < 0.3:
-            due, entries = await hand.settler.due(20)
+            due, entries = await hand.due(20)
             await hand.settle(due=due, entries=entries)
 
 
