@@ -27,6 +27,11 @@ class Paused(ProjectionistError):
     """An operator has paused the consumer."""
 
 
+def paused(name: str) -> Paused:
+    """Why this consumer applies nothing."""
+    return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
+
+
 class Exists:
     """Aggregates whose position row is known to exist, so that no placeholder has to be written for them."""
 
@@ -110,7 +115,7 @@ class Consumer:
         if control["code"] != self.code:
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
-            raise Paused(f"consumer {self.definition.name!r} is paused", remedy="Resume it when it may go on")
+            raise paused(self.definition.name)
         if (control["epoch"], control["incarnation"], control["generation"]) != (
             *(self.epoch, self.incarnation, self.generation),
         ):

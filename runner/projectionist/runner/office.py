@@ -45,11 +45,6 @@ class Office:
             registry = Registry(connection, self._schema)
             return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
 
-    async def paused(self, definition: Definition) -> bool:
-        """Whether an operator has paused the consumer."""
-        row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
-        return row is not None and row["paused"]
-
     async def sweep(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough."""
         async with self._pool.acquire() as connection:
