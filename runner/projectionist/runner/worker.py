@@ -16,7 +16,7 @@ from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.references import References
@@ -102,7 +102,9 @@ class Worker:
     async def _build(self) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
         name = self.definition.name
-        builder = Builder(self.definition, self._settings, self._client, Logged(name))
+        builder = Builder(
+            self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
+        )
 
         async def stop(scope: anyio.CancelScope) -> None:
             await self._stopping.wait()

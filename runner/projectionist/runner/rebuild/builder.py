@@ -31,7 +31,7 @@ from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
 from projectionist.runner.rebuild.swap import swap, wait_for_snapshots
-from projectionist.runner.rebuild.turn import owner, turn
+from projectionist.runner.rebuild.turn import Taken, owner, turn
 from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Options(msgspec.Struct, frozen=True):
     back_to: int | None = None
     """Go back to this kept generation instead of building one."""
     partial: bool = False
+    raised_only: bool = False
+    """Build only if the revision is still higher than the live one when it is our turn."""
     accept_differences: bool = False
 
 
@@ -118,6 +120,9 @@ class Builder:
             await check_history(desk, row, stream)
         with flattened():
             async with turn(keeper, self._schema, row["number"], who) as lease:
+                row = await registered(desk, self._definition, going_back=going_back)
+                if self._options.raised_only and self._definition.revision <= row["revision"]:
+                    raise Taken(f"revision {row['revision']} has been built by another process")
                 build, resumed = await self._open(desk, row["number"], lease.epoch, who)
                 return await self._build(desk, build, stream, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
