@@ -66,6 +66,7 @@ CREATE TABLE projectionist.builds (
     partial boolean DEFAULT false NOT NULL,
     positions integer,
     settled xid8,
+    settled_at timestamp with time zone,
     started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     touched timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended timestamp with time zone,
@@ -87,6 +88,8 @@ COMMENT ON COLUMN projectionist.builds.checkpoint IS 'of a SqlProjection: up to 
 COMMENT ON COLUMN projectionist.builds.positions IS 'under which build the positions of its generation stand; null: under its own number';
 
 COMMENT ON COLUMN projectionist.builds.settled IS 'the transaction after which the shadow held its rows: older snapshots do not see them';
+
+COMMENT ON COLUMN projectionist.builds.settled_at IS 'a moment after the commit of that transaction';
 
 ALTER TABLE projectionist.builds ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.builds_number_seq

@@ -20,6 +20,7 @@ create table {schema}.builds (
     partial boolean not null default false,
     positions integer,
     settled xid8,
+    settled_at timestamptz,
     started timestamptz not null default clock_timestamp(),
     touched timestamptz not null default clock_timestamp(),
     ended timestamptz
@@ -32,6 +33,7 @@ comment on column {schema}.builds.finished is 'buckets of row keys whose rows ar
 comment on column {schema}.builds.checkpoint is 'of a SqlProjection: up to which stream sequence its handlers have run';
 comment on column {schema}.builds.positions is 'under which build the positions of its generation stand; null: under its own number';
 comment on column {schema}.builds.settled is 'the transaction after which the shadow held its rows: older snapshots do not see them';
+comment on column {schema}.builds.settled_at is 'a moment after the commit of that transaction';
 
 -- Which aggregates moved while a build is open; without order, which stream sequences were applied.
 create table {schema}.dirty (

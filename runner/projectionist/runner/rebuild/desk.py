@@ -47,8 +47,6 @@ class Build(msgspec.Struct):
     partial: bool
     positions: int
     """Under which build the positions of its generation stand."""
-    settled: str | None
-    """The transaction after which the shadow held its rows."""
 
 
 class Desk:

@@ -40,10 +40,8 @@ async def wait_for_snapshots(desk: Desk, build: Build, progress: Progress) -> No
     Such a session finds the rows of the new generation missing. Raises Waited after a minute.
     """
     deadline, told = clock.now() + SNAPSHOTS_S, False
-    while build.settled is not None:
-        old = await desk.rows("build_old_snapshots", build.settled)
-        if not old:
-            return
+    await desk.run("build_settled", build.number)
+    while old := await desk.rows("build_old_snapshots", build.number):
         named = ", ".join(f"pid {row['pid']} {row['name']!r} ({row['age_s'] or 0:.0f} s)" for row in old)
         if not told:
             progress.say(f"waiting for transactions that began before the new rows were there: {named}")

@@ -41,6 +41,7 @@ async def turn(connection: Connection, schema: str, consumer: int, who: str) -> 
     """
     leases, name = Leases(schema, who), f"build:{consumer}"
     lease = await _acquire(connection, schema, leases, name)
+    announce("turn.taken")
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_keep, leases, connection, lease)
