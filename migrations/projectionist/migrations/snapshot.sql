@@ -107,7 +107,7 @@ CREATE TABLE projectionist.decisions (
     actor text NOT NULL,
     reason text NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text])))
+    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text, 'baseline'::text])))
 );
 
 ALTER TABLE projectionist.decisions ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (

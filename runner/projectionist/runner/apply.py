@@ -193,7 +193,7 @@ class Transaction:
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
         unknown = self.consumer.exists.unknown(aggregates)
         if unknown:
-            await self.store.place(unknown)
+            await self.store.place(unknown, self.consumer.start)
         rows = await self.store.positions(aggregates)
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()

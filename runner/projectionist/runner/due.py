@@ -9,6 +9,7 @@ from projectionist.runner.course import UNORDERED
 from projectionist.runner.trouble import Trouble, classify
 
 if TYPE_CHECKING:
+    from projectionist.runner.baseline import Baselines
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.references import References
     from projectionist.runner.session import Session
@@ -20,9 +21,12 @@ MOST_DUE = 200
 class Due:
     """Finds what is due for one consumer: retries, the rest of long drains, gaps to be looked at again."""
 
-    def __init__(self, consumer: Consumer, session: Session, references: References) -> None:
+    def __init__(
+        self, consumer: Consumer, session: Session, baselines: Baselines, references: References
+    ) -> None:
         self._consumer = consumer
         self._session = session
+        self._baselines = baselines
         self._references = references
 
     async def take(self) -> tuple[list[Batch], bool]:
@@ -44,6 +48,9 @@ class Due:
 
     async def _heads(self, store: Store) -> tuple[list[Batch], bool]:
         due = await store.due(MOST_DUE)
-        later = await self._references.fetch(store, due) if due else set()
+        if not due:
+            return [], False
+        await self._baselines.settle(store, due)
+        later = await self._references.fetch(store, due)
         now = [aggregate for aggregate in due if aggregate not in later]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)

@@ -42,6 +42,10 @@ class Office:
         """Write a heartbeat."""
         await self._pool.execute(self._sql["beat"], runner, *facts)
 
+    async def begins(self, consumer: Consumer) -> bool:
+        """Whether aggregates of this consumer may still wait for a first version."""
+        return bool(await self._pool.fetchval(self._sql["begins"], consumer.number))
+
     async def rearm(self, consumer: Consumer, most: int) -> list[str]:
         """Make at most so many heads due that failed on other code than this; which ones."""
         statement = self._sql["rearm_entries" if consumer.sequence == "unordered" else "rearm"]

@@ -119,9 +119,18 @@ class Store:
         )
         return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
 
-    async def place(self, aggregates: Sequence[str]) -> None:
-        """Make sure that each of these sorted aggregates has a position to lock."""
-        await self.connection.execute(self._sql["place"], self.consumer, aggregates)
+    async def place(self, aggregates: Sequence[str], version: int) -> None:
+        """Make sure that each of these sorted aggregates has a position to lock; a new one stands at `version`."""
+        await self.connection.execute(self._sql["place"], self.consumer, aggregates, version)
+
+    async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
+        """Which of these aggregates wait for a first version, and the lowest parked version of each."""
+        rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
+        return {row["aggregate"]: row["lowest"] for row in rows}
+
+    async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
+        """Step over the versions up to these, once and for all; the caller holds the positions."""
+        await self.connection.execute(self._sql["begin"], self.consumer, aggregates, versions)
 
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""

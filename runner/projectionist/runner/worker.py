@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.runner.baseline import Baselines, notes
 from projectionist.runner.consumer import Paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
@@ -75,7 +76,7 @@ class Worker:
             consumer = await self._office.join(
                 self.definition, self._settings.policy(self.definition.name), stream
             )
-            self._tell_start(consumer)
+            await self._tell_start(consumer, stream.state.first_seq)
             await self._work(consumer, source)
         finally:
             with anyio.CancelScope(shield=True):
@@ -85,8 +86,9 @@ class Worker:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         limits = self._settings.batch
-        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
-        due = Due(consumer, session, references)
+        stored = Stored(self._client, self.definition.stream)
+        references = References(consumer, stored, limits.max_bytes)
+        due = Due(consumer, session, Baselines(consumer, stored), references)
         self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), due, limits)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
@@ -114,7 +116,10 @@ class Worker:
             contiguous=definition.sequence == CONTIGUOUS,
         )
 
-    def _tell_start(self, consumer: Consumer) -> None:
+    async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
+        begins = first_seq > 1 and await self._office.begins(consumer)
+        for note in notes(self.definition, first_seq, begins=begins):
+            log.warning("%s: %s", self.definition.name, note)
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")

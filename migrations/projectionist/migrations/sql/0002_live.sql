@@ -186,7 +186,7 @@ create table {schema}.incidents (
 create table {schema}.decisions (
     number bigint generated always as identity primary key,
     consumer integer not null,
-    kind text not null check (kind in ('skip', 'discard', 'edit', 'accept_gap', 'winner')),
+    kind text not null check (kind in ('skip', 'discard', 'edit', 'accept_gap', 'winner', 'baseline')),
     aggregate text collate "C",
     version bigint,
     upto bigint,
