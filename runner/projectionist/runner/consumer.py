@@ -51,6 +51,7 @@ class Consumer:
         self.incarnation = 0
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
+        self.own_type: str | None = None
         self.exists = Exists()
         self.reader = Reader(
             policy,
@@ -88,6 +89,7 @@ class Consumer:
             *(self.epoch, self.incarnation, self.generation),
         ):
             self.join(control)
+        self.own_type = control["own_type"]
 
     def frozen_slot(self, slot: str) -> str:
         """The name under which a slot was first registered."""

@@ -27,6 +27,8 @@ class Position(judging.Position, frozen=True, gc=False):
 
     aggregate: str = ""
     due: datetime | None = None
+    is_due: bool = False
+    """Whether `due` had come when the row was locked; what was listed as due may have been settled by another."""
 
 
 class Course(msgspec.Struct):

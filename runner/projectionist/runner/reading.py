@@ -201,6 +201,7 @@ class Reader:
         self, arrival: Arrival, seq: int, delivered: int, reason: Reason, detail: str
     ) -> Unreadable:
         data = arrival.data
+        source, name = self._as_far_as_known(arrival.head)
         return Unreadable(
             reason,
             _clean(detail),
@@ -214,7 +215,16 @@ class Reader:
             self._received_us(arrival),
             delivered,
             arrival,
+            source,
+            name,
         )
+
+    def _as_far_as_known(self, head: bytes | None) -> tuple[str | None, str | None]:
+        try:
+            name, source, *_ = self._heads.read(head)
+        except HeaderError:
+            return None, None
+        return (None if source is None else _clean(source), None if name is None else _clean(name))
 
 
 def _digest(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
