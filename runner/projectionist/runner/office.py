@@ -66,6 +66,13 @@ class Office:
                 return []
             return await connection.fetch(self._sql[statement], consumer.number, consumer.code, most)
 
+    async def reread(self, consumer: Consumer, most: int) -> bool:
+        """Have at most so much of quarantine read again that other code could not read; whether there was any."""
+        tag = await self._pool.execute(
+            self._sql["quarantine_rearm"], consumer.number, consumer.code, most
+        )
+        return not tag.endswith(" 0")
+
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
         """Whether one of the sample has got through, and whether one is still to be tried."""
         statement = "rearmed_entries" if consumer.sequence == UNORDERED else "rearmed"

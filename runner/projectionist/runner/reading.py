@@ -211,7 +211,7 @@ class Reader:
             arrival.head,
             data if self._too_large(data) is None else data[:KEPT_BYTES],
             len(data),
-            blake2b(data, digest_size=16).digest(),
+            data_hash(data),
             self._received_us(arrival),
             delivered,
             arrival,
@@ -225,6 +225,11 @@ class Reader:
         except HeaderError:
             return None, None
         return (None if source is None else _clean(source), None if name is None else _clean(name))
+
+
+def data_hash(data: bytes) -> bytes:
+    """What identifies bytes without a readable envelope."""
+    return blake2b(data, digest_size=16).digest()
 
 
 def _digest(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:

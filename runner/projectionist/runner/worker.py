@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.baseline import Baselines, notes
+from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
@@ -17,7 +17,6 @@ from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
@@ -93,8 +92,7 @@ class Worker:
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         limits = self._settings.batch
         stored = Stored(self._client, self.definition.stream)
-        references = References(consumer, stored, limits.max_bytes)
-        due = Due(consumer, session, Baselines(consumer, stored), references)
+        due = Due(consumer, session, stored, limits.max_bytes)
         self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), due, limits)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
