@@ -35,12 +35,13 @@ class Office:
         async with self._pool.acquire() as connection:
             return await Registry(connection, self._schema).checked(definition)
 
-    async def join(self, definition: Definition, policy: Policy, stream: Stream) -> Consumer:
-        """Join the processes that run this consumer."""
+    async def join(
+        self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
+    ) -> Consumer:
+        """Join the processes that run this consumer; `early`: this one was there before the stream."""
         async with self._pool.acquire() as connection:
-            return await Registry(connection, self._schema).join(
-                definition, policy, stream, readopt=self._readopt
-            )
+            registry = Registry(connection, self._schema)
+            return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
 
     async def paused(self, definition: Definition) -> bool:
         """Whether an operator has paused the consumer."""
@@ -68,9 +69,7 @@ class Office:
 
     async def reread(self, consumer: Consumer, most: int) -> bool:
         """Have at most so much of quarantine read again that other code could not read; whether there was any."""
-        tag = await self._pool.execute(
-            self._sql["quarantine_rearm"], consumer.number, consumer.code, most
-        )
+        tag = await self._pool.execute(self._sql["quarantine_rearm"], consumer.number, consumer.code, most)
         return not tag.endswith(" 0")
 
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:

@@ -70,7 +70,9 @@ class Quarantine:
         except BrokerError as error:
             log.warning("%s: quarantine waits for the broker: %s", self._consumer.definition.name, error)
             found = {}
-        whole = [(row, row["data"] if row["is_whole"] else None) for row in rows if not self._is_in_stream(row)]
+        whole = [
+            (row, row["data"] if row["is_whole"] else None) for row in rows if not self._is_in_stream(row)
+        ]
         for row in rows:
             if self._is_in_stream(row) and row["seq"] in found:
                 message = found[row["seq"]]

@@ -77,7 +77,9 @@ class QuarantineVerbs:
             await self._store.enter()
             entry = await self._store.row("quarantine_entry", *place)
             if entry is None:
-                raise NotThere(f"nothing of sequence {place[1]} (incarnation {place[0]}) was put into quarantine")
+                raise NotThere(
+                    f"nothing of sequence {place[1]} (incarnation {place[0]}) was put into quarantine"
+                )
             if entry["state"] != Entry.QUARANTINED:
                 raise TooLate(
                     f"sequence {place[1]} is in quarantine no more", remedy=f"It has been {entry['state']}"

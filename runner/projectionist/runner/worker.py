@@ -14,7 +14,7 @@ from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.session import Session
@@ -47,6 +47,8 @@ class Worker:
         self._stopping = anyio.Event()
         self._pipeline: Pipeline | None = None
         self._told = ""
+        self._early = False
+        """Whether this process was there before the stream: then none of its events is from before the first run."""
 
     async def run(self) -> None:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
@@ -54,6 +56,9 @@ class Worker:
             try:
                 with flattened():
                     await self._serve()
+            except StreamMissing:
+                self._early = True
+                await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             except BrokerError as error:
                 await self._wait(str(error))
             except Paused as error:
@@ -78,9 +83,8 @@ class Worker:
         source = self._source(found["durable"])
         stream = await source.open()
         try:
-            consumer = await self._office.join(
-                self.definition, self._settings.policy(self.definition.name), stream
-            )
+            policy = self._settings.policy(self.definition.name)
+            consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             await self._tell_start(consumer, stream.state.first_seq)
             await self._work(consumer, source)
         finally:

@@ -86,13 +86,23 @@ async def test_headers_that_were_missing_are_supplied_and_the_event_is_settled_l
     [(verb, detail)] = await live.fetch("select verb, detail::text from {s}.audit where who = 'ann'")
     assert verb == "edit"
     first = await live.value("select encode(hash, 'hex') from {s}.quarantine")
-    assert msgspec.json.decode(detail) == {"first": first, "edited": first, "headers": ["ce-aggregateversion"]}
+    assert msgspec.json.decode(detail) == {
+        "first": first,
+        "edited": first,
+        "headers": ["ce-aggregateversion"],
+    }
 
 
 async def test_corrected_data_is_read_instead_and_both_hashes_are_on_record(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    event: dict[str, Any] = {"specversion": "1.0", "id": "a", "source": "shop", "type": "order.placed", "aggregateid": "o1"}
+    event: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": "a",
+        "source": "shop",
+        "type": "order.placed",
+        "aggregateid": "o1",
+    }
     event |= {"aggregatetype": "order", "aggregateversion": "1", "data": {"customer": "ann", "cents": 5}}
     whole = msgspec.json.encode(event)
     seq = await live.publish_raw(whole[:-2], {"content-type": "application/cloudevents+json"}, "o1")
@@ -244,9 +254,9 @@ async def test_the_version_of_a_discarded_contradiction_is_not_stepped_over(live
 
     assert (await entries(live))[1] == (third, "quarantined", "version_reuse", 0)
     assert await live.value("select count(*) from {s}.incidents where kind = 'late'") == 0
-    assert await live.fetch(
-        "select kind, aggregate from {s}.decisions where kind <> 'winner'"
-    ) == [("discard", None)]
+    assert await live.fetch("select kind, aggregate from {s}.decisions where kind <> 'winner'") == [
+        ("discard", None)
+    ]
 
 
 async def test_a_discarded_entry_is_done_with(live: Rig) -> None:
@@ -256,7 +266,11 @@ async def test_a_discarded_entry_is_done_with(live: Rig) -> None:
     await live.settle(s.Orders)
     async with live.quarantine(s.Orders) as verbs:
         await verbs.discard((1, seq), ME)
-        for late in (verbs.discard((1, seq), ME), verbs.retry((1, seq), ME), verbs.edit((1, seq), ME, data=b"")):
+        for late in (
+            verbs.discard((1, seq), ME),
+            verbs.retry((1, seq), ME),
+            verbs.edit((1, seq), ME, data=b""),
+        ):
             with pytest.raises(TooLate, match="in quarantine no more") as told:
                 await late
             assert "discarded" in str(told.value.remedy)
@@ -392,7 +406,7 @@ async def test_two_processes_settle_each_entry_once(live: Rig) -> None:
             await verbs.edit((1, seq), ME, headers={"ce-aggregateversion": "2"})
         await released(live, 20)
 
-    assert await live.value("select count(*) from orders where history::text = '[\"placed\", \"paid\"]'") == 20
+    assert await live.value('select count(*) from orders where history::text = \'["placed", "paid"]\'') == 20
     assert await live.value("select count(*) from {s}.intents") == 20
     assert await live.value("select sum(n) from {s}.counters where outcome = 'released'") == 20
     await accounted_once(live, s.Orders)
@@ -403,7 +417,13 @@ LARGE = Policy(max_event_bytes=2_000)
 
 async def too_large(live: Rig) -> int:
     """An event in structured mode above the size limit: only its beginning is kept."""
-    event: dict[str, Any] = {"specversion": "1.0", "id": "a", "source": "shop", "type": "order.noted", "aggregateid": "o1"}
+    event: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": "a",
+        "source": "shop",
+        "type": "order.noted",
+        "aggregateid": "o1",
+    }
     event |= {"aggregatetype": "order", "aggregateversion": "1", "data": {"text": "x" * 3_000}}
     return await live.publish_raw(
         msgspec.json.encode(event), {"content-type": "application/cloudevents+json"}, "o1"
@@ -435,7 +455,9 @@ async def test_an_entry_of_which_only_the_beginning_was_kept_is_read_from_the_st
     assert await live.value("select length(history->>0) from orders") == 3_000
 
 
-async def test_where_the_rest_of_it_is_gone_an_entry_stays_until_somebody_supplies_the_data(live: Rig) -> None:
+async def test_where_the_rest_of_it_is_gone_an_entry_stays_until_somebody_supplies_the_data(
+    live: Rig,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await too_large(live)

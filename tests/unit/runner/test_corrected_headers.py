@@ -35,7 +35,9 @@ def test_what_was_written_is_read_as_it_was_meant() -> None:
     assert (fields[0], fields[2]) == ("a", "größe 1")
 
 
-@pytest.mark.parametrize("given", [{"ce id": "a"}, {"": "a"}, {"ce-id:": "a"}, {"ce-id": "a\r\nx: y"}, {"ce-id": "\0"}])
+@pytest.mark.parametrize(
+    "given", [{"ce id": "a"}, {"": "a"}, {"ce-id:": "a"}, {"ce-id": "a\r\nx: y"}, {"ce-id": "\0"}]
+)
 def test_what_cannot_travel_in_a_header_is_refused(given: dict[str, str | None]) -> None:
     with pytest.raises(BadHeader, match="cannot be a header") as told:
         replaced(BLOCK, given)
