@@ -32,8 +32,8 @@ FILL = (
     f"""insert into {SCHEMA}.positions (consumer, aggregate, head, parked, due)
         select 1, 'order/' || n, (array['gap', 'draining'])[n % 2 + 1], {EACH}, clock_timestamp()
         from generate_series(1, {AGGREGATES}) n""",
-    f"""insert into {SCHEMA}.parked (consumer, source, id, cause, aggregate, version, ordered, incarnation, seq, subject,
-            type, event_schema, hash, data)
+    f"""insert into {SCHEMA}.parked (consumer, source, id, cause, aggregate, version, ordered, incarnation, seq,
+            subject, type, event_schema, hash, data)
         select 1, 's', n || '.' || v, 'gap', 'order/' || n, v, true, 1, n, 's', 't', 1, '\\x00',
             case when v % 3 = 0 then '\\x00'::bytea end
         from generate_series(1, {AGGREGATES}) n, generate_series(2, {EACH + 1}) v""",
