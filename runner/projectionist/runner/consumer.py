@@ -25,6 +25,11 @@ class Paused(ProjectionistError):
     """An operator has paused the consumer."""
 
 
+def paused(name: str) -> Paused:
+    """Why this consumer applies nothing."""
+    return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
+
+
 class Consumer:
     """A registered consumer as this process runs it."""
 
@@ -84,7 +89,7 @@ class Consumer:
         if control["code"] != self.code:
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
-            raise Paused(f"consumer {self.definition.name!r} is paused", remedy="Resume it when it may go on")
+            raise paused(self.definition.name)
         if (control["epoch"], control["incarnation"], control["generation"]) != (
             *(self.epoch, self.incarnation, self.generation),
         ):

@@ -43,11 +43,6 @@ class Office:
             registry = Registry(connection, self._schema)
             return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
 
-    async def paused(self, definition: Definition) -> bool:
-        """Whether an operator has paused the consumer."""
-        row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
-        return row is not None and row["paused"]
-
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""
         await self._pool.execute(self._sql["beat"], runner, *facts)

@@ -9,7 +9,7 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.runner.baseline import notes
-from projectionist.runner.consumer import Paused
+from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
 from projectionist.runner.groups import flattened
@@ -21,6 +21,7 @@ from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.stored import Stored
+from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -59,11 +60,10 @@ class Worker:
             except StreamMissing:
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            except BrokerError as error:
+            except Exception as error:  # whatever its class: only what ends by itself is waited out
+                if not (isinstance(error, BrokerError | Paused) or is_transient(error)):
+                    raise
                 await self._wait(str(error))
-            except Paused as error:
-                while await self._office.paused(self.definition) and not self._stopping.is_set():
-                    await self._wait(str(error))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -80,6 +80,8 @@ class Worker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
+        if found["paused"]:  # before anything is read that would have to wait for its redelivery
+            raise paused(self.definition.name)
         source = self._source(found["durable"])
         stream = await source.open()
         try:

@@ -57,7 +57,7 @@ class Parked(msgspec.Struct):
         return None if self.is_reference else self.delivery.problem
 
 
-class Moved(msgspec.Struct):
+class Moved(msgspec.Struct, gc=False):
     """Where one aggregate stands after the batch."""
 
     aggregate: str
