@@ -23,6 +23,7 @@ from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.projections import Definition, Event, definition
 from projectionist.runner.office import Office
+from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
@@ -297,6 +298,12 @@ class Rig:
         async with self.pool.acquire() as connection:
             registered = await Registry(connection, SCHEMA).checked(definition(cls))
             yield Verbs(store_of(connection, SCHEMA, registered["number"]))
+
+    @asynccontextmanager
+    async def quarantine(self, cls: type) -> AsyncIterator[QuarantineVerbs]:
+        """The operator's verbs for what one consumer has put into quarantine."""
+        async with self.verbs(cls) as verbs:
+            yield QuarantineVerbs(verbs._store)
 
 
 def headers_of(
