@@ -39,7 +39,7 @@ _PARKED = attrgetter(
     *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
-_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq")
+_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
 _MOVED_ALIKE = 2
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(

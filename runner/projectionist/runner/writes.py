@@ -67,6 +67,8 @@ class Moved(msgspec.Struct, gc=False):
     delay: float | None = None
     due: datetime | None = None
     seq: int | None = None
+    finding: str | None = None
+    """Why the missing versions cannot be had, where that is still what it waits for."""
 
 
 class Put(msgspec.Struct):
