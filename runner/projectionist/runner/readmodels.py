@@ -82,6 +82,7 @@ class ReadModels:
             row = known[former]
         self._check_owner(d, owners, {d.name, former})
         if row is None:
+            _check_key_name(d, known)
             return Change(d.name, "create", tuple(created(d, self._schema, 1)))
         if row["shape"] == d.shape and former is None:
             return None
@@ -150,6 +151,17 @@ class ReadModels:
         await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
         for statement in change.statements:
             await self._connection.execute(statement)
+
+
+def _check_key_name(d: Definition, known: dict[str, Record]) -> None:
+    """Refuse a name that a consumer bore before it was renamed: both would make the same intent keys."""
+    for row in known.values():
+        if row["key_name"] == d.name:
+            raise ReadModelError(
+                f"the intent keys of {row['name']!r} are made of its first name, {d.name!r}",
+                remedy='Give this consumer another name, name="…"; '
+                f'or, if it is the same one, say formerly=("{row["name"]}",)',
+            )
 
 
 def created(d: Definition, schema: str, generation: int) -> list[str]:
