@@ -136,7 +136,6 @@ class Transaction:
             self._contradicts(delivery, Fact.IDENTITY_REUSE, reused_identity(row))
         elif (row["incarnation"], row["seq"]) != (self.consumer.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
-            self.writes.counts[delivery.type, "duplicate"] += 1
         else:
             self.writes.counts[delivery.type, "redelivered"] += 1
 
@@ -232,12 +231,12 @@ class Transaction:
 
     def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
         self.writes.quarantined.append(put_aside(delivery, fact, detail))
-        self.writes.counts[delivery.type, "quarantined"] += 1
         self._tell(delivery, fact, detail)
 
     def _tell(self, d: Delivery, fact: Fact, detail: str) -> None:
-        self.writes.incidents.append(Told(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail))
-        self.writes.counts[d.type, f"incident_{fact}"] += 1
+        self.writes.incidents.append(
+            Told(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail, d.type)
+        )
 
     # -- write ---------------------------------------------------------------------------------------------------
 
@@ -271,17 +270,23 @@ class Transaction:
             await store.choose(writes.winners)
 
     async def _write_aside(self) -> None:
-        """What is only ever appended."""
+        """What is only ever appended, and counted only where it is new: all of it may come again."""
         store, writes, incarnation = self.store, self.writes, self.consumer.incarnation
         for bad in self.batch.unreadable:
             writes.quarantined.append(unreadable(bad))
-            writes.counts["", "quarantined"] += 1
         if writes.repeats:
-            await store.repeat(incarnation, writes.repeats)
+            new = await store.repeat(incarnation, writes.repeats)
+            writes.count_new("duplicate", ((one.seq, one.type) for one in writes.repeats), new)
         if writes.quarantined:
-            await store.quarantine(incarnation, writes.quarantined)
+            new = await store.quarantine(incarnation, writes.quarantined)
+            writes.count_new("quarantined", ((one.seq, one.type) for one in writes.quarantined), new)
         if writes.incidents:
-            await store.report(incarnation, writes.incidents)
+            await self._report(writes.incidents)
+
+    async def _report(self, told: Sequence[Told]) -> None:
+        for kind, new in (await self.store.report(self.consumer.incarnation, told)).items():
+            facts = ((one.seq, one.type) for one in told if one.kind == kind)
+            self.writes.count_new(f"incident_{kind}", facts, new)
 
     async def _park(self) -> None:
         """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""
@@ -293,7 +298,7 @@ class Transaction:
         holders = await self.store.holders([(d.aggregate or "", d.version or 0) for d in refused])
         moved = {m.aggregate: m for m in writes.moved}
         for delivery in refused:
-            writes.unsettle(delivery)
+            writes.unpark(delivery)
             moved[delivery.aggregate or ""].parked -= 1
             self._reuses(delivery, *holders[delivery.aggregate or "", delivery.version or 0])
 
@@ -304,4 +309,4 @@ class Transaction:
         stored = await self.store.intents_known([wish.key for wish in wishes])
         clashes = [intent_reuse(wish) for wish in wishes if stored[wish.key]["hash"] != wish.hash]
         if clashes:
-            await self.store.report(self.consumer.incarnation, clashes)
+            await self._report(clashes)

@@ -59,6 +59,7 @@ def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
             d.data,
             len(d.data),
             d.hash,
+            d.type,
         )
     )
 

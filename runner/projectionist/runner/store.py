@@ -207,26 +207,28 @@ class Store:
                 self._sql["settle"], self.consumer, source, ids, state, verdict, batch
             )
 
-    async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> None:
-        """Record known identities that came under another stream sequence."""
+    async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> list[int]:
+        """Record known identities that came under another stream sequence; which sequences are new."""
         ordered = sorted(deliveries, key=lambda d: d.seq)
-        await self.connection.execute(
-            self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED)
-        )
+        columns = _columns(ordered, _REPEATED)
+        rows = await self.connection.fetch(self._sql["repeat"], self.consumer, incarnation, *columns)
+        return [row["seq"] for row in rows]
 
-    async def quarantine(self, incarnation: int, put: Sequence[Put]) -> None:
-        """Put aside what cannot be read or contradicts itself."""
+    async def quarantine(self, incarnation: int, put: Sequence[Put]) -> list[int]:
+        """Put aside what cannot be read or contradicts itself; which sequences are new."""
         ordered = sorted(put, key=lambda p: p.seq)
-        await self.connection.execute(
-            self._sql["quarantine"], self.consumer, incarnation, *_columns(ordered, _PUT)
-        )
+        columns = _columns(ordered, _PUT)
+        rows = await self.connection.fetch(self._sql["quarantine"], self.consumer, incarnation, *columns)
+        return [row["seq"] for row in rows]
 
-    async def report(self, incarnation: int, told: Sequence[Told]) -> None:
-        """Open incidents."""
+    async def report(self, incarnation: int, told: Sequence[Told]) -> dict[str, list[int]]:
+        """Open incidents; the sequences of new ones, by kind."""
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
-        await self.connection.execute(
-            self._sql["report"], self.consumer, incarnation, *_columns(ordered, _TOLD)
-        )
+        columns = _columns(ordered, _TOLD)
+        new: dict[str, list[int]] = {}
+        for row in await self.connection.fetch(self._sql["report"], self.consumer, incarnation, *columns):
+            new.setdefault(row["kind"], []).append(row["seq"])
+        return new
 
     async def choose(self, winners: Sequence[tuple[str, int, str, str]]) -> None:
         """Record which identity a version belongs to, where two claimed it."""

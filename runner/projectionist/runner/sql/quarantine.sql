@@ -8,3 +8,4 @@ from unnest(
     $11::bytea[], $12::bytea[], $13::integer[], $14::bytea[]
 ) as bad (seq, reason, detail, subject, source, id, aggregate, version, headers, data, size, hash)
 on conflict do nothing
+returning seq
