@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 DRAIN_BYTES = 16 * 1024 * 1024
 """How much of parked events one transaction holds at most, beside one event an aggregate."""
+DRAIN_EVENTS = 10_000
+"""How many of them: one that a thousand heads drain at once would outlast the session, and then once more."""
 
 
 class Batch(msgspec.Struct):
@@ -166,10 +168,11 @@ class Transaction:
         sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
-            (p.aggregate, p.version, reach(p, limit))
+            p
             for p in positions
             if limit and may_move(p, groups[p.aggregate], sequence, due=p.aggregate in due)
         ]
+        limit = max(1, min(limit, DRAIN_EVENTS // len(moving))) if moving else limit
         parked = await self._behind(moving, limit) if moving else {}
         nothing = Behind([], limit)
         return [
@@ -186,9 +189,10 @@ class Transaction:
             for run in (parked.get(p.aggregate, nothing),)
         ]
 
-    async def _behind(self, moving: Sequence[tuple[str, int, int]], limit: int) -> dict[str, Behind]:
+    async def _behind(self, moving: Sequence[Position], limit: int) -> dict[str, Behind]:
         share = max(1, DRAIN_BYTES // len(moving))
-        rows = await self.store.successors(moving, share)
+        heads = [(p.aggregate, p.version, reach(p, limit)) for p in moving]
+        rows = await self.store.successors(heads, share)
         return behind(rows, self.consumer.parking, limit, share)
 
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
