@@ -63,8 +63,7 @@ class Registry:
         number: int = found["number"]
         async with self._connection.transaction():
             await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
-            row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
-            assert row is not None, "consumers are never deleted"
+            row = await self.checked(definition)  # again: whoever held the barrier may have changed it
             if row["code"] != definition.code:
                 await self._adopt(definition, row, readopt=readopt)
             await self._check_stream(definition, stream)
