@@ -75,9 +75,9 @@ class Registry:
             self._sql["add_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
         )
         consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
-        row = await self._connection.fetchrow(self._sql["control"], number)
-        assert row is not None
-        consumer.join(row)
+        control = await self._connection.fetchrow(self._sql["control"], number)
+        assert control is not None
+        consumer.join(control)
         return consumer
 
     async def checked(self, definition: Definition) -> Record:

@@ -24,19 +24,18 @@ async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_to
     await live.migrate(s.Orders)
     stream = await jetstream.stream(live.nats, live.stream.name)
     number = await live.value("select number from {s}.consumers")
-    async with live.pool.acquire() as taker:
-        async with taker.transaction():
-            await taker.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
-            joining = asyncio.create_task(
-                Office(live.pool, SCHEMA).join(definition(s.Orders), live.policy, stream)
-            )
-            waiting = "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+    async with live.pool.acquire() as taker, taker.transaction():
+        await taker.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
+        joining = asyncio.create_task(
+            Office(live.pool, SCHEMA).join(definition(s.Orders), live.policy, stream)
+        )
+        waiting = "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
 
-            async def waits() -> bool:
-                return bool(await taker.fetchval(waiting))
+        async def waits() -> bool:
+            return bool(await taker.fetchval(waiting))
 
-            await eventually(waits)
-            await taker.execute("update projectionist.consumers set name = 'Sales', epoch = epoch + 1")
+        await eventually(waits)
+        await taker.execute("update projectionist.consumers set name = 'Sales', epoch = epoch + 1")
     with pytest.raises(NotRegistered, match="not in the database"):
         await joining
 
