@@ -24,6 +24,8 @@ _CLAIMED = attrgetter(
 )
 _CLAIMED_ALIKE = 3
 """So many of them, the first, are often the same for a whole batch."""
+MOST_EXCESS = 16
+"""How many times as many pairs as wanted one statement may ask for."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -116,9 +118,7 @@ class Store:
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
         """The inbox rows of these identities."""
         asked = set(identities)
-        rows = await self.connection.fetch(
-            self._sql["known"], self.consumer, sorted({s for s, _ in asked}), sorted({i for _, i in asked})
-        )
+        rows = await self._paired("known", asked)
         return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
 
     async def place(self, aggregates: Sequence[str]) -> None:
@@ -153,8 +153,7 @@ class Store:
     async def versions(self, asked: Iterable[tuple[str, int]]) -> list[Record]:
         """Every inbox row that holds one of these (aggregate, version)."""
         wanted = set(asked)
-        aggregates, versions = zip(*wanted, strict=True)
-        rows = await self.connection.fetch(self._sql["versions"], self.consumer, aggregates, versions)
+        rows = await self._paired("versions", wanted)
         return [row for row in rows if (row["aggregate"], row["version"]) in wanted]
 
     async def stepped_over(self, aggregates: Sequence[str]) -> list[Record]:
@@ -169,8 +168,7 @@ class Store:
 
     async def holders(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Identity]:
         """The identities of the parked events that hold these versions."""
-        aggregates, versions = zip(*asked, strict=True)
-        rows = await self.connection.fetch(self._sql["holders"], self.consumer, aggregates, versions)
+        rows = await self._paired("holders", set(asked))
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
     async def fail_again(self, delivery: Delivery, failed: Failed, code: bytes) -> None:
@@ -262,6 +260,25 @@ class Store:
         await self.connection.execute(
             self._sql["count"], self.consumer, runner, types, outcomes, [counts[key] for key in keys]
         )
+
+    async def _paired(self, statement: str, pairs: Iterable[tuple[str, Any]]) -> list[Record]:
+        """The rows such a statement finds for pairs, among others that the caller drops."""
+        rows: list[Record] = []
+        for firsts, seconds in blocks(sorted(pairs)):
+            rows += await self.connection.fetch(self._sql[statement], self.consumer, firsts, seconds)
+        return rows
+
+
+def blocks(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Sorted pairs as the two arrays of `= any($2) and … = any($3)`, in one block or, where that would ask for far
+    more pairs than these, in several: a thousand aggregates at a thousand versions are a million rows."""
+    firsts, seconds = {first for first, _ in pairs}, {second for _, second in pairs}
+    if len(firsts) * len(seconds) <= MOST_EXCESS * len(pairs):
+        yield sorted(firsts), sorted(seconds)
+    else:
+        half = len(pairs) // 2
+        yield from blocks(pairs[:half])
+        yield from blocks(pairs[half:])
 
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:

@@ -35,3 +35,28 @@ async def test_many_heads_that_go_on_at_once_share_what_one_transaction_drains(
     assert [row[3] for row in await live.rows("orders")] == [
         '["placed", "n2", "n3", "n4", "n5", "n6", "n7"]'
     ] * 3
+
+
+async def test_old_versions_of_many_aggregates_are_looked_up_without_all_their_other_versions(
+    live: Rig,
+) -> None:
+    """Events published anew under other ids: each batch asks who holds which version of which aggregate."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        for start in range(0, 60, 20):
+            await hand.settle(
+                *(
+                    hand.read(OrderNoted("n"), f"o{o}", v)
+                    for o in range(60)
+                    for v in range(start + 1, start + 21)
+                )
+            )
+        store, _ = await hand.session.ready()
+        asked = [(f"order/o{n}", n + 1) for n in range(60)]
+        known = [("shop", f"o{n}:{n + 1}") for n in range(60)]
+
+        with_others = await store._paired("versions", set(asked))
+        assert len(with_others) <= 16 * 60
+        assert {(row["aggregate"], row["version"]) for row in await store.versions(asked)} == set(asked)
+        assert set(await store.known(known)) == set(known)
