@@ -134,7 +134,7 @@ class Transaction:
 
     def _compare(self, delivery: Delivery, row: Record) -> None:
         """A known identity: the same event again, or another one under its name."""
-        if row["hash"] != delivery.hash:
+        if not self.consumer.reader.is_same(delivery, row["hash"]):
             self._contradicts(delivery, Fact.IDENTITY_REUSE, reused_identity(row))
         elif (row["incarnation"], row["seq"]) != (self.consumer.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
