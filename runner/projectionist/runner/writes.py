@@ -91,6 +91,20 @@ class Put(msgspec.Struct):
     """Of the event, to be counted by; empty where nobody can read it."""
 
 
+class Kept(msgspec.Struct):
+    """Something that was read again and stays in quarantine."""
+
+    seq: int
+    due: datetime
+    """When somebody asked for it: whoever asks again meanwhile is not answered by this."""
+    reason: str
+    detail: str
+    source: str | None = None
+    id: str | None = None
+    aggregate: str | None = None
+    version: int | None = None
+
+
 class Told(msgspec.Struct):
     """An incident."""
 
@@ -137,6 +151,7 @@ class Writes:
         self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Put] = []
+        self.kept: list[Kept] = []
         self.incidents: list[Told] = []
         self.winners: list[tuple[str, int, str, str]] = []
         self.wishes: list[Wish] = []
