@@ -99,7 +99,7 @@ def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, o
 def _refer(added: Sequence[Parked], room: int) -> None:
     """Leave the bytes of what exceeds the aggregate's room in the stream; a failed event keeps its own."""
     for one in added[max(room, 0) :]:
-        one.is_reference = one.cause is not Cause.FAILED and not one.delivery.released
+        one.is_reference = one.cause is not Cause.FAILED and one.delivery.released is None
 
 
 _STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})
@@ -131,7 +131,7 @@ def _moved(
         moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
         moved.delay = broken.failed.delay
     elif not applied and before.head in _STANDING and not course.due:
-        moved.head, moved.due = Head(before.head), before.due
+        moved.head, moved.due, moved.finding = Head(before.head), before.due, before.finding
     elif not applied and course.lacks and before.head in _STANDING:
         moved.head, moved.delay = Head(before.head), REFETCH_S
     elif moved.parked and course.more:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from enum import StrEnum
 
 import msgspec
@@ -54,8 +54,8 @@ class Delivery(msgspec.Struct, gc=False):
     budget: int | None = None
     discarded: bool = False
     """Decided against while it waited: it is stepped over."""
-    released: bool = False
-    """Read again from quarantine, perhaps with corrected headers or bytes."""
+    released: datetime | None = None
+    """It is to come out of quarantine, perhaps with corrected headers or bytes: when somebody asked for that."""
 
     @property
     def provisional(self) -> Entry:
@@ -137,6 +137,12 @@ def told(reply: bytes) -> tuple[int, int, int]:
     words = reply.split(b".")
     first = 4 if len(words) == 9 else 6
     return int(words[first + 1]), int(words[first]), int(words[first + 3])
+
+
+def sequence(reply: bytes) -> int:
+    """The stream sequence alone."""
+    words = reply.split(b".")
+    return int(words[5 if len(words) == 9 else 7])
 
 
 def num_pending(reply: bytes) -> int:

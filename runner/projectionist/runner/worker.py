@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
@@ -19,7 +20,6 @@ from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.turn import Taken
-from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
@@ -93,7 +93,7 @@ class Worker:
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
-            self._tell_start(consumer)
+            await self._tell_start(consumer, stream.state.first_seq)
             await self._work(consumer, source)
         finally:
             with anyio.CancelScope(shield=True):
@@ -123,8 +123,8 @@ class Worker:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         limits = self._settings.batch
-        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
-        due = Due(consumer, session, references)
+        stored = Stored(self._client, self.definition.stream)
+        due = Due(consumer, session, stored, limits.max_bytes)
         self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), due, limits)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
@@ -152,7 +152,10 @@ class Worker:
             contiguous=definition.sequence == CONTIGUOUS,
         )
 
-    def _tell_start(self, consumer: Consumer) -> None:
+    async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
+        begins = first_seq > 1 and await self._office.begins(consumer)
+        for note in notes(self.definition, first_seq, begins=begins):
+            log.warning("%s: %s", self.definition.name, note)
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")

@@ -22,7 +22,7 @@ from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.decisions import Decisions
-from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge
 from projectionist.runner.rebuild.names import table_names
@@ -210,7 +210,7 @@ class Builder:
             await desk.hold(build)
             for statement in shadow.index():
                 await desk.connection.execute(statement)
-            await desk.run("build_mark_moved", build.consumer, build.positions)
+            await desk.run("build_mark_moved", build.consumer, build.positions, consumer.start)
             await desk.run("build_catch_up", build.number)
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")
@@ -222,10 +222,10 @@ class Builder:
         async with desk.connection.transaction():
             async for row in desk.cursor("build_position_names", build.positions):
                 caps[row["aggregate"]] = row["cap"]
-                if resumes and row["version"]:
+                if resumes:
                     versions[row["aggregate"]] = row["version"]
         apart = {row["seq"] for row in await desk.rows("build_apart_read", build.number)}
-        judge = Judge(self._definition.sequence, caps, decisions, apart)
+        judge = Judge(self._definition.sequence, caps, decisions, apart, first_position(self._definition))
         judge.versions.update(versions)
         return judge
 

@@ -125,9 +125,9 @@ class Bulk:
         """Fold one bucket, in the order in which it was put on disk."""
         folding = Folding(self._definition, self.silent)
         for at, arrival in enumerate(arrivals, 1):
-            delivery = self._reader.read(arrival)
+            delivery = self._decisions.read(arrival, self._reader)
             assert isinstance(delivery, Delivery), "it was read before"
-            folding.fold(self._decisions.edited(delivery, self._reader))
+            folding.fold(delivery)
             if not at % SLICE:
                 await checkpoint()
         return folding.rows()
@@ -157,9 +157,9 @@ class Bulk:
             await self._progress.advance(len(block))
 
     def _take(self, arrivals: Sequence[Arrival], use: Callable[[Delivery], None]) -> None:
-        read, take, edited, reader = self._reader.read, self._judge.take, self._decisions.edited, self._reader
+        read, take, reader = self._decisions.read, self._judge.take, self._reader
         for arrival in arrivals:
-            delivery = read(arrival)
+            delivery = read(arrival, reader)
             if isinstance(delivery, Delivery):
                 for one in take(delivery):
-                    use(edited(one, reader))
+                    use(one)

@@ -17,7 +17,7 @@ from projectionist.core.signals import announce
 from projectionist.runner.course import CONTIGUOUS, UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.decisions import Decisions
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.rebuild.desk import RebuildError, first_position
 from projectionist.runner.rebuild.scan import fetch
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class CatchUp:
         self._filter = filter_subject
         self._progress = progress
         self.unordered = shadow.definition.sequence == UNORDERED
+        self.start = first_position(shadow.definition)
         self.silent: Counter[str] = Counter()
         self.folded = 0
 
@@ -113,7 +114,7 @@ class CatchUp:
             if self.unordered:
                 await desk.run("build_steps_unordered", build.number, build.consumer, slots)
             else:
-                given = (build.number, build.consumer, slots, build.incarnation, build.positions)
+                given = (build.number, build.consumer, slots, build.incarnation, build.positions, self.start)
                 await desk.run("build_steps", *given)
         return int(await desk.value("build_steps_many", build.number))
 
@@ -121,7 +122,9 @@ class CatchUp:
         """Fold the plan, window by window; each commits rows, positions and, without order, marks."""
         desk, build, at, total = self._desk, self._build, 0, 0
         tally = _Tally(self._shadow.definition.sequence == CONTIGUOUS, decisions)
-        while steps := await desk.rows("build_steps_read", build.number, at, WINDOW, build.positions):
+        while steps := await desk.rows(
+            "build_steps_read", build.number, at, WINDOW, build.positions, self.start
+        ):
             at = steps[-1]["n"]
             deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions)
             wanted = tally.judge(steps, deliveries)
@@ -144,10 +147,8 @@ class CatchUp:
     async def _read(self, seqs: Sequence[int], decisions: Decisions) -> dict[int, Delivery]:
         """The events at these sequences, with the bytes operators gave them."""
         found = await fetch(self._client, self._shadow.definition.stream, self._filter, seqs)
-        read = {seq: self._reader.read(arrival) for seq, arrival in found.items()}
-        return {
-            seq: decisions.edited(one, self._reader) for seq, one in read.items() if isinstance(one, Delivery)
-        }
+        read = {seq: decisions.read(arrival, self._reader) for seq, arrival in found.items()}
+        return {seq: one for seq, one in read.items() if isinstance(one, Delivery)}
 
 
 class _Window(msgspec.Struct):

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.states import Decided
+from projectionist.runner.delivery import Delivery, sequence
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
-    from projectionist.runner.delivery import Delivery
+    from projectionist.core.wire import Arrival
+    from projectionist.runner.delivery import Unreadable
     from projectionist.runner.reading import Reader
 
-_STEPS_OVER = frozenset({Decided.SKIP, Decided.DISCARD, Decided.ACCEPT_GAP})
+_STEPS_OVER = frozenset({Decided.SKIP, Decided.DISCARD, Decided.ACCEPT_GAP, Decided.BASELINE})
 
 
 class Decisions:
@@ -25,6 +27,7 @@ class Decisions:
         self._ranges: dict[str, list[tuple[int, int]]] = {}
         self._winners: dict[tuple[str, int], tuple[str, str]] = {}
         self._edits: dict[tuple[str, str], bytes] = {}
+        self._amended: dict[int, tuple[bytes | None, bytes | None]] = {}
         self.aggregates: set[str] = set()
         """Those of which a version is stepped over, or belongs to a certain identity."""
         for row in rows:
@@ -32,7 +35,10 @@ class Decisions:
 
     def _add(self, row: Row) -> None:
         aggregate, version, kind = row["aggregate"], row["version"], row["kind"]
-        if kind == Decided.EDIT:
+        if row["seq"] is not None:
+            if kind == Decided.EDIT:
+                self._amended[row["seq"]] = (row["headers"], row["data"])
+        elif kind == Decided.EDIT:
             self._edits[row["source"], row["id"]] = row["data"]
         elif aggregate is not None and version is not None:
             self.aggregates.add(aggregate)
@@ -67,9 +73,21 @@ class Decisions:
         winner = self._winners.get((delivery.aggregate or "", delivery.version or 0))
         return winner is None or winner == (delivery.source, delivery.id)
 
-    def edited(self, delivery: Delivery, reader: Reader) -> Delivery:
-        """The delivery with the bytes an operator gave it, if one did."""
-        data = self._edits.get((delivery.source, delivery.id)) if self._edits else None
+    def read(self, arrival: Arrival, reader: Reader) -> Delivery | Unreadable:
+        """The delivery of an arrival; one that came out of quarantine with other headers or data is read with those."""
+        if self._amended and (amended := self._amended.get(sequence(arrival.reply))) is not None:
+            head, data = amended
+            arrival = msgspec.structs.replace(
+                arrival,
+                head=arrival.head if head is None else head,
+                data=arrival.data if data is None else data,
+            )
+        delivery = reader.read(arrival)
+        return self._edited(delivery, reader) if self._edits and isinstance(delivery, Delivery) else delivery
+
+    def _edited(self, delivery: Delivery, reader: Reader) -> Delivery:
+        """With the bytes an operator gave it while it was parked, if one did."""
+        data = self._edits.get((delivery.source, delivery.id))
         if data is None:
             return delivery
         event, problem = reader.body(delivery.type, delivery.schema, data)

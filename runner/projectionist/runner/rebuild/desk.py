@@ -9,12 +9,14 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
+from projectionist.projections.judge import start
 from projectionist.runner.registry import barrier_key
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.db import Connection
+    from projectionist.projections.definition import Definition
 
 
 class RebuildError(ProjectionistError):
@@ -47,6 +49,11 @@ class Build(msgspec.Struct):
     partial: bool
     positions: int
     """Under which build the positions of its generation stand."""
+
+
+def first_position(definition: Definition) -> int:
+    """Where an aggregate stands before its first event."""
+    return start(definition.baseline)
 
 
 class Desk:

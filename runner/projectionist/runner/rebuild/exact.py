@@ -54,26 +54,32 @@ class Candidates:
     """The events in the stream that touch certain rows, read as far as the stream went."""
 
     def __init__(
-        self, client: Client, consumer: Consumer, keys: Iterable[Any], *, own_type: str | None
+        self, client: Client, consumer: Consumer, keys: Iterable[Any], decided: Sequence[Record]
     ) -> None:
+        """`decided` are the recorded decisions; an event may be another one by them, and touch another row."""
         self._client = client
         self._consumer = consumer
         self._definition = consumer.definition
         self._keys = set(keys)
-        self._own_type = own_type
+        self._decisions = Decisions(decided)
+        self._decided = len(decided)
         self._next = 1
         self.events: dict[Any, list[Delivery]] = {key: [] for key in self._keys}
 
-    async def read(self, decisions: Decisions) -> int:
+    def outdated(self, decided: Sequence[Record]) -> bool:
+        """Whether more has been decided since."""
+        return len(decided) != self._decided
+
+    async def read(self) -> int:
         """Read on to the end of the stream; how many more events touch these rows."""
         stream = await jetstream.stream(self._client, self._definition.stream)
         filter_subject, before = self._filter(stream), self._count()
         last = stream.state.last_seq
         async for block in scan(self._client, self._definition.stream, filter_subject, self._next, last):
             for arrival in block:
-                delivery = self._consumer.reader.read(arrival)
+                delivery = self._decisions.read(arrival, self._consumer.reader)
                 if isinstance(delivery, Delivery):
-                    self._keep(decisions.edited(delivery, self._consumer.reader))
+                    self._keep(delivery)
         self._next = last + 1
         return self._count() - before
 
@@ -88,8 +94,8 @@ class Candidates:
     def _filter(self, stream: jetstream.Stream) -> str | None:
         """The subject of the one aggregate, where there is only one; everything otherwise."""
         subjects, filter_subject = self._definition.subjects, None
-        if len(self._keys) == 1 and is_own(self._consumer) and self._own_type is not None:
-            filter_subject = subjects.subject_for(self._own_type, str(next(iter(self._keys))))
+        if len(self._keys) == 1 and is_own(self._consumer) and self._consumer.own_type is not None:
+            filter_subject = subjects.subject_for(self._consumer.own_type, str(next(iter(self._keys))))
         return filter_subject or only(subjects.filter, stream.config.subjects or ())
 
 
@@ -104,13 +110,12 @@ async def refold(desk: Desk, consumer: Consumer, candidates: Candidates) -> list
 
     The caller reads on afterwards: if more events came, live may have applied some that are missing here.
     """
-    decisions = Decisions(await desk.rows("build_decisions", consumer.number))
     live = await load(desk, consumer, list(candidates.events))
     known = await _known(desk, consumer, candidates)
     found = []
     for key, events in candidates.events.items():
-        applied = [decisions.edited(d, consumer.reader) for d in events if _is_applied(d, known, consumer)]
-        states = _fold(consumer, key, in_order(applied))
+        applied = in_order([d for d in events if _is_applied(d, known, consumer)])
+        states = _fold(consumer, key, applied)
         folded = states[-1][1] if states else None
         one = Refolded(key, live.get(key), folded, len(applied), [])
         if one.differs:

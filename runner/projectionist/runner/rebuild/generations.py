@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.signals import announce
-from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.opening import drop_positions
 
@@ -100,6 +100,6 @@ async def begin_rollback(
         await desk.run("build_announce", consumer, number)
         build = await desk.open_build(consumer)
         assert build is not None, "it was opened above"
-        await desk.run("build_mark_moved", consumer, build.positions)
+        await desk.run("build_mark_moved", consumer, build.positions, first_position(definition))
     announce("rebuild.opened")
     return build

@@ -77,7 +77,7 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
             await desk.connection.execute(statement)
         # Catch-up alone knows in which order a monotonic sequence was applied; a SqlProjection counts as it goes.
         floor = 0 if definition.sequence == MONOTONIC else floor
-        start = 0 if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
+        start = shadow.start if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
         await desk.run("build_caps", build.number, build.consumer, start)
         every = definition.sequence == UNORDERED
         await desk.run("build_clear_apart", build.number)

@@ -8,7 +8,6 @@ import msgspec
 
 from projectionist.core.signals import announce
 from projectionist.projections.readmodel import ReadModel, arguments
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import Candidates, refold
 from projectionist.runner.rebuild.verify import Drift, drift, live_consumer
@@ -48,8 +47,8 @@ async def recompute(
             remedy="Rebuild it",
         )
     value = parsed(table.key, key)
-    candidates = Candidates(client, consumer, [value], own_type=consumer.own_type)
-    await candidates.read(Decisions())
+    candidates = Candidates(client, consumer, [value], await desk.rows("build_decisions", consumer.number))
+    await candidates.read()
     async with desk.connection.transaction():
         await desk.alone(consumer.number)
         control = await desk.row("build_control", consumer.number)
@@ -60,7 +59,9 @@ async def recompute(
                 remedy="Recompute with the code that runs",
             )
         announce("recompute.entered")
-        await candidates.read(Decisions())
+        if candidates.outdated(await desk.rows("build_decisions", consumer.number)):
+            raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
+        await candidates.read()
         (one,) = await refold(desk, consumer, candidates)
         if one.differs:
             statements = ReadModel(table, desk.schema, consumer.generation)

@@ -13,7 +13,7 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.wire import Arrival
-from projectionist.runner import jetstream
+from projectionist.runner import delivery, jetstream
 from projectionist.runner.delivery import num_pending
 from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing
 from projectionist.runner.line import line
@@ -71,8 +71,7 @@ async def scan(
 
 def sequence(arrival: Arrival) -> int:
     """The stream sequence of an arrival."""
-    words = arrival.reply.split(b".")
-    return int(words[5 if len(words) == 9 else 7])
+    return delivery.sequence(arrival.reply)
 
 
 def as_arrival(message: jetstream.Message, stream: str) -> Arrival:

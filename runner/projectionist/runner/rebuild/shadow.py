@@ -58,6 +58,7 @@ class Shadow:
         self._connection = connection
         self.definition = consumer.definition
         self.generation = consumer.generation
+        self.start = consumer.start
         self._schema = schema
         self._consumer = consumer
         self._model = model_for(connection, consumer, schema)

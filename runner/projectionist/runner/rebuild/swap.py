@@ -80,7 +80,7 @@ async def assert_equal(desk: Desk, build: Build, catch_up: CatchUp) -> None:
     """Raise NotEqual unless the shadow stands where live does, for every aggregate there is."""
     if catch_up.unordered:
         return
-    differs = await desk.rows("build_differs", build.consumer, build.positions)
+    differs = await desk.rows("build_differs", build.consumer, build.positions, catch_up.start)
     if differs:
         named = ", ".join(f"{r['aggregate']} at v{r['shadow']} and live at v{r['live']}" for r in differs)
         raise NotEqual(

@@ -151,7 +151,7 @@ class Verifier:
             given = (consumer.number, floor, every, consumer.incarnation)
             apart = {row["seq"] for row in await desk.rows("verify_apart", *given)}
             decisions = Decisions(await desk.rows("build_decisions", consumer.number))
-        return Judge(sequence, caps, decisions, apart), decisions
+        return Judge(sequence, caps, decisions, apart, consumer.start), decisions
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
         """Keys of one bucket whose live row is not the folded one, or that only one side has."""
@@ -190,13 +190,16 @@ class Verifier:
 
 async def exactly(desk: Desk, consumer: Consumer, client: Client, keys: Sequence[Any]) -> list[Refolded]:
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
-    candidates = Candidates(client, consumer, keys, own_type=consumer.own_type)
-    await candidates.read(Decisions())
     while True:
-        async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
-            found = await refold(desk, consumer, candidates)
-        if not await candidates.read(Decisions()):
-            return found
+        decided = await desk.rows("build_decisions", consumer.number)
+        candidates = Candidates(client, consumer, keys, decided)
+        await candidates.read()
+        while not candidates.outdated(decided):
+            async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
+                found = await refold(desk, consumer, candidates)
+                decided = await desk.rows("build_decisions", consumer.number)
+            if not candidates.outdated(decided) and not await candidates.read():
+                return found
 
 
 def drift(definition: Definition, one: Refolded) -> Drift:

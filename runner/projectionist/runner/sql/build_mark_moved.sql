@@ -4,5 +4,5 @@ select c.number, 1 - c.slot, p.aggregate
 from {schema}.consumers c
 join {schema}.positions p on p.consumer = c.number
 left join {schema}.build_positions b on b.build = $2 and b.aggregate = p.aggregate
-where c.number = $1 and p.version <> coalesce(b.version, 0)
+where c.number = $1 and p.version <> coalesce(b.version, $3)
 on conflict do nothing

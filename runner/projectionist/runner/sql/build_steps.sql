@@ -11,13 +11,13 @@ from (
         join {schema}.positions p on p.consumer = $2 and p.aggregate = d.mark
         left join {schema}.build_positions b on b.build = $5 and b.aggregate = p.aggregate
         join {schema}.inbox i on i.consumer = $2 and i.aggregate = p.aggregate
-            and i.version > coalesce(b.version, 0) and i.version <= p.version
+            and i.version > coalesce(b.version, $6) and i.version <= p.version
             and i.state in ('applied', 'ignored') and i.incarnation = $4
         union all
         select p.aggregate, p.version, null
         from (select distinct mark from {schema}.dirty where consumer = $2 and slot = any($3::smallint[])) d
         join {schema}.positions p on p.consumer = $2 and p.aggregate = d.mark
         left join {schema}.build_positions b on b.build = $5 and b.aggregate = p.aggregate
-        where p.version <> coalesce(b.version, 0)
+        where p.version <> coalesce(b.version, $6)
     ) needed
 ) ranked
