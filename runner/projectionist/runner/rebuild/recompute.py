@@ -69,9 +69,12 @@ async def recompute(
                 await desk.connection.execute(statements.delete, [value])
             else:
                 await desk.connection.execute(statements.upsert, *arguments([one.folded]))
-        await desk.run("audit", consumer.number, "recompute", key, act.actor, act.reason)
+        changed = drift(definition, one) if one.differs else None
+        columns = sorted((changed.live or changed.folded or {}) if changed else {})
+        detail = msgspec.json.encode({"columns": columns, "since": changed and changed.since}).decode()
+        await desk.run("audit", consumer.number, "recompute", key, act.actor, act.reason, detail)
         announce("recompute.written")
-    return Recomputed(definition.name, key, one.events, drift(definition, one) if one.differs else None)
+    return Recomputed(definition.name, key, one.events, changed)
 
 
 def parsed(column: Column, text: str) -> Any:

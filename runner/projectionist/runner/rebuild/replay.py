@@ -101,9 +101,9 @@ class Replayer:
         if dry_run:
             await self._each(span, stream, consumer, None, result)
             return result
-        await self._desk.run(
-            "audit", consumer.number, "replay", f"{span.first}..{span.last}", act.actor, act.reason
-        )
+        detail = msgspec.json.encode({"policy": self._policy}).decode()
+        about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
+        await self._desk.run("audit", consumer.number, *about)
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         try:
