@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.support.lab import SCHEMA
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
-from tests.support.waiting import listening
+from tests.support.waiting import eventually, listening
 
 from projectionist.core.signals import listen
 from projectionist.projections import Event, SqlProjection, Tx, on
+from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.rebuild import opening, sqlbulk
+from projectionist.runner.session import store_of
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
@@ -168,3 +171,65 @@ async def test_other_orders_are_rebuilt_from_what_live_has_applied(yard: Yard, s
         # Without order a late retry is folded where its event stands in the stream: told, and no surprise.
         assert again.expected
         assert [d.key for d in again.differences] == ["o3"] * (sequence == "unordered")
+
+
+async def test_an_aggregate_that_began_later_is_rebuilt_from_where_it_began(yard: Yard) -> None:
+    rig = yard.rig
+    for baseline in ("any", 3):
+        s = shop(rig.stream, baseline=baseline)
+        name = f"o{baseline}"
+        if baseline == "any":
+            await rig.migrate(s.Orders)
+        else:
+            await rig.pool.execute("update projectionist.consumers set baseline = '3'")
+        async with rig.running(s.Orders):
+            await rig.publish(OrderPlaced("ann", 1), name, 3, id=f"{name}3")
+            await rig.publish(OrderNoted("x"), name, 4, id=f"{name}4")
+
+            async def begun(name: str = name) -> bool:
+                rows = await rig.fetch(
+                    "select version from {s}.positions where aggregate = $1", f"order/{name}"
+                )
+                return rows == [(4,)]
+
+            await eventually(begun)
+            await yard.settled(s.Orders)
+            async with yard.frozen(s.Orders, "rebuild.bulk_done") as building:
+                await rig.publish(OrderNoted("y"), name, 5, id=f"{name}5")
+                await rig.publish(OrderPlaced("bob", 1), f"{name}-late", 3, id=f"{name}-late3")
+                await yard.settled(s.Orders)
+
+                async def late(name: str = name) -> bool:
+                    rows = await rig.fetch(
+                        "select version from {s}.positions where aggregate = $1", f"order/{name}-late"
+                    )
+                    return rows == [(3,)]
+
+                await eventually(late)
+            assert (await building).compared.differences == []
+        assert (await yard.rebuild(s.Orders)).compared.differences == []
+
+
+async def test_what_came_out_of_quarantine_with_other_headers_is_folded_as_it_was_read_then(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1, headers={"ce-aggregateversion": "one"})
+    await rig.publish(OrderPaid(1), "o1", 2)
+    await rig.publish_raw(b"{}", {"ce-type": "order.paid"}, "o2")
+    async with rig.running(s.Orders):
+        await yard.settled(s.Orders)
+        async with rig.pool.acquire() as connection:
+            number = await connection.fetchval("select number from projectionist.consumers")
+            verbs = QuarantineVerbs(store_of(connection, SCHEMA, number))
+            await verbs.edit((1, 1), Act("me", "mended"), headers={"ce-aggregateversion": "1"})
+
+        async def drained() -> bool:
+            return await rig.head(s.Orders, "order/o1") == (2, "clear", 0)
+
+        await eventually(drained)
+        assert (await yard.rebuild(s.Orders)).compared.differences == []
+    assert await rig.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
+    assert (await yard.rebuild(s.Orders)).compared.differences == []

@@ -317,7 +317,6 @@ async def consumer_for(desk: Desk, definition: Definition, settings: Settings, b
     made.join(control)
     made.own_type = control["own_type"]
     made.generation = build.generation
-    made.reader.hashes = False
     return made
 
 

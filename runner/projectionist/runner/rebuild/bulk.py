@@ -93,9 +93,8 @@ class Bulk:
     ) -> None:
         self._client = client
         self._definition = definition
-        self._reader = reader
+        self._read = decisions.reading(reader)
         self._judge = judge
-        self._decisions = decisions
         self._progress = progress
         self.events = 0
         self.silent: Counter[str] = Counter()
@@ -125,7 +124,7 @@ class Bulk:
         """Fold one bucket, in the order in which it was put on disk."""
         folding = Folding(self._definition, self.silent)
         for at, arrival in enumerate(arrivals, 1):
-            delivery = self._decisions.read(arrival, self._reader)
+            delivery = self._read(arrival)
             assert isinstance(delivery, Delivery), "it was read before"
             folding.fold(delivery)
             if not at % SLICE:
@@ -157,9 +156,9 @@ class Bulk:
             await self._progress.advance(len(block))
 
     def _take(self, arrivals: Sequence[Arrival], use: Callable[[Delivery], None]) -> None:
-        read, take, reader = self._decisions.read, self._judge.take, self._reader
+        read, take = self._read, self._judge.take
         for arrival in arrivals:
-            delivery = read(arrival, reader)
+            delivery = read(arrival)
             if isinstance(delivery, Delivery):
                 for one in take(delivery):
                     use(one)

@@ -147,7 +147,8 @@ class CatchUp:
     async def _read(self, seqs: Sequence[int], decisions: Decisions) -> dict[int, Delivery]:
         """The events at these sequences, with the bytes operators gave them."""
         found = await fetch(self._client, self._shadow.definition.stream, self._filter, seqs)
-        read = {seq: decisions.read(arrival, self._reader) for seq, arrival in found.items()}
+        one_of = decisions.reading(self._reader)
+        read = {seq: one_of(arrival) for seq, arrival in found.items()}
         return {seq: one for seq, one in read.items() if isinstance(one, Delivery)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -73,17 +73,22 @@ class Decisions:
         winner = self._winners.get((delivery.aggregate or "", delivery.version or 0))
         return winner is None or winner == (delivery.source, delivery.id)
 
-    def read(self, arrival: Arrival, reader: Reader) -> Delivery | Unreadable:
-        """The delivery of an arrival; one that came out of quarantine with other headers or data is read with those."""
-        if self._amended and (amended := self._amended.get(sequence(arrival.reply))) is not None:
-            head, data = amended
-            arrival = msgspec.structs.replace(
-                arrival,
-                head=arrival.head if head is None else head,
-                data=arrival.data if data is None else data,
-            )
-        delivery = reader.read(arrival)
-        return self._edited(delivery, reader) if self._edits and isinstance(delivery, Delivery) else delivery
+    def reading(self, reader: Reader) -> Callable[[Arrival], Delivery | Unreadable]:
+        """Reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied then."""
+        if not self._amended and not self._edits:
+            return reader.settled
+
+        def read(arrival: Arrival) -> Delivery | Unreadable:
+            amended = self._amended.get(sequence(arrival.reply))
+            if amended is None:
+                one = reader.settled(arrival)
+            else:
+                head, data = amended
+                head, data = head or arrival.head, arrival.data if data is None else data
+                one = reader.read(msgspec.structs.replace(arrival, head=head, data=data))
+            return self._edited(one, reader) if isinstance(one, Delivery) else one
+
+        return read
 
     def _edited(self, delivery: Delivery, reader: Reader) -> Delivery:
         """With the bytes an operator gave it while it was parked, if one did."""

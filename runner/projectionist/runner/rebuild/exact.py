@@ -61,7 +61,7 @@ class Candidates:
         self._consumer = consumer
         self._definition = consumer.definition
         self._keys = set(keys)
-        self._decisions = Decisions(decided)
+        self._one_of = Decisions(decided).reading(consumer.reader)
         self._decided = len(decided)
         self._next = 1
         self.events: dict[Any, list[Delivery]] = {key: [] for key in self._keys}
@@ -77,7 +77,7 @@ class Candidates:
         last = stream.state.last_seq
         async for block in scan(self._client, self._definition.stream, filter_subject, self._next, last):
             for arrival in block:
-                delivery = self._decisions.read(arrival, self._consumer.reader)
+                delivery = self._one_of(arrival)
                 if isinstance(delivery, Delivery):
                     self._keep(delivery)
         self._next = last + 1
