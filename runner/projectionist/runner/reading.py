@@ -76,34 +76,41 @@ class Reader:
         checked then is not checked again. Its content is."""
         try:
             fields = self._heads.read(arrival.head)
-            name, source, kind, schema, kind_of, name_of, version, moment, correlation, causation = fields[
-                :10
-            ]
+            name, kind, schema, version = fields[0], fields[2], fields[3], fields[6]
             if not (kind and name and version and self._identities.usual) or fields[14] is not None:
                 return self.read(arrival)
-            aggregate = self._aggregate(arrival.subject, kind_of, name_of)
-            schema_number, version_number = 1 if schema is None else int(schema), int(version)
-            seq = sequence(arrival.reply)
-        except (HeaderError, Refused, ValueError, IndexError):
-            return self.read(arrival)
-        event, problem = self.body(kind, schema_number, arrival.data)
-        delivery = Delivery(
-            *(
-                source or self._stream,
+            aggregate = self._aggregate(arrival.subject, fields[4], fields[5])
+            schema_number = 1 if schema is None else int(schema)
+            event, problem = self.body(kind, schema_number, arrival.data)
+            traced = fields[10] is not None or fields[11] is not None
+            parent, state = _trace(*fields[10:14]) if traced else (None, None)
+            return Delivery(
+                fields[1] or self._stream,
                 name,
                 kind,
                 schema_number,
                 aggregate,
-                version_number,
+                int(version),
                 arrival.data,
                 b"",
-            ),
-            *(self._stream, seq, arrival.subject, event, problem, moment, correlation, causation),
-        )
-        delivery.arrival = arrival
-        if fields[10] is not None or fields[11] is not None:
-            delivery.traceparent, delivery.tracestate = _trace(*fields[10:14])
-        return delivery
+                self._stream,
+                sequence(arrival.reply),
+                arrival.subject,
+                event,
+                problem,
+                fields[7],
+                fields[8],
+                fields[9],
+                parent,
+                state,
+                0,
+                0,
+                1,
+                False,
+                arrival,
+            )
+        except (HeaderError, Refused, ValueError, IndexError):
+            return self.read(arrival)
 
     def _answer(
         self, arrival: Arrival, seq: int, delivered: int, published_ns: int, incarnation: int

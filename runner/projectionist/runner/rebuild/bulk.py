@@ -13,7 +13,6 @@ from anyio.lowlevel import checkpoint
 
 from projectionist.core.signals import announce
 from projectionist.projections.rows import Rows
-from projectionist.projections.steps import Step
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
 from projectionist.runner.rebuild.scan import scan, sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.judge import Judge
     from projectionist.runner.rebuild.progress import Progress
 
-SLICE = 512
+SLICE = 2_048
 """How many events are folded at a stretch before other tasks get their turn."""
 
 
@@ -41,6 +40,7 @@ class Folding:
         assert definition.table is not None, "only a Projection has rows of its own"
         self._definition = definition
         self._rows = Rows(definition.cls, definition.table, {})
+        self._apply = self._rows.apply
         self._silent = silent
         self._stopped: set[str | None] = set()
         self.stumbles: list[Stumble] = []
@@ -51,15 +51,10 @@ class Folding:
             self._fail(delivery, delivery.problem)
             return
         step = step_of(self._definition, delivery.seq, delivery)
-        if step is not None:
-            self.step(step, delivery)
-
-    def step(self, step: Step, delivery: Delivery) -> None:
-        """The same, for an event whose row is known."""
-        if self._stopped and delivery.aggregate in self._stopped:
+        if step is None or (self._stopped and delivery.aggregate in self._stopped):
             return
         try:
-            answer = self._rows.apply(step)
+            answer = self._apply(step)
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
