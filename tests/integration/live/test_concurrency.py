@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.crew import Hand, crew
+from tests.support.crew import Hand, Stalled, crew, stalled
 from tests.support.ledger import decisions, facts, reckon
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -69,6 +69,63 @@ async def test_two_first_orders_of_one_customer_lose_no_update(live: Rig) -> Non
             )
 
     assert {row[1:] for row in await live.rows("spend")} == {(8, 8)}
+
+
+@pytest.mark.parametrize("ends", ["commits", "rolls back"])
+async def test_who_waits_for_an_identity_reads_what_became_of_it(live: Rig, ends: str) -> None:
+    """What a statement waited for is not in its own snapshot: the next statement reads it."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=2) as (first, second):
+        reached, go_on = stalled(first, fails=ends == "rolls back")
+        one = asyncio.create_task(first.settle(first.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1)))
+        await reached.wait()
+        two = asyncio.create_task(second.settle(second.read(OrderPlaced("bob", 2), "o1", 1, id="a", seq=2)))
+        await live.blocked()
+        go_on.set()
+        ended = await asyncio.gather(one, two, return_exceptions=True)
+
+    told = await live.fetch("select kind, seq from {s}.incidents")
+    if ends == "commits":
+        assert await live.value("select cents from orders") == 1
+        assert told == [("identity_reuse", 2)]
+    else:
+        assert isinstance(ended[0], Stalled)
+        assert await live.value("select cents from orders") == 2
+        assert told == []
+
+
+async def test_who_waits_for_a_position_sees_what_was_parked_behind_it(live: Rig) -> None:
+    """Both begin when neither position nor parked event is there: the filler has to find what the other parked."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=2) as (parker, filler):
+        reached, go_on = stalled(parker)
+        one = asyncio.create_task(parker.settle(parker.read(OrderPaid(), "o1", 2)))
+        await reached.wait()
+        two = asyncio.create_task(filler.settle(filler.read(OrderPlaced("ann", 1), "o1", 1)))
+        await live.blocked()
+        go_on.set()
+        await asyncio.gather(one, two)
+
+    assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
+    assert (await live.rows("orders"))[0][3] == '["placed", "paid"]'
+
+
+async def test_a_shared_row_that_appears_in_the_meantime_is_read_again(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    async with crew(live, s.Spend, hands=2) as (first, second):
+        reached, go_on = stalled(first)
+        one = asyncio.create_task(first.settle(first.read(OrderPlaced("ann", 1), "o1", 1)))
+        await reached.wait()  # it has read that there is no row
+        with listening() as heard:
+            await second.settle(second.read(OrderPlaced("ann", 2), "o2", 1))
+            go_on.set()
+            await one
+
+    assert heard.counts["batch.again"] == 1
+    assert await live.rows("spend") == [("ann", 2, 3)]
 
 
 async def test_processes_never_wait_in_a_circle(live: Rig) -> None:

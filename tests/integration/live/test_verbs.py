@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crew import Hand, crew
+from tests.support.crew import Hand, crew, stalled
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -310,20 +310,8 @@ async def test_a_verb_that_waits_for_a_drain_sees_what_the_drain_has_done(live: 
     async with scene(live, "waiting") as at:
         at.trouble.poison.clear()
         await act(live, at.cls, retry)
-        store, model = await at.hand.session.ready()
-        reached, go_on = asyncio.Event(), asyncio.Event()
-
-        class Slow:
-            """The model, which stops before it writes."""
-
-            fold = model.fold
-
-            async def write(self, folded: Any) -> None:
-                reached.set()
-                await go_on.wait()
-                await model.write(folded)
-
-        at.hand.session._open = (store.connection, store, Slow())
+        await at.hand.session.close()  # so that the next batch makes its model anew
+        reached, go_on = stalled(at.hand)
         drain = asyncio.create_task(at.hand.settle(due=[AGGREGATE]))
         await reached.wait()
         late = asyncio.create_task(act(live, at.cls, verb))
