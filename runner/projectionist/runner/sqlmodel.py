@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
+from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
 from projectionist.projections.failure import FailureKind, failure_of
 from projectionist.projections.reactions import answer_of
@@ -105,9 +106,10 @@ class OwnSql:
 
     async def _run(self, step: Step, delivery: Delivery, wished: list[Wished]) -> Failed | None:
         handler, retry = step.handler, self._consumer.policy.retry
+        event = copied(step.event) if handler.copies else step.event
         try:
             async with self._connection.transaction():
-                args = (self._handlers, self._tx, step.event)
+                args = (self._handlers, self._tx, event)
                 result = (
                     await handler.call(*args, step.envelope())
                     if handler.envelope
