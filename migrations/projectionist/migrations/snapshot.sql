@@ -2,6 +2,23 @@
 
 CREATE SCHEMA projectionist;
 
+CREATE TABLE projectionist.attempts (
+    intent bigint NOT NULL,
+    attempt integer NOT NULL,
+    relay text NOT NULL,
+    started timestamp with time zone NOT NULL,
+    took_s double precision,
+    outcome text NOT NULL,
+    status text,
+    provider_id text,
+    reason text,
+    excerpt text,
+    replayed boolean DEFAULT false NOT NULL,
+    CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'retry'::text, 'refused'::text, 'in_flight'::text, 'mismatch'::text, 'unknown'::text, 'sticky'::text, 'not_sent'::text])))
+);
+
+COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended, whatever it came to.';
+
 CREATE TABLE projectionist.audit (
     number bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -22,6 +39,44 @@ ALTER TABLE projectionist.audit ALTER COLUMN number ADD GENERATED ALWAYS AS IDEN
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE projectionist.breakers (
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    state text DEFAULT 'closed'::text NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    openings integer DEFAULT 0 NOT NULL,
+    until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    held text,
+    changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT breakers_held_check CHECK ((held = ANY (ARRAY['gone'::text, 'unset'::text, 'missing'::text]))),
+    CONSTRAINT breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE projectionist.breakers IS 'The circuit of each destination that has failed, shared by all relays; no row is a closed one.';
+
+COMMENT ON COLUMN projectionist.breakers.held IS 'why nothing is sent there until somebody acts: gone (it said so), unset or missing (no such settings); destination * is all';
+
+CREATE TABLE projectionist.buckets (
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    tokens double precision NOT NULL,
+    granted integer NOT NULL,
+    refilled timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.buckets IS 'What is left of each destination''s rate, shared by all relays.';
+
+CREATE TABLE projectionist.codes (
+    consumer integer NOT NULL,
+    code bytea NOT NULL,
+    adopted timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE projectionist.codes IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
 
 CREATE TABLE projectionist.consumers (
     number integer NOT NULL,
@@ -44,6 +99,7 @@ CREATE TABLE projectionist.consumers (
     baseline text DEFAULT 'first'::text NOT NULL,
     incarnation integer DEFAULT 1 NOT NULL,
     subjects text DEFAULT ''::text NOT NULL,
+    durable text DEFAULT ''::text NOT NULL,
     CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
@@ -200,9 +256,45 @@ CREATE TABLE projectionist.intents (
     tracestate text,
     state text DEFAULT 'ready'::text NOT NULL,
     created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    open boolean DEFAULT true NOT NULL,
+    place bigint,
+    token uuid,
+    lease_until timestamp with time zone,
+    attempt integer DEFAULT 0 NOT NULL,
+    spent integer DEFAULT 0 NOT NULL,
+    first_started timestamp with time zone,
+    started timestamp with time zone,
+    due timestamp with time zone,
+    mark text,
+    wire bytea,
+    wire_hash bytea,
+    status text,
+    provider_id text,
+    excerpt text,
+    error text,
+    settled timestamp with time zone,
+    memory_s double precision,
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
+    CONSTRAINT intents_open_check CHECK ((open = ((state <> ALL (ARRAY['sent'::text, 'discarded'::text])) AND (NOT ((state = 'dead'::text) AND (on_dead = 'pass'::text)))))),
     CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'sent'::text, 'reconcile'::text, 'dead'::text, 'held'::text, 'discarded'::text])))
-);
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.02');
+
+COMMENT ON COLUMN projectionist.intents.open IS 'not settled: it is sent some day, or holds its lane until somebody decides';
+
+COMMENT ON COLUMN projectionist.intents.place IS 'its place in its lane, if not its number: a dead one that was passed goes to the end';
+
+COMMENT ON COLUMN projectionist.intents.attempt IS 'the number of the last attempt: it only rises, and a reply settles its own attempt alone';
+
+COMMENT ON COLUMN projectionist.intents.spent IS 'attempts that count against the provider''s limit';
+
+COMMENT ON COLUMN projectionist.intents.first_started IS 'when bytes may have left for the first time: the provider''s memory counts from here';
+
+COMMENT ON COLUMN projectionist.intents.mark IS 'what the provider noted before the first attempt, for a later lookup';
+
+COMMENT ON COLUMN projectionist.intents.wire IS 'the bytes that every attempt sends; null if they are the body';
+
+COMMENT ON COLUMN projectionist.intents.memory_s IS 'how long the provider that settled it remembers the key: the row is needed as long';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq
@@ -270,6 +362,8 @@ CREATE TABLE projectionist.parked (
     error_class text,
     error text,
     stack text,
+    code bytea,
+    discarded boolean DEFAULT false NOT NULL,
     first_failed timestamp with time zone,
     last_failed timestamp with time zone,
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -277,6 +371,10 @@ CREATE TABLE projectionist.parked (
 );
 
 COMMENT ON COLUMN projectionist.parked.data IS 'null: a reference, the stream holds the bytes at (incarnation, seq)';
+
+COMMENT ON COLUMN projectionist.parked.code IS 'fingerprint of the code that failed on it: newer code tries again';
+
+COMMENT ON COLUMN projectionist.parked.discarded IS 'decided against while it waited: stepped over when its turn comes';
 
 CREATE TABLE projectionist.positions (
     consumer integer NOT NULL,
@@ -362,8 +460,20 @@ ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+ALTER TABLE ONLY projectionist.attempts
+    ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
+
 ALTER TABLE ONLY projectionist.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.breakers
+    ADD CONSTRAINT breakers_pkey PRIMARY KEY (provider, destination);
+
+ALTER TABLE ONLY projectionist.buckets
+    ADD CONSTRAINT buckets_pkey PRIMARY KEY (provider, destination);
+
+ALTER TABLE ONLY projectionist.codes
+    ADD CONSTRAINT codes_pkey PRIMARY KEY (consumer, code);
 
 ALTER TABLE ONLY projectionist.consumers
     ADD CONSTRAINT consumers_name_key UNIQUE (name);
@@ -438,6 +548,8 @@ CREATE INDEX inbox_held ON projectionist.inbox USING btree (consumer, received) 
 CREATE INDEX inbox_version ON projectionist.inbox USING btree (consumer, aggregate, version);
 
 CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, source, id);
+
+CREATE INDEX intents_lane ON projectionist.intents USING btree (provider, COALESCE(ordering, key), COALESCE(place, seq)) WHERE open;
 
 CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
+from projectionist.core.trouble import is_transient
 from projectionist.projections.ddl import sql_names
 from projectionist.projections.failure import FailureKind, failure_of
 from projectionist.projections.reactions import answer_of
@@ -15,7 +16,6 @@ from projectionist.projections.sql_tables import resolved
 from projectionist.projections.steps import Step
 from projectionist.runner.closing import Broken
 from projectionist.runner.model import Folded, Wished, failed, ordered, preset, step_of
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import anyio
 import msgspec
@@ -62,17 +63,44 @@ async def attempt(provider: Provider, request: Request) -> Reply:
             reply = await provider.send(request)
         except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
             reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
-    return msgspec.structs.replace(
-        reply,
-        outcome=_final(reply, provider.settings.retry),
-        reason=clipped(reply.reason),
-        status=clipped(reply.status, 64),
-        provider_id=clipped(reply.provider_id, ID_CHARACTERS),
-        excerpt=clipped(reply.excerpt),
-        took_s=time.monotonic() - began,
-    )
+    outcome = _final(reply, provider.settings.retry)
+    return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
+
+
+async def marks(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
+    """What the provider notes before the first attempt of each, for a later lookup; None where it cannot."""
+    noted: list[str | None] = [None] * len(requests)
+    with anyio.move_on_after(provider.settings.timeout_s):
+        for index, request in enumerate(requests):
+            try:
+                noted[index] = await provider.mark(request)
+            except Exception:  # noqa: BLE001 - a provider is the user's code; without a mark a lookup finds less
+                return noted
+    return noted
+
+
+async def sought(provider: Provider, request: Request) -> Reply:
+    """Look an intent up, whatever the provider does. RETRY is a lookup that could not be made now."""
+    reply = Reply(outcome=Outcome.RETRY, reason="the lookup took too long")
+    with anyio.move_on_after(request.timeout_s + _GRACE_S):
+        try:
+            reply = await provider.lookup(request)
+        except Exception as error:  # noqa: BLE001 - a provider is the user's code
+            reply = Reply(outcome=Outcome.RETRY, reason=f"the lookup raised {type(error).__name__}")
+    return _storable(reply)
 
 
 def _final(reply: Reply, policy: ProviderRetry) -> Outcome:
     final = reply.outcome is Outcome.RETRY and reply.status in policy.non_retryable
     return Outcome.REFUSED if final else reply.outcome
+
+
+def _storable(reply: Reply, **changed: Any) -> Reply:
+    return msgspec.structs.replace(
+        reply,
+        reason=clipped(reply.reason),
+        status=clipped(reply.status, 64),
+        provider_id=clipped(reply.provider_id, ID_CHARACTERS),
+        excerpt=clipped(reply.excerpt),
+        **changed,
+    )

@@ -137,7 +137,7 @@ class NatsPublish(Provider):
         """Read the target subject from the mark on, by the stream's leader, for a message with this key."""
         client, _ = self._connected()
         if client is None:
-            return Reply(outcome=Outcome.UNKNOWN, reason="not connected to NATS")
+            return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
         subject = msgspec.json.decode(request.wire, type=Wire).subject
         created, _, start = (request.mark or "").rpartition(" ")
         try:
@@ -147,7 +147,7 @@ class NatsPublish(Provider):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
                 found, whole = await self._scan(client, subject, request.key, int(start) + 1)
         except (nats.errors.Error, TimeoutError):
-            return Reply(outcome=Outcome.UNKNOWN, reason="the stream could not be read")
+            return Reply(outcome=Outcome.RETRY, reason="the stream could not be read")
         if found:
             identity = f"{self._stream}:{found}"
             return Reply(outcome=Outcome.SENT, reason="found by lookup", provider_id=identity, replayed=True)

@@ -117,6 +117,8 @@ class Provider(ABC):
     async def lookup(self, request: Request) -> Reply:
         """Whether an earlier attempt was executed: SENT, NOT_SENT if surely not, UNKNOWN if nobody can tell.
 
+        RETRY says that the lookup itself could not be made now, which is tried again.
+
         Called only where `profile.lookup` is true.
         """
         return Reply(outcome=Outcome.UNKNOWN, reason="this provider has no lookup")

@@ -1,0 +1,256 @@
+"""One provider's intents, from the lease to the reply: one pass is read from top to bottom in `one_pass`."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.states import Effect
+from projectionist.outbox import settling
+from projectionist.outbox.circuits import Circuits
+from projectionist.outbox.link import Away
+from projectionist.outbox.providers.build import attempt, marks, prepare, sought
+from projectionist.outbox.providers.profiles import Recourse, horizon
+from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.settler import Settler
+from projectionist.outbox.settling import Rules, Standing
+from projectionist.outbox.store import Fresh, Leased, Settled, Store
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from projectionist.outbox.link import Link
+    from projectionist.outbox.providers.provider import Provider
+
+log = logging.getLogger("projectionist.outbox")
+
+STEPS = 5_000
+"""Lanes that one claim looks at: a walk over more goes on in the next claim."""
+
+AGAIN_S = 0.5
+
+SILENT = Reply(outcome=Outcome.UNKNOWN, reason="the relay that sent it never told what came of it")
+FORGOTTEN = Reply(outcome=Outcome.UNKNOWN, reason="the provider may have forgotten the key by now")
+STOPPED = Reply(outcome=Outcome.UNKNOWN, reason="the relay was stopped before there was an answer")
+UNSURE = Reply(outcome=Outcome.NOT_SENT, reason="the start may have been recorded, nothing was sent")
+
+
+class Sender:
+    """Sends what one provider is to do, as many at once as its settings allow."""
+
+    def __init__(self, provider: Provider, leases: Link, replies: Link, relay: str, poll_s: float) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._settings = provider.settings
+        self._rules = Rules(provider.profile, provider.settings.delivery, provider.settings.retry)
+        self._store = Store(leases, relay)
+        self._circuits = Circuits(leases, provider.name, provider.settings.breaker)
+        self._settler = Settler(
+            provider.name,
+            Store(replies, relay),
+            Circuits(replies, provider.name, provider.settings.breaker),
+            provider.profile.memory_s,
+            self._done,
+        )
+        self._poll_s = poll_s
+        self._free = provider.settings.concurrency
+        # Relays that begin at different lanes do not ask for the same rows at once.
+        self._after = f"{random.randrange(100)}"  # noqa: S311 - spreads load, guards nothing
+        self._resting: dict[str, float] = {}
+        self._due: float | None = None
+        self._awake = anyio.Event()
+        self._stopping = False
+        self._sends: anyio.CancelScope | None = None
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._awake.set()
+
+    def stop(self) -> None:
+        """Lease nothing more; `run` returns when what was started is settled."""
+        self._stopping = True
+        self._awake.set()
+
+    def abandon(self) -> None:
+        """Wait no longer for answers: what has none is settled as unknown."""
+        if self._sends is not None:
+            self._sends.cancel()
+
+    async def run(self) -> None:
+        """Send until stopped."""
+        async with anyio.create_task_group() as settling_tasks:
+            settling_tasks.start_soon(self._settler.run)
+            try:
+                async with anyio.create_task_group() as sends:
+                    self._sends = sends.cancel_scope
+                    while not self._stopping:
+                        await self._step(sends)
+            finally:
+                self._settler.close()
+
+    async def _step(self, sends: TaskGroup) -> None:
+        try:
+            if self._free and await self.one_pass(sends):
+                return
+        except Away:
+            await anyio.sleep(AGAIN_S)
+            return
+        await self._rest()
+
+    async def one_pass(self, sends: TaskGroup) -> bool:
+        """Lease what is due, record that its attempts begin, send it; replies are settled as they come in.
+
+        Whether there may be more to do at once.
+        """
+        haul = await self._store.lease(
+            self.name,
+            after=self._after,
+            most=self._free,
+            steps=STEPS,
+            timeout_s=self._settings.timeout_s,
+            resting=self._still_resting(),
+        )
+        self._after = haul.after
+        if haul.leased:
+            announce("relay.leased")
+            allowed = await self._circuits.admitted(haul.leased, haul.now)
+            allowed = await self._within_rate(allowed)
+            await self._put_back(haul.leased, allowed)
+            self._free -= len(allowed)
+            to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
+            for each in await self._started(await self._prepared(to_send)):
+                sends.start_soon(self._send, each)
+        return haul.found > 0 or bool(haul.after)
+
+    def _is_to_be_sent(self, leased: Leased, sends: TaskGroup) -> bool:
+        """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
+        silent = leased.state is Effect.UNKNOWN
+        standing = self._standing(leased)
+        what = (settling.doubt if silent else settling.before)(standing, self._rules)
+        if what is Recourse.LOOKUP:
+            sends.start_soon(self._look_up, leased)
+        elif silent or what is Recourse.RECONCILE:
+            step = settling.after_silence(standing, self._rules, _chance())
+            self._settler.put(Settled(leased, SILENT if silent else FORGOTTEN, step, tried=silent))
+        else:
+            return True
+        return False
+
+    async def _prepared(self, batch: Sequence[Leased]) -> list[Leased]:
+        """Those with the bytes to send: stored ones, or rendered now for the first attempt and all later ones."""
+        fresh = []
+        for each in batch:
+            if each.rendered:
+                continue
+            wire = prepare(self._provider, each.request)
+            if isinstance(wire, Reply):
+                self._conclude(each, wire, tried=False)
+            else:
+                fresh.append(each)
+                each.request = msgspec.structs.replace(each.request, wire=wire)
+        noted = await marks(self._provider, [each.request for each in fresh])
+        for each, note in zip(fresh, noted, strict=True):
+            each.fresh = Fresh.of(each.request, note)
+        return [each for each in batch if each.rendered or each.fresh is not None]
+
+    async def _started(self, batch: Sequence[Leased]) -> list[Leased]:
+        """Those whose attempt is on record. Without an answer from the database nothing is sent, and that is told."""
+        if not batch:
+            return []
+        for each in batch:
+            each.attempt, each.spent = each.attempt + 1, each.spent + 1
+        try:
+            begun = await self._store.start(batch, horizon(self._rules.profile))
+        except Away:
+            for each in batch:
+                self._conclude(each, UNSURE, tried=False)
+            raise
+        announce("relay.started")
+        self._free += len(batch) - len(begun)
+        return [each for each in batch if each.seq in begun]
+
+    async def _send(self, leased: Leased) -> None:
+        try:
+            reply = await attempt(self._provider, leased.request)
+        except anyio.get_cancelled_exc_class():
+            self._conclude(leased, STOPPED)
+            raise
+        announce("relay.replied")
+        self._conclude(leased, reply)
+
+    async def _look_up(self, leased: Leased) -> None:
+        reply = await sought(self._provider, leased.request)
+        announce("relay.looked_up")
+        step = settling.after_lookup(reply, self._standing(leased), self._rules, _chance())
+        self._settler.put(Settled(leased, reply, step, tried=reply.outcome is not Outcome.RETRY))
+
+    def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True) -> None:
+        step = settling.after(reply, self._standing(leased), self._rules, _chance())
+        self._settler.put(Settled(leased, reply, step, tried=tried))
+
+    def _standing(self, leased: Leased) -> Standing:
+        since = leased.since_first()
+        return Standing(leased.spent, since, fresh=since is None, blocks=leased.blocks)
+
+    async def _within_rate(self, batch: list[Leased]) -> list[Leased]:
+        """As many of each destination as its bucket has tokens for; a destination without any rests."""
+        rate = self._settings.rate_per_s
+        if rate is None or not batch:
+            return batch
+        wanted = Counter(each.request.destination for each in batch if each.state is Effect.LEASED)
+        taken = await self._store.take(self.name, wanted, rate, self._settings.burst)
+        left = {}
+        for destination, (granted, next_s) in taken.items():
+            left[destination] = granted
+            if granted < wanted[destination]:
+                self._resting[destination] = clock.now() + next_s
+        allowed = []
+        for each in batch:
+            if each.state is Effect.LEASED:
+                left[each.request.destination] -= 1
+                if left[each.request.destination] < 0:
+                    continue
+            allowed.append(each)
+        return allowed
+
+    async def _put_back(self, leased: Sequence[Leased], allowed: Sequence[Leased]) -> None:
+        kept = {each.seq for each in allowed}
+        rest = [each for each in leased if each.seq not in kept]
+        if rest:
+            await self._store.put_back(rest)
+
+    def _done(self, batch: Sequence[Settled]) -> None:
+        """Replies are written: their slots are free, and some are due again."""
+        self._free += len(batch)
+        waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
+        if waits:
+            due = clock.now() + min(waits)
+            self._due = due if self._due is None else min(due, self._due)
+        self._awake.set()
+
+    def _still_resting(self) -> list[str]:
+        now = clock.now()
+        self._resting = {name: until for name, until in self._resting.items() if until > now}
+        return list(self._resting)
+
+    async def _rest(self) -> None:
+        """Wait for a wake-up, for what is due by our own reckoning, or for the next poll."""
+        moments = [*self._resting.values(), *([] if self._due is None else [self._due])]
+        wait = min([self._poll_s, *(moment - clock.now() for moment in moments)])
+        with anyio.move_on_after(max(wait, 0.001)):
+            await self._awake.wait()
+        self._awake = anyio.Event()
+        if self._due is not None and self._due <= clock.now():
+            self._due = None
+
+
+def _chance() -> float:
+    return random.random()  # noqa: S311 - jitter
