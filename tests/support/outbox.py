@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import asyncpg
 import msgspec
+from tests.support.waiting import eventually
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres, Settings
@@ -19,7 +20,6 @@ from projectionist.outbox.providers import Outcome, Profile, Provider, ProviderS
 from projectionist.outbox.providers.profiles import NONE
 from projectionist.outbox.providers.settings import ProviderRetry
 from projectionist.outbox.relay import Relay
-from tests.support.waiting import eventually
 
 REMEMBERS = msgspec.structs.replace(NONE, name="remembers", memory_s=86_400.0)
 FORGETS = NONE
@@ -125,13 +125,14 @@ class Outbox:
         """Write one intent, as a consumer's batch would; its key."""
         number = next(self._numbers)
         content = msgspec.json.encode(body or {"n": number}, order="sorted")
-        return await self.connection.fetchval(
+        key: str = await self.connection.fetchval(
             """insert into projectionist.intents (key, consumer, source, id, aggregate, version, slot, class, provider,
                 destination, ordering, on_dead, body, hash) values
                 (md5($1), $2, 'shop', $1, $3, 1, $4, $4, $5, $6, $3, $7, $8, $9) returning key""",
             *(f"event-{number}", consumer, lane, name, provider, destination or provider, on_dead),
             *(content, body_hash(content)),
         )
+        return key
 
     async def row(self, key: str) -> asyncpg.Record:
         """One intent."""

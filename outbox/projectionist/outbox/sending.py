@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections import Counter
@@ -16,6 +17,7 @@ from projectionist.core.signals import announce
 from projectionist.core.states import Effect
 from projectionist.outbox import settling
 from projectionist.outbox.circuits import Circuits
+from projectionist.outbox.crew import Crew
 from projectionist.outbox.link import Away
 from projectionist.outbox.providers.build import attempt, marks, prepare, sought
 from projectionist.outbox.providers.profiles import Recourse, horizon
@@ -25,8 +27,6 @@ from projectionist.outbox.settling import Rules, Standing
 from projectionist.outbox.store import Fresh, Leased, Settled, Store
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from projectionist.outbox.link import Link
     from projectionist.outbox.providers.provider import Provider
 
@@ -62,13 +62,15 @@ class Sender:
         )
         self._poll_s = poll_s
         self._free = provider.settings.concurrency
+        # A quarter at once, so that one batch is leased while others are on their way and being settled.
+        self._batch = max(1, provider.settings.concurrency // 4)
         # Relays that begin at different lanes do not ask for the same rows at once.
         self._after = f"{random.randrange(100)}"  # noqa: S311 - spreads load, guards nothing
         self._resting: dict[str, float] = {}
         self._due: float | None = None
         self._awake = anyio.Event()
         self._stopping = False
-        self._sends: anyio.CancelScope | None = None
+        self._sends: Crew | None = None
 
     def wake(self) -> None:
         """There may be something to send."""
@@ -89,14 +91,15 @@ class Sender:
         async with anyio.create_task_group() as settling_tasks:
             settling_tasks.start_soon(self._settler.run)
             try:
-                async with anyio.create_task_group() as sends:
-                    self._sends = sends.cancel_scope
+                async with Crew(self.wake) as sends:
+                    self._sends = sends
                     while not self._stopping:
+                        sends.check()
                         await self._step(sends)
             finally:
                 self._settler.close()
 
-    async def _step(self, sends: TaskGroup) -> None:
+    async def _step(self, sends: Crew) -> None:
         try:
             if self._free and await self.one_pass(sends):
                 return
@@ -105,7 +108,7 @@ class Sender:
             return
         await self._rest()
 
-    async def one_pass(self, sends: TaskGroup) -> bool:
+    async def one_pass(self, sends: Crew) -> bool:
         """Lease what is due, record that its attempts begin, send it; replies are settled as they come in.
 
         Whether there may be more to do at once.
@@ -113,12 +116,12 @@ class Sender:
         haul = await self._store.lease(
             self.name,
             after=self._after,
-            most=self._free,
+            most=min(self._free, self._batch),
             steps=STEPS,
             timeout_s=self._settings.timeout_s,
             resting=self._still_resting(),
         )
-        self._after = haul.after
+        whole, self._after = not self._after, haul.after
         if haul.leased:
             announce("relay.leased")
             allowed = await self._circuits.admitted(haul.leased, haul.now)
@@ -127,16 +130,16 @@ class Sender:
             self._free -= len(allowed)
             to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
             for each in await self._started(await self._prepared(to_send)):
-                sends.start_soon(self._send, each)
-        return haul.found > 0 or bool(haul.after)
+                sends.start(self._send(each))
+        return haul.found > 0 or not whole or bool(haul.after)
 
-    def _is_to_be_sent(self, leased: Leased, sends: TaskGroup) -> bool:
+    def _is_to_be_sent(self, leased: Leased, sends: Crew) -> bool:
         """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
         silent = leased.state is Effect.UNKNOWN
         standing = self._standing(leased)
         what = (settling.doubt if silent else settling.before)(standing, self._rules)
         if what is Recourse.LOOKUP:
-            sends.start_soon(self._look_up, leased)
+            sends.start(self._look_up(leased))
         elif silent or what is Recourse.RECONCILE:
             step = settling.after_silence(standing, self._rules, _chance())
             self._settler.put(Settled(leased, SILENT if silent else FORGOTTEN, step, tried=silent))
@@ -180,7 +183,7 @@ class Sender:
     async def _send(self, leased: Leased) -> None:
         try:
             reply = await attempt(self._provider, leased.request)
-        except anyio.get_cancelled_exc_class():
+        except asyncio.CancelledError:
             self._conclude(leased, STOPPED)
             raise
         announce("relay.replied")

@@ -219,6 +219,12 @@ def _columns(settled: Settled) -> tuple[object, ...]:
     reason = f"{reply.reason}; {step.note}" if step.note and reply.reason else step.note or reply.reason
     return (
         *(leased.seq, leased.attempt, step.state, step.open, step.wait_s, step.spent, step.forget, step.fact),
-        *(settled.tried, reply.outcome.value, reply.status, reply.provider_id, reason, reply.excerpt),
-        *(reply.replayed, reply.took_s, leased.token),
+        *(
+            settled.tried,
+            reply.outcome.value,
+            reply.status or None,
+            reply.provider_id or None,
+            reason or None,
+        ),
+        *(reply.excerpt or None, reply.replayed, reply.took_s, leased.token),
     )

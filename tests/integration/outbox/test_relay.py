@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import pytest
 import pytest_asyncio
 from tests.support.outbox import (
-    FORGETS,
     Outbox,
-    answer,
-    execute_in_silence,
-    held_until,
     made,
     outbox,
     scripted,
 )
-from tests.support.waiting import eventually, listening
-
-from projectionist.outbox.providers import Outcome
 
 pytestmark = pytest.mark.asyncio
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -58,10 +59,12 @@ async def attempt(provider: Provider, request: Request) -> Reply:
         return TOO_LATE
     began = time.monotonic()
     reply = Reply(outcome=Outcome.UNKNOWN, reason=f"no reply within {request.timeout_s:g} s")
-    with anyio.move_on_after(request.timeout_s + _GRACE_S):
-        try:
+    try:
+        # Not a cancel scope, which costs three times as much.
+        async with asyncio.timeout(request.timeout_s + _GRACE_S) as deadline:
             reply = await provider.send(request)
-        except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+        if not deadline.expired():
             reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
     outcome = _final(reply, provider.settings.retry)
     return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
