@@ -25,6 +25,7 @@ REMEMBERS = msgspec.structs.replace(NONE, name="remembers", memory_s=86_400.0)
 FORGETS = NONE
 
 FAST = ProviderRetry(initial_s=0.01, maximum_s=0.05)
+SLOW = ProviderRetry(initial_s=600, maximum_s=600)
 
 Step = Callable[["Scripted", Request], Awaitable[Reply]]
 
@@ -181,6 +182,10 @@ class Outbox:
         await self.connection.execute(
             "update projectionist.intents set lease_until = clock_timestamp() where lease_until is not null"
         )
+
+    async def make_due(self) -> None:
+        """As if every wait were over."""
+        await self.connection.execute("update projectionist.intents set due = null where due is not null")
 
     async def age(self, key: str, seconds: float) -> None:
         """As if the first attempt of an intent had been so long ago."""

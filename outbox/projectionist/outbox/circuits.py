@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,9 +49,9 @@ class Circuits:
                     allowed.append(each)
         return allowed
 
-    async def record(self, verdicts: Iterable[Verdict]) -> None:
-        """Fold results, in the order they came in, into the circuits of their destinations."""
-        verdicts = list(verdicts)
+    async def record(self, verdicts: Sequence[Verdict]) -> list[float]:
+        """Fold results, in the order they came in, into the circuits of their destinations; the pauses, in seconds."""
+        pauses = []
         names = sorted({each.destination for each in verdicts})
         async with self._link.lent() as connection, connection.transaction():
             await connection.execute(self._link.sql["circuits_placed"], self._provider, names)
@@ -64,6 +64,9 @@ class Circuits:
                 if after != before:
                     await self._keep(connection, row["destination"], before, after)
                     self._tell(row["destination"], before, after, row["now"])
+                if after.state is State.OPEN:
+                    pauses.append(after.until - row["now"])
+        return pauses
 
     async def _probe(self, each: Leased, now: float) -> bool:
         admission, probing = admit(each.circuit, self._policy, now)
@@ -85,7 +88,7 @@ class Circuits:
     def _tell(self, destination: str, before: Circuit, after: Circuit, now: float) -> None:
         if after.state is State.OPEN:
             log.warning(
-                "%s: %s has failed %d times in a row, nothing is sent there for %.0f s",
+                "%s: %s has failed %d times in a row, nothing is sent there for %.1f s",
                 *(self._provider, destination, after.failures, after.until - now),
             )
             announce("circuit.opened")

@@ -48,6 +48,7 @@ class Link:
                 with anyio.fail_after(WITHIN_S):
                     if self._connection is None or self._connection.is_closed():
                         self._connection = await self._opened()
+                    announce("relay.asked")
                     yield self._connection
             except BaseException as error:
                 # A statement that was cut off may still be running: its connection is of no use to the next one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -37,6 +38,9 @@ STEPS = 5_000
 
 AGAIN_S = 0.5
 
+GRAIN_S, FAR_S = 0.02, 60.0
+"""What is due by our own reckoning is remembered in such steps and so far ahead; polling does the rest."""
+
 SILENT = Reply(outcome=Outcome.UNKNOWN, reason="the relay that sent it never told what came of it")
 FORGOTTEN = Reply(outcome=Outcome.UNKNOWN, reason="the provider may have forgotten the key by now")
 STOPPED = Reply(outcome=Outcome.UNKNOWN, reason="the relay was stopped before there was an answer")
@@ -67,7 +71,7 @@ class Sender:
         # Relays that begin at different lanes do not ask for the same rows at once.
         self._after = f"{random.randrange(100)}"  # noqa: S311 - spreads load, guards nothing
         self._resting: dict[str, float] = {}
-        self._due: float | None = None
+        self._moments: set[int] = set()
         self._awake = anyio.Event()
         self._stopping = False
         self._sends: Crew | None = None
@@ -230,13 +234,11 @@ class Sender:
         if rest:
             await self._store.put_back(rest)
 
-    def _done(self, batch: Sequence[Settled]) -> None:
-        """Replies are written: their slots are free, and some are due again."""
-        self._free += len(batch)
-        waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
-        if waits:
-            due = clock.now() + min(waits)
-            self._due = due if self._due is None else min(due, self._due)
+    def _done(self, count: int, waits: Sequence[float]) -> None:
+        """So many replies are written, their slots are free; `waits`: when something will be due."""
+        self._free += count
+        now = clock.now()
+        self._moments.update(math.ceil((now + wait) / GRAIN_S) for wait in waits if wait < FAR_S)
         self._awake.set()
 
     def _still_resting(self) -> list[str]:
@@ -246,13 +248,13 @@ class Sender:
 
     async def _rest(self) -> None:
         """Wait for a wake-up, for what is due by our own reckoning, or for the next poll."""
-        moments = [*self._resting.values(), *([] if self._due is None else [self._due])]
-        wait = min([self._poll_s, *(moment - clock.now() for moment in moments)])
-        with anyio.move_on_after(max(wait, 0.001)):
+        now = clock.now()
+        moments = [*self._resting.values(), *(moment * GRAIN_S for moment in self._moments)]
+        with anyio.move_on_after(max(min([self._poll_s, *(moment - now for moment in moments)]), 0.0)):
             await self._awake.wait()
         self._awake = anyio.Event()
-        if self._due is not None and self._due <= clock.now():
-            self._due = None
+        now = clock.now()
+        self._moments = {moment for moment in self._moments if moment * GRAIN_S > now}
 
 
 def _chance() -> float:

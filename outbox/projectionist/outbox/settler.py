@@ -37,7 +37,7 @@ class Settler:
         store: Store,
         circuits: Circuits,
         memory_s: float | None,
-        done: Callable[[Sequence[Settled]], None],
+        done: Callable[[int, Sequence[float]], None],
     ) -> None:
         self._name = name
         self._store = store
@@ -66,33 +66,35 @@ class Settler:
                 self._arrived = anyio.Event()
                 continue
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            await self._written(batch)
-            self._done(batch)
+            pauses = await self._written(batch)
+            waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
+            self._done(len(batch), waits + pauses)
 
-    async def _written(self, batch: Sequence[Settled]) -> None:
+    async def _written(self, batch: Sequence[Settled]) -> list[float]:
         """Try until it is done: what was written already is not written twice, since it is settled."""
         while True:
             try:
                 known = await self._store.settle(batch, self._memory_s)
                 announce("relay.settled")
-                await self._consequences(batch)
+                pauses = await self._consequences(batch)
                 break
             except Away:
                 await anyio.sleep(AGAIN_S)
         self._tell(each for each in batch if each.leased.seq in known)
+        return pauses
 
-    async def _consequences(self, batch: Sequence[Settled]) -> None:
+    async def _consequences(self, batch: Sequence[Settled]) -> list[float]:
         verdicts = [
             Verdict(each.leased.request.destination, each.leased.circuit.epoch, healthy(each.reply))
             for each in batch
             if _tells(each)
         ]
-        if verdicts:
-            await self._circuits.record(verdicts)
+        pauses = await self._circuits.record(verdicts) if verdicts else []
         for each in batch:
             if each.reply.hold:
                 why = "unset" if each.reply.outcome is Outcome.NOT_SENT else "gone"
                 await self._store.hold(self._name, each.leased.request.destination, why)
+        return pauses
 
     def _tell(self, settled: Iterable[Settled]) -> None:
         """One line for all that ended alike: an outage of a provider is no reason for a thousand."""
