@@ -15,7 +15,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.lab import base
 from tests.support.waiting import eventually
 
 from projectionist.ops.embedded import Embedded, EmbeddedError, account, binaries, home, places, processes
@@ -27,7 +26,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder every account gets through, with all that a test leaves behind."""
-    folder = Path(tempfile.mkdtemp(prefix="projectionist-embedded-", dir=base()))
+    folder = Path(tempfile.mkdtemp(prefix="projectionist-embedded-"))
     folder.chmod(0o711)
     yield folder
     for made in folder.rglob(home.NAME):

@@ -316,6 +316,10 @@ async def test_a_field_of_the_url_cannot_name_another_resource(
         ({"url": "https://u:hunter2@pay.test/"}, "user name"),
         ({"url": "https://pay.test/", "headers": {"Host": "x"}}, "can be set"),
         ({"url": "https://pay.test/", "headers": {"X": "a\r\nB: c"}}, "no header may"),
+        (
+            {"url": "https://pay.test/", "headers": {"Authorization": "hunter2"}},
+            "use bearer or secret_headers",
+        ),
         ({"url": "https://pay.test/", "profil": "none"}, "Did you mean 'profile'"),
         ({"url": "https://pay.test/", "profile": "stripe"}, "stripe-v1"),
         ({"url": "https://pay.test/", "bearer": "hunter2"}, "section of keys"),

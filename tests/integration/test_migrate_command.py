@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
+from importlib import invalidate_caches
 from pathlib import Path
 
 import asyncpg
@@ -50,11 +52,15 @@ def test_check_asks_for_attention_until_everything_is_applied(said: Said) -> Non
 
 
 def test_a_program_can_read_every_answer(said: Said) -> None:
-    assert json.loads(said("--check", "--json")[1]) == {"schema": "fresh", "pending": NAMES}
+    assert json.loads(said("--check", "--json")[1]) == {
+        "schema": "fresh",
+        "pending": NAMES,
+        "read_models": [],
+    }
     steps = json.loads(said("--plan", "--json")[1])
     assert [step["name"] for step in steps["pending"]] == NAMES
-    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": NAMES}
-    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": []}
+    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": NAMES, "read_models": []}
+    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": [], "read_models": []}
 
 
 def test_a_plan_is_sql_that_does_the_same(said: Said, database: str) -> None:
@@ -70,6 +76,66 @@ def test_a_plan_is_sql_that_does_the_same(said: Said, database: str) -> None:
     asyncio.run(by_hand())
     assert said("--plan") == (Exit.DONE, "Nothing is pending in schema fresh.\n")
     assert said() == (Exit.DONE, "Schema fresh is up to date.\n")
+
+
+APP = """
+from projectionist.projections import Event, Index, Projection, on
+from projectionist.runner import App
+
+class Placed(Event, type="order.placed"):
+    customer: str
+
+class Orders(
+    Projection, stream="SHOP", subjects="shop.order.{aggregate}", table="orders", key="order_id",
+    indexes=(Index("customer"),),
+):
+    order_id: str
+    customer: str = ""
+    FIELDS
+
+    @on(Placed)
+    def placed(self, event: Placed) -> None:
+        self.customer = event.customer
+
+app = App(projections=[Orders])
+"""
+
+
+def test_read_models_are_planned_made_and_evolved(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def deploy(fields: str) -> None:
+        (tmp_path / "shop_app.py").write_text(APP.replace("FIELDS", fields))
+        sys.modules.pop("shop_app", None)
+        invalidate_caches()
+
+    deploy("")
+    assert "-- read model of Orders: create" in said("shop_app:app", "--plan")[1]
+    assert "done: create the read model of Orders" in said("shop_app:app")[1]
+    assert said("shop_app:app") == (Exit.DONE, "Schema fresh is up to date.\n")
+
+    deploy("cents: int = 0")
+    assert 'add column "cents" bigint not null default' in said("shop_app:app", "--plan")[1]
+    assert said("shop_app:app")[0] == Exit.DONE
+
+    deploy("cents: str = ''")
+    code, text = said("shop_app:app")
+    assert code == Exit.ATTENTION
+    assert "Orders needs a rebuild: column 'cents' was bigint and is text" in text
+
+    async def columns() -> list[str]:
+        connection = await asyncpg.connect(database)
+        rows = await connection.fetch(
+            "select column_name from information_schema.columns where table_name = 'orders'"
+        )
+        await connection.close()
+        return [row[0] for row in rows]
+
+    assert sorted(asyncio.run(columns())) == ["cents", "customer", "order_id"]
 
 
 def test_a_database_that_cannot_be_reached_is_one_line(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import msgspec
 import nats
 import pytest
 from nats.aio.client import Client
-from nats.js.api import StreamConfig
+from nats.aio.msg import Msg
+from nats.js.api import StreamConfig, SubjectTransform
 from tests.support.lab import Lab, Stream
 
 from projectionist.core import clock
@@ -203,6 +204,30 @@ async def test_an_ack_that_never_comes_is_unknown(lab: Lab) -> None:
             await deaf.unsubscribe()
     assert reply.outcome is Outcome.UNKNOWN
     assert found.outcome is Outcome.SENT  # the mark taken at the start still lies before it
+
+
+async def test_an_answer_that_is_no_ack_is_unknown(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        await client.jetstream().delete_stream(stream.name)
+        stranger = await client.subscribe(stream.subject("x"), cb=_answer_nonsense)
+        reply = await sent(events)
+        await stranger.unsubscribe()
+    assert reply.outcome is Outcome.UNKNOWN
+
+
+async def _answer_nonsense(message: Msg) -> None:
+    await message.respond(b"hello")
+
+
+async def test_a_lookup_in_a_stream_that_renames_its_subjects_is_not_sure(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client:
+        config = (await client.jetstream().stream_info(stream.name)).config
+        moved = SubjectTransform(src=stream.subject("x"), dest=stream.subject("y"))
+        await client.jetstream().update_stream(config.evolve(subject_transform=moved))
+        async with publisher(client, stream.subject("x")) as events:
+            request = await rendered(events)
+            assert (await attempt(events, request)).outcome is Outcome.SENT
+            assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
 async def test_many_at_once_each_get_their_own_ack(lab: Lab, stream: Stream) -> None:

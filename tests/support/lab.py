@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -24,12 +19,9 @@ from nats.js.errors import NotFoundError
 
 from projectionist import migrations
 from projectionist.core.db import Connection
-from projectionist.ops.embedded import Embedded
+from projectionist.ops.embedded import temporary
 
 SCHEMA = "projectionist"
-_PREFIX = "projectionist-lab-"
-_MEMORY, _DISK = Path("/dev/shm"), Path(tempfile.gettempdir())  # noqa: S108 - mkdtemp makes what lies there
-_ROOM = 4 << 30
 _TEMPLATE = "lab_template"
 
 
@@ -61,10 +53,8 @@ class Lab:
         self._client: Client | None = None
 
     def __enter__(self) -> Self:
-        sweep()
         with ExitStack() as stack:
-            self._servers = Embedded(stack.enter_context(_home()), durable=False)
-            stack.callback(self._servers.reset)
+            self._servers = stack.enter_context(temporary(durable=False))
             self._addresses = self._servers.up()
             self._portal: BlockingPortal = stack.enter_context(start_blocking_portal())
             stack.callback(self._portal.call, self._disconnect)
@@ -159,35 +149,6 @@ class Lab:
             await self._client.close()
         if self._connection is not None:
             self._connection.terminate()
-
-
-def sweep() -> None:
-    """Stop the servers of sessions that were killed: the lock on their folder went with its holder."""
-    for folder in (folder for base in (_MEMORY, _DISK) for folder in base.glob(f"{_PREFIX}*")):
-        with suppress(OSError), (folder / "alive").open() as file:  # gone meanwhile, or another user's
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            Embedded(folder).reset()
-            shutil.rmtree(folder)
-
-
-@contextmanager
-def _home() -> Iterator[Path]:
-    """A folder of this session alone, locked as long as the session lives."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base()))
-    folder.chmod(0o711)
-    try:
-        with (folder / "claim").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            (folder / "claim").rename(folder / "alive")  # under this name it is locked from the first moment
-            yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
-def base() -> Path:
-    """Memory, where there is plenty: a clone is 300 new files, which some file systems take a second for."""
-    roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
-    return _MEMORY if roomy else _DISK
 
 
 async def _expected(_: Exception) -> None:

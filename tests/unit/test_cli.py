@@ -57,7 +57,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"projectionist {version('projectionist')}\n"
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["act", "--nonsense"]])
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["act", "--nonsense"], ["act", "--he"]])
 def test_wrong_usage_ends_with_2(install: Install, argv: list[str]) -> None:
     install(lambda _: 0)
     with pytest.raises(SystemExit) as ended:

@@ -100,6 +100,7 @@ CREATE TABLE projectionist.consumers (
     incarnation integer DEFAULT 1 NOT NULL,
     subjects text DEFAULT ''::text NOT NULL,
     durable text DEFAULT ''::text NOT NULL,
+    own_type text COLLATE pg_catalog."C",
     CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
@@ -120,6 +121,8 @@ COMMENT ON COLUMN projectionist.consumers.slot IS 'Where batches write dirty mar
 COMMENT ON COLUMN projectionist.consumers.effects_mark IS 'Stream sequence from which intents are real; below it they are counted and dropped.';
 
 COMMENT ON COLUMN projectionist.consumers.key_name IS 'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
+
+COMMENT ON COLUMN projectionist.consumers.own_type IS 'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
 
 ALTER TABLE projectionist.consumers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.consumers_number_seq

@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="projectionist",
         description="Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once.",
         epilog=_EPILOG,
+        allow_abbrev=False,  # an option added later must not change what a script means
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
             help=command.HELP,
             description=command.HELP,
             epilog=f"example:\n{_indented(command.EXAMPLE)}",
+            allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.arguments(sub)

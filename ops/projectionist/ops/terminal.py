@@ -54,7 +54,7 @@ _CODES = {"good": "32", "bad": "31", "dim": "2"}
 
 def styled(text: str, style: str) -> str:
     """`text` in one of the styles good, bad and dim, on a terminal whose user has not set NO_COLOR."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from projectionist.projections.bad_value import BadValue
 from projectionist.projections.definition import Definition, Kind, check_distinct, definition
 from projectionist.projections.envelope import Envelope
-from projectionist.projections.event import Event, EventError, upcast
+from projectionist.projections.errors import BadValue, EventError
+from projectionist.projections.event import Event
 from projectionist.projections.handlers import absent, on
 from projectionist.projections.kinds import Projection, Reactor, SqlProjection
 from projectionist.projections.outcome import Delete, Refuse, Retry
 from projectionist.projections.sql_tables import Tx
 from projectionist.projections.table import Index
+from projectionist.projections.upcasting import upcast
 
 __all__ = [
     "BadValue",

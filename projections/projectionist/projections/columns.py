@@ -15,8 +15,8 @@ import msgspec
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
 from projectionist.projections import values
-from projectionist.projections.bad_value import BadValue
 from projectionist.projections.documents import called, document, is_struct
+from projectionist.projections.errors import BadValue
 from projectionist.projections.values import Canonical
 
 _PLAIN: dict[type, tuple[str, Canonical]] = {
@@ -40,7 +40,18 @@ _LISTED = (
 class Column:
     """One column: its SQL type, and the way of a value into database form and back."""
 
-    __slots__ = ("canonical", "default", "is_json", "is_key", "kind", "name", "nullable", "sql_type", "thaw")
+    __slots__ = (
+        "canonical",
+        "default",
+        "is_json",
+        "is_key",
+        "is_text",
+        "kind",
+        "name",
+        "nullable",
+        "sql_type",
+        "thaw",
+    )
 
     def __init__(
         self, name: str, kind: Any, sql_type: str, canonical: Canonical, thaw: Callable[[Any], Any] | None
@@ -54,6 +65,8 @@ class Column:
         self.thaw = thaw
         """From database form to what a handler sees; None where they are the same."""
         self.is_json = sql_type == "jsonb"
+        self.is_text = sql_type in ("jsonb", "numeric")
+        """Whether it travels as text, so that database form is PostgreSQL's own and not the driver's."""
         self.nullable = False
         self.is_key = False
         self.default: Any = None
@@ -107,7 +120,7 @@ def _typed(place: str, name: str, kind: Any) -> Column:
         return _enumerated(place, name, kind)
     if kind in _PLAIN:
         sql_type, canonical = _PLAIN[kind]
-        return Column(name, kind, sql_type, canonical, None)
+        return Column(name, kind, sql_type, canonical, Decimal if kind is Decimal else None)
     if kind in (list, dict) or get_origin(kind) in (list, dict) or is_struct(kind):
         return Column(name, kind, "jsonb", *document(place, name, kind))
     raise DefinitionError(f"{place} is a {called(kind)}, which maps to no column", remedy=f"Use {_LISTED}")

@@ -15,7 +15,8 @@ from projectionist.outbox.intent import Intent, options_of
 from projectionist.projections import event as events
 from projectionist.projections import names
 from projectionist.projections.annotations import mentioned_intents
-from projectionist.projections.event import Event, EventError
+from projectionist.projections.errors import EventError
+from projectionist.projections.event import Event
 from projectionist.projections.fingerprint import code_of, shape_of
 from projectionist.projections.handlers import Handler
 from projectionist.projections.subjects import Subjects

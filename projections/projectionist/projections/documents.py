@@ -10,7 +10,7 @@ from msgspec import inspect
 
 from projectionist.core.errors import DefinitionError
 from projectionist.projections import jsonb
-from projectionist.projections.bad_value import BadValue, without_value
+from projectionist.projections.errors import BadValue, without_value
 
 
 def document(place: str, name: str, kind: Any) -> tuple[Callable[[Any], str], Callable[[str], Any]]:

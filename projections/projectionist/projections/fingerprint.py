@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.projections.event import schema_of, upcasters_of
+from projectionist.projections.event import schema_of
+from projectionist.projections.upcasting import upcasters_of
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from projectionist.projections.bad_value import BadValue
+from projectionist.projections.errors import BadValue
 
 
 def text(value: Any) -> str:

@@ -1,24 +1,26 @@
-"""Names that must be one consumer's alone: consumers, and tables, which share our schema."""
+"""Names that must be one consumer's alone: of consumers, and of tables, which share our schema.
+
+A process is not an app: tests and tools load several. So a module is checked when its classes are defined,
+and an App checks what it is given.
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 from projectionist.core.errors import DefinitionError
 
-_owners: dict[str, str] = {}
+_owners: dict[tuple[str, str], str] = {}
 
 
 def enter(cls: type, claims: Iterable[str]) -> None:
-    """Take `claims` for an importable class; the same class defined again is a reload."""
-    place = _place(cls)
-    if "<locals>" in place:
+    """Take `claims` for a class of its module; the same class defined again is a reload."""
+    if "<locals>" in cls.__qualname__:
         return
     for claim in claims:
-        other = _owners.setdefault(claim, place)
-        if other != place:
-            refuse(claim, other, place)
+        owner = _owners.setdefault((cls.__module__, claim), cls.__qualname__)
+        if owner != cls.__qualname__:
+            _refuse(claim, f"{cls.__module__}.{owner}", _place(cls))
 
 
 def check(owners: Iterable[tuple[type, Iterable[str]]]) -> None:
@@ -28,11 +30,10 @@ def check(owners: Iterable[tuple[type, Iterable[str]]]) -> None:
         for claim in claims:
             other = known.setdefault(claim, cls)
             if other is not cls:
-                refuse(claim, _place(other), _place(cls))
+                _refuse(claim, _place(other), _place(cls))
 
 
-def refuse(claim: str, one: str, other: str) -> None:
-    """Say that two places claim one name."""
+def _refuse(claim: str, one: str, other: str) -> None:
     raise DefinitionError(
         f"two classes have the {claim}: {one} and {other}",
         remedy='Give one of them another name="…" or table="…"',
@@ -40,6 +41,4 @@ def refuse(claim: str, one: str, other: str) -> None:
 
 
 def _place(cls: type) -> str:
-    """A class run as `__main__` and imported by name is one class: told by its file."""
-    module = sys.modules.get(cls.__module__)
-    return f"{getattr(module, '__file__', None) or cls.__module__}:{cls.__qualname__}"
+    return f"{cls.__module__}.{cls.__qualname__}"

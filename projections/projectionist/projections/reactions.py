@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
@@ -27,31 +26,31 @@ IDLE = Answer([])
 def answer_of(result: object) -> Answer:
     """Take apart what a handler returned; a generator runs here. Raises TypeError for what is no answer."""
     answer = Answer([])
-    slots: set[str] = set()
-    for item in _flat(result):
-        if isinstance(item, Delete) or item is Delete:
-            answer.delete = True
-            continue
-        slot, intent = (
-            (item.slot, item.intent) if isinstance(item, Slotted) else (options_of(item).slot, item)
-        )
-        if slot in slots:
-            raise TypeError(
-                f"two intents in slot {slot!r} from one event: name the second, "
-                f'{type(intent).__name__}(…).slot("second")'
-            )
-        slots.add(slot)
-        answer.intents.append((slot, intent, frozen_body(intent)))
+    _take(result, answer, set())
     return answer
 
 
-def _flat(result: Any) -> Iterator[Any]:
-    if isinstance(result, Intent | Slotted | Delete) or result is Delete:
-        yield result
+def _take(result: object, answer: Answer, slots: set[str]) -> None:
+    if isinstance(result, Intent):
+        _add(options_of(result).slot, result, answer, slots)
+    elif isinstance(result, Slotted):
+        _add(result.slot, result.intent, answer, slots)
+    elif isinstance(result, Delete) or result is Delete:
+        answer.delete = True
     elif isinstance(result, Iterable) and not isinstance(result, str | bytes | dict):
         for item in result:
-            yield from _flat(item)
+            _take(item, answer, slots)
     elif result is not None:
         raise TypeError(
             f"a handler answered with a {type(result).__name__}: return or yield Intents, Delete() or nothing"
         )
+
+
+def _add(slot: str, intent: Intent, answer: Answer, slots: set[str]) -> None:
+    if slot in slots:
+        raise TypeError(
+            f"two intents in slot {slot!r} from one event: name the second, "
+            f'{type(intent).__name__}(…).slot("second")'
+        )
+    slots.add(slot)
+    answer.intents.append((slot, intent, frozen_body(intent)))

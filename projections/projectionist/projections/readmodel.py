@@ -54,19 +54,18 @@ def _plain(column: Column) -> str:
 
 
 def _array(column: Column) -> str:
-    # Documents travel as texts: the driver then needs no codec, and the text is canonical already.
-    return "text[]" if column.is_json else f"{_plain(column)}[]"
+    return "text[]" if column.is_text else f"{_plain(column)}[]"
 
 
 def _values(columns: tuple[Column, ...]) -> str:
     arrays = ", ".join(f"${at}::{_array(column)}" for at, column in enumerate(columns, 1))
     names = ", ".join(quoted(column.name) for column in columns)
-    chosen = ", ".join(f"u.{quoted(c.name)}::jsonb" if c.is_json else _chosen(c) for c in columns)
+    chosen = ", ".join(f"u.{quoted(c.name)}{_cast(c)}" for c in columns)
     return f"select {chosen} from unnest({arrays}) as u ({names})"
 
 
-def _chosen(column: Column) -> str:
-    return f"u.{quoted(column.name)}"
+def _cast(column: Column) -> str:
+    return f"::{column.sql_type}" if column.is_text else ""
 
 
 def _ordering(key: Column) -> str:
@@ -74,7 +73,7 @@ def _ordering(key: Column) -> str:
 
 
 def _read(columns: tuple[Column, ...]) -> str:
-    return ", ".join(f"{quoted(c.name)}::text" if c.is_json else quoted(c.name) for c in columns)
+    return ", ".join(f"{quoted(c.name)}::text" if c.is_text else quoted(c.name) for c in columns)
 
 
 def _update(table: Table) -> str:

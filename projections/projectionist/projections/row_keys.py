@@ -12,8 +12,8 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.projections import values
-from projectionist.projections.bad_value import BadValue
 from projectionist.projections.columns import Column
+from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler, RowKey
 

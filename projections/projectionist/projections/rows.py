@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from projectionist.projections.bad_value import BadValue
 from projectionist.projections.copying import copied
+from projectionist.projections.errors import BadValue
 from projectionist.projections.reactions import IDLE, Answer, answer_of
 from projectionist.projections.steps import Step
 from projectionist.projections.table import Table

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from projectionist.projections.bad_value import BadValue
 from projectionist.projections.definition import Definition
 from projectionist.projections.envelope import Envelope
+from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler
 

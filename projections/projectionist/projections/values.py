@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from projectionist.projections.bad_value import BadValue
+from projectionist.projections.errors import BadValue
 
 Canonical = Callable[[Any], Any]
 
@@ -85,23 +85,24 @@ def boolean(value: Any) -> bool:
     return value
 
 
-def numeric(value: Any) -> Decimal:
-    """A Decimal as `numeric` keeps it: no exponent above zero, no negative zero, scale as given."""
+def numeric(value: Any) -> str:
+    """A Decimal as the text that `numeric` gives back: no exponent, no negative zero, scale as given.
+
+    Text, because the driver reads 10000 as Decimal("1E+4"): equal, and yet another text to a handler.
+    """
     if value.__class__ is not Decimal:
         if not isinstance(value, Decimal | int) or value.__class__ is bool:
             raise _wrong("Decimal", value)
         value = Decimal(value)
     number: Decimal = value
-    sign, digits, exponent = number.as_tuple()
+    exponent = number.as_tuple().exponent
     if not isinstance(exponent, int):
         raise BadValue("is NaN or infinite")
     if exponent < -_NUMERIC_SCALE or number.adjusted() >= _NUMERIC_DIGITS:
         raise BadValue("has more digits than numeric can hold")
     if not number:
-        return Decimal((0, (0,), min(exponent, 0)))
-    if exponent > 0:
-        return Decimal((sign, digits + (0,) * exponent, 0))
-    return number
+        number = Decimal((0, (0,), min(exponent, 0)))
+    return format(number, "f")
 
 
 def binary(value: Any) -> bytes:

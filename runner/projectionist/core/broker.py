@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from nats.errors import AuthorizationError
 
 from projectionist.core import tls, wire
-from projectionist.core.errors import ProjectionistError
+from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.signals import announce
 
 if TYPE_CHECKING:
@@ -98,6 +98,12 @@ class _Watch:
 
 
 def _options(settings: Nats, name: str) -> dict[str, Any]:
+    if not settings.url:
+        raise SettingsError(
+            "nats.url is not set",
+            remedy="Set it in projectionist.toml or as PROJECTIONIST_NATS__URL, "
+            "or start servers of your own with `projectionist dev up`",
+        )
     hosts = [host for url in settings.url for host in url.hosts()]
     options: dict[str, Any] = {
         "servers": [url.reveal() for url in settings.url],

@@ -34,6 +34,8 @@ class Arrival(msgspec.Struct, gc=False):
     data: bytes
     received: float
     """Reading of `core.clock` from which its ack deadline runs."""
+    connection: int = 0
+    """How often the client had reconnected when it came."""
 
 
 class Sink(Protocol):
@@ -151,6 +153,7 @@ class _Parser(Parser):
         size = len(data)
         open_sid, sink, stamp, carried, frame_end = None, None, 0.0, 0, at
         append: Callable[[Arrival], None] = _nowhere.append
+        connection = self.nc.stats["reconnects"]
         while at < size:
             line_end = data.find(b"\r\n", at)
             if line_end < 0:
@@ -170,11 +173,8 @@ class _Parser(Parser):
                 append = arrivals.append
             if reply:
                 head = data[start:body] if body > start else None
-                append(
-                    Arrival(
-                        subject.decode("utf-8", "replace"), reply, head, data[body : frame_end - 2], stamp
-                    )
-                )
+                payload, text = data[body : frame_end - 2], subject.decode("utf-8", "replace")
+                append(Arrival(text, reply, head, payload, stamp, connection))
                 carried += frame_end - at
             elif sink is not None:
                 sink.status(subject.decode("utf-8", "replace"), data[start:body])

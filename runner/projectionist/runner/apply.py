@@ -151,7 +151,9 @@ class Transaction:
 
     async def _plan(self, groups: dict[str, list[Delivery]]) -> list[Course]:
         positions = await self._positions(sorted(groups))
-        due, sequence = frozenset(self.batch.due), self.consumer.sequence
+        # Under the lock: another process may have settled in the meantime what was listed as due.
+        due = {p.aggregate for p in positions if p.is_due}.intersection(self.batch.due)
+        sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
             (p.aggregate, p.version)
@@ -227,6 +229,8 @@ class Transaction:
         await self.model.write(folded)
         await self._write_journal()
         await self._write_aside()
+        if folded.idle:
+            self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
         if wishes:
             await self._wish(wishes)

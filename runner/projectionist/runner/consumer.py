@@ -76,6 +76,7 @@ class Consumer:
         self.incarnation = 0
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
+        self.own_type: str | None = None
         self.exists = Exists()
         self.reader = Reader(
             policy,
@@ -112,6 +113,7 @@ class Consumer:
             *(self.epoch, self.incarnation, self.generation),
         ):
             self.join(control)
+        self.own_type = control["own_type"]
 
     def unparked(self, row: Row) -> Delivery:
         """The delivery behind a parked row, its body decoded by the code that runs now."""

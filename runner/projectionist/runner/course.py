@@ -25,6 +25,8 @@ class Position(msgspec.Struct, gc=False):
     finding: str | None
     parked: int
     due: datetime | None
+    is_due: bool = False
+    """Whether `due` had come when the row was locked; what was listed as due may have been settled by another."""
 
 
 class Course(msgspec.Struct):
@@ -77,7 +79,14 @@ def course(
     held = [d for d in ahead[len(tried) :] if d.seq not in parked]
     more = is_open and len(successors) >= limit and (not successors or successors[-1] in tried[-1:])
     return Course(
-        position, tried, held, stale, clashes, more, due, Cause.GAP if is_open else _closed(position)
+        position,
+        tried,
+        held,
+        stale,
+        clashes,
+        more,
+        due and is_open,
+        Cause.GAP if is_open else _closed(position),
     )
 
 

@@ -53,7 +53,10 @@ class PlainLine:
                 sink.status(message.subject, head or b"")
                 return
             arrivals, stamp = sink.begin()
-            arrivals.append(wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp))
+            connection = self._client.stats["reconnects"]
+            arrivals.append(
+                wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp, connection)
+            )
             sink.end(len(message.data) + len(head or b""))
 
         # Without limits: nats-py would drop what is beyond them, and what the sink orders is limited already.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from projectionist.projections.errors import BadValue
 from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
@@ -75,15 +76,23 @@ class Pure:
         steps = [
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
         ]
-        loaded: dict[Any, tuple[Any, ...]] = {}
-        if self._rows is not None and steps:
-            loaded = await self._rows.load({s.key for s in steps if not isinstance(s.key, Exception)})
+        loaded = {} if self._rows is None or not steps else await self._load(self._rows, steps)
         folded = fold(definition, steps, loaded)
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
             broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
         wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
         return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
+
+    async def _load(self, rows: RowTable, steps: list[Step]) -> dict[Any, tuple[Any, ...]]:
+        """The rows that the steps need. Two types of aggregates never share a row because their ids are alike."""
+        kinds = {step.aggregate.partition("/")[0] for step in steps if step.handler.own}
+        if kinds and kinds != {self._consumer.own_type}:
+            own = self._consumer.own_type or await rows.own_type(min(kinds))
+            for step in steps:
+                if step.handler.own and step.aggregate.partition("/")[0] != own:
+                    step.key = BadValue(f"is the id of aggregates of type {own!r}; give other types a key=")
+        return await rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
 
     async def write(self, folded: Folded) -> None:
         """Insert, update and delete rows."""
@@ -108,7 +117,7 @@ def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict
     broken: dict[int, Broken] = {}
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
-            if delivery.problem is not None or refused is not None:
+            if not delivery.discarded and (delivery.problem is not None or refused is not None):
                 kind, text = (
                     (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
                 )

@@ -24,4 +24,4 @@ def model_for(connection: Connection, consumer: Consumer, schema: str) -> Model:
         case Kind.REACTOR:
             return Pure(consumer, None)
         case _:
-            return Pure(consumer, RowTable(connection, definition, schema, consumer.generation))
+            return Pure(consumer, RowTable(connection, consumer, schema))

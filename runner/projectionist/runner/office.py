@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
+from projectionist.runner.course import UNORDERED
 from projectionist.runner.registry import Registry
+from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import asyncpg
     from asyncpg import Record
 
@@ -38,17 +42,29 @@ class Office:
                 definition, policy, stream, readopt=self._readopt
             )
 
+    async def paused(self, definition: Definition) -> bool:
+        """Whether an operator has paused the consumer."""
+        row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
+        return row is not None and row["paused"]
+
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""
         await self._pool.execute(self._sql["beat"], runner, *facts)
 
-    async def rearm(self, consumer: Consumer, most: int) -> list[str]:
-        """Make at most so many heads due that failed on other code than this; which ones."""
-        statement = self._sql["rearm_entries" if consumer.sequence == "unordered" else "rearm"]
-        rows = await self._pool.fetch(statement, consumer.number, consumer.code, most)
-        return [row[0] for row in rows]
+    async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
+        """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
+        statement = "rearm_entries" if consumer.sequence == UNORDERED else "rearm"
+        async with self._pool.acquire() as connection, connection.transaction():
+            store = store_of(connection, self._schema, consumer.number)
+            await store.enter()
+            row = await store.control()
+            if row is None or row["code"] != consumer.code or row["paused"]:
+                return []
+            return await connection.fetch(self._sql[statement], consumer.number, consumer.code, most)
 
-    async def rearmed(self, consumer: Consumer, aggregates: list[str]) -> tuple[bool, bool]:
-        """Whether one of these heads has got through, and whether one is still to be tried."""
-        row = await self._pool.fetchrow(self._sql["rearmed"], consumer.number, aggregates)
+    async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
+        """Whether one of the sample has got through, and whether one is still to be tried."""
+        statement = "rearmed_entries" if consumer.sequence == UNORDERED else "rearmed"
+        columns = zip(*(tuple(row) for row in sample), strict=True)
+        row = await self._pool.fetchrow(self._sql[statement], consumer.number, *columns)
         return (False, False) if row is None else (row["mended"], row["open"])

@@ -31,8 +31,8 @@ class Pulls:
     """The buffer between the wire and `take`, as a Sink. Everything here happens at once, on the event loop.
 
     A pull is an order over `batch` messages that the broker fills while they last, and closes with a status.
-    Only their sum is kept, since it serves overlapping orders in turns. A new generation forgets the sum and is
-    deaf to statuses of older ones; what is ordered twice by that is bounded by the durable's max_ack_pending.
+    Only their sum is kept, since it serves overlapping orders in turns. A new generation forgets the sum and
+    is deaf to statuses of older ones; what is ordered twice by that is bounded by the durable's max_ack_pending.
     """
 
     def __init__(

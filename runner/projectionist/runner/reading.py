@@ -169,6 +169,7 @@ class Reader:
             seq, delivered, _ = _told(arrival.reply)
         except Refused:
             seq, delivered = 0, 1
+        source, name = self._as_far_as_known(arrival.head)
         return Unreadable(
             reason,
             _clean(detail),
@@ -182,7 +183,16 @@ class Reader:
             self._received_us(arrival),
             delivered,
             arrival,
+            source,
+            name,
         )
+
+    def _as_far_as_known(self, head: bytes | None) -> tuple[str | None, str | None]:
+        try:
+            name, source, *_ = self._heads.read(head)
+        except HeaderError:
+            return None, None
+        return (None if source is None else _clean(source), None if name is None else _clean(name))
 
 
 def _told(reply: bytes) -> tuple[int, int, int]:

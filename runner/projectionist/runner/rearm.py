@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 from projectionist.core.signals import announce
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncpg import Record
+
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
 
@@ -18,38 +22,48 @@ CHUNK = 1_000
 
 
 class Rearm:
-    """Looks for failed heads of older code, a step at a time. Several processes may do so at once."""
+    """Looks for what failed on older code, a step at a time. Several processes may do so at once."""
 
     def __init__(self, consumer: Consumer, office: Office) -> None:
         self._consumer = consumer
         self._office = office
-        self._sample: list[str] | None = None
-        self._released = consumer.sequence == "unordered"
+        self._sample: list[Record] | None = None
+        self._released = False
+        self._over = False
 
     async def step(self) -> None:
         """Make a sample due, or the rest once one of the sample has got through; nothing while the sample is open."""
+        if self._over:
+            return
         if self._released:
-            await self._release()
+            self._over = not await self._release()
         elif self._sample is None:
-            self._sample = await self._office.rearm(self._consumer, SAMPLE)
-            self._released = not self._sample
-            if self._sample:
-                log.info(
-                    "%s: new code tries %d failed aggregates again",
-                    self._consumer.definition.name,
-                    len(self._sample),
-                )
-                announce("rearm.sampled")
+            await self._try_sample()
         else:
-            mended, still_open = await self._office.rearmed(self._consumer, self._sample)
-            if mended:
-                self._released = True
-            elif not still_open:
-                log.warning(
-                    "%s: new code fails on all of them too; the rest waits", self._consumer.definition.name
-                )
-                self._sample = []
+            await self._look_at_sample(self._sample)
 
-    async def _release(self) -> None:
-        if await self._office.rearm(self._consumer, CHUNK):
+    async def _try_sample(self) -> None:
+        self._sample = await self._office.rearm(self._consumer, SAMPLE)
+        self._over = not self._sample
+        if self._sample:
+            log.info(
+                "%s: new code tries what failed, %d first", self._consumer.definition.name, len(self._sample)
+            )
+            announce("rearm.sampled")
+
+    async def _look_at_sample(self, sample: Sequence[Record]) -> None:
+        mended, still_open = await self._office.rearmed(self._consumer, sample)
+        if mended:
+            self._released = True
+        elif not still_open:
+            log.warning(
+                "%s: new code fails on all of them too; the rest waits", self._consumer.definition.name
+            )
+            self._over = True
+            announce("rearm.failed")
+
+    async def _release(self) -> bool:
+        rest = await self._office.rearm(self._consumer, CHUNK)
+        if rest:
             announce("rearm.released")
+        return bool(rest)

@@ -44,9 +44,9 @@ class Settler:
                 announce("batch.again")
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
-                    case Trouble.DATA:
+                    case Trouble.DATA if batch.refused is None:
                         return await self._isolate(batch, str(error))
-                    case Trouble.BUG:
+                    case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
                 tries += 1
                 await self._outage(error, tries)

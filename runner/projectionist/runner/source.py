@@ -96,7 +96,7 @@ class JetStreamSource:
             heartbeat_s=heartbeat_s,
         )
         self._stop_listening: Callable[[], Awaitable[None]] | None = None
-        self._connection, self._since = -1, 0.0
+        self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
 
     async def open(self) -> Stream:
@@ -105,7 +105,7 @@ class JetStreamSource:
         connection = self._client.stats["reconnects"]
         stream, found = await durable.prepare(self._client, self._wanted)
         self._identity = stream.created, found.created
-        self._connection, self._since = connection, clock.now()
+        self._connection, self._opened = connection, clock.now()
         self._stop_listening = await self._line.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)
         announce("source.open")
@@ -185,16 +185,18 @@ class JetStreamSource:
             return
         if (stream.created, found.created) != self._identity:
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
-        if connection != self._connection:
-            self._connection, self._since = connection, clock.now()
+        self._connection = connection
         pulls.renew()
         announce("source.resumed")
 
     def _standing(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         if self._client.stats["reconnects"] != self._connection:
             return []
-        earliest = max(self._since, clock.now() - ACK_SHARE * self._wanted.ack_wait_s)
-        return [arrival for arrival in arrivals if arrival.received >= earliest]
+        here, earliest = (
+            self._connection,
+            max(self._opened, clock.now() - ACK_SHARE * self._wanted.ack_wait_s),
+        )
+        return [one for one in arrivals if one.received >= earliest and one.connection == here]
 
     def _answer(self, arrivals: Sequence[Arrival], word: bytes) -> int:
         if not arrivals or not self._line.post([arrival.reply for arrival in arrivals], word):

@@ -95,7 +95,10 @@ class OwnSql:
                 # After a failed statement this fails too, even if the handler has swallowed the error.
                 await self._connection.execute("select")
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            if is_transient(error):
+            # What a handler makes of its own accord may look like an outage: it is one if the connection is gone.
+            if self._connection.is_closed() or (
+                isinstance(error, asyncpg.PostgresError) and is_transient(error)
+            ):
                 raise
             return failed(
                 msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry

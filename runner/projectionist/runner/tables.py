@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
+from projectionist.core.sql import Statements
 from projectionist.projections.readmodel import ReadModel, arguments
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
-    from projectionist.projections.definition import Definition
+    from projectionist.runner.consumer import Consumer
 
 Row = tuple[Any, ...]
 
@@ -18,10 +19,13 @@ Row = tuple[Any, ...]
 class RowTable:
     """Rows are tuples in database form. The caller is inside a batch transaction that holds the positions."""
 
-    def __init__(self, connection: Connection, definition: Definition, schema: str, generation: int) -> None:
+    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
+        definition, generation = consumer.definition, consumer.generation
         if definition.table is None:
             raise ValueError(f"{definition.name} has no table of rows")
         self._connection = connection
+        self._consumer = consumer.number
+        self._own_type = Statements("projectionist.runner", schema)["own_type"]
         self._statements = ReadModel(definition.table, schema, generation)
         self._key_at = definition.table.key_at
         self._own = (
@@ -39,6 +43,10 @@ class RowTable:
             for record in await self._connection.fetch(statement, list(keys))
             if (row := tuple(record))
         }
+
+    async def own_type(self, kind: str) -> str:
+        """The type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none has."""
+        return str(await self._connection.fetchval(self._own_type, self._consumer, kind))
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""

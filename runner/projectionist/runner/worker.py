@@ -51,17 +51,23 @@ class Worker:
             try:
                 with flattened():
                     await self._serve()
-            except (BrokerError, Paused) as error:
-                self._tell(str(error))
-                announce("worker.waiting")
-                with anyio.move_on_after(RETRY_S):
-                    await self._stopping.wait()
+            except BrokerError as error:
+                await self._wait(str(error))
+            except Paused as error:
+                while await self._office.paused(self.definition) and not self._stopping.is_set():
+                    await self._wait(str(error))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._stopping.set()
         if self._pipeline is not None:
             self._pipeline.stop()
+
+    async def _wait(self, reason: str) -> None:
+        self._tell(reason)
+        announce("worker.waiting")
+        with anyio.move_on_after(RETRY_S):
+            await self._stopping.wait()
 
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""

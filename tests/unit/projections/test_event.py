@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
+from types import FunctionType
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from projectionist.core.errors import DefinitionError
 from projectionist.projections import Event, EventError, upcast
-from projectionist.projections.event import EventMeta, decode, formerly_of, schema_of, type_of, upcasters_of
+from projectionist.projections.event import EventMeta, decode, formerly_of, schema_of, type_of
+from projectionist.projections.upcasting import upcasters_of
 
 
 class Address(Event):
@@ -101,7 +105,34 @@ def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
 
 
 def test_steps_are_known_in_their_order() -> None:
-    assert upcasters_of(Moved) == (_named, _with_city)
+    assert tuple(upcasters_of(Moved)) == (_named, _with_city)
+
+
+def test_steps_are_those_of_the_events_module_or_the_only_ones() -> None:
+    step = FunctionType(_named.__code__, _named.__globals__, "elsewhere")
+    step.__module__ = "another.module"
+    upcast("customer.moved", schema=1)(step)
+    assert decode(Moved, "customer.moved", 1, b'{"name": "ann", "town": "bonn"}') == Moved(
+        "Bonn", customer="ann"
+    )
+
+    class Guest(Event, type="customer.moved", schema=2):
+        customer: str = ""
+
+    Guest.__module__ = "a.third.module"
+    with pytest.raises(EventError, match="in the module of Guest"):
+        decode(Guest, "customer.moved", 1, b"{}")
+
+
+def test_an_old_document_may_hold_every_kind_of_value() -> None:
+    class Dated(Event, type="dated", schema=2):
+        at: datetime
+        fee: Decimal
+        id: UUID
+
+    upcast("dated", schema=1)(dict)
+    body = b'{"at": "2026-01-01T00:00:00Z", "fee": "1.50", "id": "00000000-0000-0000-0000-000000000007"}'
+    assert decode(Dated, "dated", 1, body) == decode(Dated, "dated", 2, body)
 
 
 def test_two_steps_from_one_schema_are_refused() -> None:

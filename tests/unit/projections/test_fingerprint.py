@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from projectionist.projections import definition, event, names
+from projectionist.projections import definition, upcasting
 from projectionist.projections.definition import Definition
 from projectionist.projections.fingerprint import outline, written
 
@@ -60,8 +60,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
         for old, new in replacements:
             assert old in text
             text = text.replace(old, new)
-        monkeypatch.setattr(names, "_owners", {})
-        monkeypatch.setattr(event, "_upcasters", {})
+        monkeypatch.setattr(upcasting, "_steps", {})
         path = tmp_path / f"{next(count)}.py"
         path.write_text(text, "utf-8")
         module = ModuleType("shop")

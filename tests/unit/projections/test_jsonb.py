@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectionist.projections import jsonb
-from projectionist.projections.bad_value import BadValue
+from projectionist.projections.errors import BadValue
 
 
 class Colour(StrEnum):

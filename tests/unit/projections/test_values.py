@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from projectionist.projections import values
-from projectionist.projections.bad_value import BadValue, without_value
+from projectionist.projections.errors import BadValue, without_value
 
 EAST = timezone(timedelta(hours=2))
 
@@ -48,12 +48,12 @@ class Text(str):
         (values.real, 3, 3.0),
         (values.real, -0.0, -0.0),
         (values.boolean, False, False),
-        (values.numeric, 5, Decimal(5)),
-        (values.numeric, Decimal("1.50"), Decimal("1.50")),
-        (values.numeric, Decimal("1E+3"), Decimal(1000)),
-        (values.numeric, Decimal("-0"), Decimal(0)),
-        (values.numeric, Decimal("-0.00"), Decimal("0.00")),
-        (values.numeric, Decimal("0E+5"), Decimal(0)),
+        (values.numeric, 5, "5"),
+        (values.numeric, Decimal("1.50"), "1.50"),
+        (values.numeric, Decimal("1E+3"), "1000"),
+        (values.numeric, Decimal("-0"), "0"),
+        (values.numeric, Decimal("-0.00"), "0.00"),
+        (values.numeric, Decimal("0E+5"), "0"),
         (values.binary, bytearray(b"ab"), b"ab"),
         (values.binary, memoryview(b"ab"), b"ab"),
         (

@@ -7,7 +7,10 @@ alter table {schema}.consumers
     add column baseline text not null default 'first',
     add column incarnation integer not null default 1,
     add column subjects text not null default '',
-    add column durable text not null default '';
+    add column durable text not null default '',
+    add column own_type text collate "C";
+comment on column {schema}.consumers.own_type is
+    'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
 comment on column {schema}.consumers.key_name is
     'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
 

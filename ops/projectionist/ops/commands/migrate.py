@@ -1,27 +1,43 @@
-"""`projectionist migrate`: bring the database to what this release needs."""
+"""`projectionist migrate`: bring the database to what this release and the app's read models need."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from projectionist.ops import apps
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from projectionist.core.settings import Settings
     from projectionist.migrations import Migration
+    from projectionist.projections import Definition
+    from projectionist.runner.readmodels import Change
 
-HELP = "create or change the tables this release needs, or show what that would do"
+HELP = "create or change the tables this release and the app need, or show what that would do"
 EXAMPLE = """
-projectionist migrate             apply what is pending
-projectionist migrate --plan      print the SQL, change nothing
-projectionist migrate --check     is anything pending? (exit code 3 if so)
+projectionist migrate shop.app:app          apply what is pending: our tables, then the read models
+projectionist migrate shop.app:app --plan   print the SQL, change nothing
+projectionist migrate --check               is anything pending? (exit code 3 if so)
 """
+
+
+class Pending(msgspec.Struct):
+    """What is to be done, or was done."""
+
+    schema: str
+    release: list[Migration]
+    read_models: list[Change]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    apps.declare(parser)
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--plan", action="store_true", help="print the SQL that would run, change nothing")
     instead.add_argument("--check", action="store_true", help="say what is pending, change nothing")
@@ -32,53 +48,92 @@ def run(args: argparse.Namespace) -> int:
     """Do it on the database of the settings."""
     from projectionist.ops.servers import settings
 
-    return asyncio.run(_run(settings(), args))
+    found = settings()
+    pending = asyncio.run(work(found, definitions(args, found), apply=not (args.plan or args.check)))
+    if args.json:
+        say_json(_document(pending, args))
+    elif args.plan:
+        say(_script(pending))
+    else:
+        say(_told(pending, done=not args.check))
+    rebuilds = any(change.rebuild for change in pending.read_models)
+    waiting = args.check and (pending.release or pending.read_models)
+    return Exit.ATTENTION if rebuilds or waiting else Exit.DONE
 
 
-async def _run(settings: Settings, args: argparse.Namespace) -> int:
+def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definition]:
+    """The consumers of APP; none, where neither the arguments nor the settings name one."""
+    from projectionist.runner.app import App
+
+    if not args.words and found.app is None:
+        return ()
+    app, _ = apps.split(args, found.app)
+    return apps.load(app, App).definitions
+
+
+async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> Pending:
+    """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
     from projectionist.core.db import connect
     from projectionist.migrations import migrate, plan
+    from projectionist.runner.readmodels import ReadModels, created
 
-    schema = settings.postgres.schema
-    connection = await connect(settings.postgres, application_name="projectionist migrate")
+    schema = found.postgres.schema
+    connection = await connect(found.postgres, application_name="projectionist migrate")
     try:
-        if args.plan or args.check:
-            pending = await plan(connection, schema)
-            return _check(pending, schema, args) if args.check else _plan(pending, schema, args)
-        applied = await migrate(connection, schema)
-        return _applied(applied, schema, args)
+        release = await (migrate if apply else plan)(connection, schema)
+        if release and not apply:
+            from projectionist.runner.readmodels import Change
+
+            fresh = [Change(d.name, "create", tuple(created(d, schema, 1))) for d in consumers]
+            return Pending(schema, release, fresh if release[0].number == 1 else [])
+        models = ReadModels(connection, schema)
+        changes = await models.plan(consumers)
+        if apply:
+            await models.apply(consumers, changes)
+        return Pending(schema, release, changes)
     finally:
         await connection.close()
 
 
-def _plan(pending: list[Migration], schema: str, args: argparse.Namespace) -> int:
+def _document(pending: Pending, args: argparse.Namespace) -> dict[str, Any]:
     from projectionist.migrations import script
 
-    if args.json:
-        steps = [{"name": each.name, "sql": script(each, schema)} for each in pending]
-        say_json({"schema": schema, "pending": steps})
-    elif not pending:
-        say(f"Nothing is pending in schema {schema}.")
-    else:
-        say("\n\n".join(script(each, schema) for each in pending))
-    return Exit.DONE
+    release: list[Any] = [each.name for each in pending.release]
+    if args.plan:
+        release = [{"name": each.name, "sql": script(each, pending.schema)} for each in pending.release]
+    word = "pending" if args.plan or args.check else "applied"
+    return {"schema": pending.schema, word: release, "read_models": pending.read_models}
 
 
-def _check(pending: list[Migration], schema: str, args: argparse.Namespace) -> int:
-    if args.json:
-        say_json({"schema": schema, "pending": [each.name for each in pending]})
-    elif pending:
-        say("\n".join(f"pending in schema {schema}: {each.name}" for each in pending))
-    else:
-        say(f"Nothing is pending in schema {schema}.")
-    return Exit.ATTENTION if pending else Exit.DONE
+def _script(pending: Pending) -> str:
+    from projectionist.migrations import script
+
+    parts = [script(each, pending.schema) for each in pending.release]
+    for change in pending.read_models:
+        lines = [
+            f"-- read model of {change.consumer}: {change.what}",
+            *(f"-- {note}" for note in change.notes),
+        ]
+        lines += [f"-- needs a rebuild: {reason}" for reason in change.rebuild]
+        parts.append("\n".join([*lines, *(f"{statement};" for statement in change.statements)]))
+    return "\n\n".join(parts) or _nothing(pending)
 
 
-def _applied(applied: list[Migration], schema: str, args: argparse.Namespace) -> int:
-    if args.json:
-        say_json({"schema": schema, "applied": [each.name for each in applied]})
-    elif applied:
-        say("\n".join(f"applied to schema {schema}: {each.name}" for each in applied))
-    else:
-        say(f"Schema {schema} is up to date.")
-    return Exit.DONE
+def _told(pending: Pending, *, done: bool) -> str:
+    word = "applied to" if done else "pending in"
+    lines = [f"{word} schema {pending.schema}: {each.name}" for each in pending.release]
+    for change in pending.read_models:
+        if change.rebuild:
+            lines.append(f"{change.consumer} needs a rebuild: {'; '.join(change.rebuild)}")
+        else:
+            lines.append(
+                f"{'done' if done else 'pending'}: {change.what} the read model of {change.consumer}"
+            )
+        lines += [f"  note: {note}" for note in change.notes]
+    if lines:
+        return "\n".join(lines)
+    return f"Schema {pending.schema} is up to date." if done else _nothing(pending)
+
+
+def _nothing(pending: Pending) -> str:
+    return f"Nothing is pending in schema {pending.schema}."

@@ -2,5 +2,6 @@
 
 from projectionist.ops.embedded.errors import EmbeddedError
 from projectionist.ops.embedded.servers import Addresses, Embedded, ServerStatus
+from projectionist.ops.embedded.temporary import temporary
 
-__all__ = ["Addresses", "Embedded", "EmbeddedError", "ServerStatus"]
+__all__ = ["Addresses", "Embedded", "EmbeddedError", "ServerStatus", "temporary"]

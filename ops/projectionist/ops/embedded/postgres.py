@@ -18,6 +18,7 @@ from projectionist.ops.embedded.errors import EmbeddedError, StartError
 _SETTINGS = {
     "listen_addresses": processes.HOST,
     "unix_socket_directories": "",
+    "dynamic_shared_memory_type": "mmap",  # containers have 64 MB in /dev/shm, which is soon used up
     "max_connections": "200",
     "timezone": "UTC",
     "log_timezone": "UTC",

@@ -27,7 +27,11 @@ FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist"
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_OURS = {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"}
+_OURS = {
+    *("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"),
+    *("user-agent", "traceparent", "tracestate", "idempotency-key"),
+}
+_SECRET = {"authorization", "proxy-authorization", "cookie"}
 
 
 class HttpSettings(ProviderSettings, frozen=True, kw_only=True):
@@ -50,6 +54,8 @@ class HttpSettings(ProviderSettings, frozen=True, kw_only=True):
         check_url(self.url)
         for name, value in self.headers.items():
             check_header(name, value)
+            if name.lower() in _SECRET:
+                raise ValueError(f"headers: {name!r} is a secret: use bearer or secret_headers")
         for name in self.secret_headers:
             check_header(name, "-")
 

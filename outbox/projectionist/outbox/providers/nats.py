@@ -223,5 +223,6 @@ def _created(info: StreamInfo) -> str:
 def _keeps_all(info: StreamInfo, start: int) -> bool:
     """Whether a message stored from `start` on would still be there."""
     state, config = info.state, info.config
-    replaced = (config.max_msgs_per_subject or 0) > 0 or bool(config.allow_rollup_hdrs)
-    return state.first_seq <= start and not state.num_deleted and not replaced
+    replaced = (config.max_msgs_per_subject or 0) > 0 or config.allow_rollup_hdrs
+    renamed = config.subject_transform is not None
+    return state.first_seq <= start and not (state.num_deleted or replaced or renamed)

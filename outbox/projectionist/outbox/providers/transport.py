@@ -125,7 +125,7 @@ class _Exchange:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._complete = False
-        self.failure = f"no answer within {request.timeout_s:g} s"
+        self.failure = ""
 
     async def run(
         self, pool: httpcore.AsyncConnectionPool, method: str, target: Target, headers: Headers, body: bytes
@@ -155,8 +155,10 @@ class _Exchange:
         """The status line is the answer; a body that was cut only leaves less to read in it."""
         if self._status:
             return Answer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
-        outcome = Outcome.UNKNOWN if self._left else Outcome.NOT_SENT
-        return Reply(outcome=outcome, reason=self.failure)
+        outcome, missing = (Outcome.UNKNOWN, "answer") if self._left else (Outcome.NOT_SENT, "connection")
+        return Reply(
+            outcome=outcome, reason=self.failure or f"no {missing} within {self._request.timeout_s:g} s"
+        )
 
 
 def _told(error: Exception) -> str:

@@ -1,9 +1,14 @@
 -- The same for events without order.
-update {schema}.parked
-set due = clock_timestamp()
-where consumer = $1 and (source, id) in (
+with chosen as (
     select source, id from {schema}.parked
     where consumer = $1 and not ordered and cause = 'failed' and due is null and code is distinct from $2
     order by last_failed limit $3
+), locked as (
+    select source, id from {schema}.parked
+    where consumer = $1 and (source, id) in (select source, id from chosen) and due is null
+    order by source, id
+    for update
 )
-returning source, id
+update {schema}.parked p set due = clock_timestamp()
+from locked where p.consumer = $1 and p.source = locked.source and p.id = locked.id
+returning p.source, p.id

@@ -1,8 +1,10 @@
-"""The error for a value that a column cannot hold."""
+"""The errors for what does not fit: a value into its column, a body into its event."""
 
 from __future__ import annotations
 
 import re
+
+from projectionist.core.errors import ProjectionistError
 
 _QUOTING = re.compile(r"^(Invalid (?:enum )?value) .*?( - at `[^`]*`)?$", re.DOTALL)
 
@@ -18,6 +20,10 @@ class BadValue(ValueError):
     def at(self, column: str) -> BadValue:
         """The same, naming the column."""
         return BadValue(self.reason, column)
+
+
+class EventError(ProjectionistError, ValueError):
+    """The body of an event does not fit its class. It names the place in the body, never its content."""
 
 
 def without_value(error: Exception) -> str:

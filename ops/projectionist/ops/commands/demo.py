@@ -1,0 +1,111 @@
+"""`projectionist demo`: the main job, played on servers that exist only for it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from projectionist.ops.terminal import Exit, note, say, say_json, styled, table
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+    from projectionist.ops.demo.play import Outcome
+
+HELP = "play a small shop on a PostgreSQL and a NATS that are started for it and deleted after it"
+EXAMPLE = """
+projectionist demo                  some 20,000 events, among them duplicates, reordered and lost ones
+projectionist demo --orders 500     a short one
+"""
+
+NEXT = """
+What to try next
+  the shop's sources, to copy:   python -c "import projectionist.ops.demo.shop as s; print(*s.__path__)"
+  servers of a project's own:    projectionist dev up
+  your app on them:              projectionist migrate shop.app:app && projectionist run shop.app:app
+  where everything stands:       projectionist status --watch
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "--orders", type=int, default=4000, metavar="N", help="how many orders (default: 4000)"
+    )
+    parser.add_argument("--seed", type=int, default=7, help="which history (default: 7)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start both servers in a temporary folder, play, compare, delete everything."""
+    from projectionist.core.secret import Url
+    from projectionist.core.settings import Nats, Postgres, Settings
+    from projectionist.ops.embedded import temporary
+
+    note("Starting a PostgreSQL (fsync on) and a NATS server (syncing every two minutes, its default).")
+    with temporary(durable=True) as servers:
+        addresses = servers.up()
+        postgres = Postgres(url=Url(addresses.postgres_url))
+        outcome = asyncio.run(
+            _play(Settings(postgres=postgres, nats=Nats(url=(Url(addresses.nats_url),))), args)
+        )
+        note("Stopping both and deleting their data.")
+    well = not any(outcome.differing.values())
+    if args.json:
+        say_json(outcome)
+    else:
+        say(_told(outcome))
+        say(NEXT if well else "")
+    return Exit.DONE if well else Exit.FAILED
+
+
+async def _play(settings: Settings, args: argparse.Namespace) -> Outcome:
+    from projectionist.ops.commands import migrate
+    from projectionist.ops.demo.play import play
+    from projectionist.ops.demo.shop.app import app
+
+    done = await migrate.work(settings, app.definitions, apply=True)
+    note(f"Made the tables of {len(done.read_models)} consumers; two processes will share the work.")
+    view = View(settings.postgres.schema)
+    return await play(settings, args.orders, args.seed, view.look)
+
+
+class View:
+    """The status of all consumers, drawn over itself on a terminal and now and then as lines elsewhere."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._height = 0
+
+    async def look(self, connection: Connection) -> None:
+        """Draw it as it is now."""
+        from projectionist.ops.commands.status import consumer_table
+        from projectionist.runner.status import consumers
+
+        text = consumer_table(await consumers(connection, self._schema))
+        if sys.stderr.isatty():
+            note(f"\x1b[{self._height}A\x1b[J{text}" if self._height else text)
+            self._height = text.count("\n") + 1
+        elif self._height == 0:
+            note("Publishing, with duplicates, reordered and lost events; projecting beside it…")
+            self._height = 1
+
+
+def _told(outcome: Outcome) -> str:
+    counted = outcome.outcomes
+    told = (
+        f"{outcome.sent} messages published and settled in {outcome.seconds:.1f} s: "
+        f"{counted.get('duplicate', 0)} duplicates recognised, {counted.get('parked_gap', 0)} parked behind a gap "
+        f"and drained, {counted.get('intents', 0)} intents written, each once."
+    )
+    rows = [
+        (
+            f"  {name}",
+            f"{count} rows",
+            styled("equal", "good") if not wrong else styled(f"{wrong} differ", "bad"),
+        )
+        for (name, count), wrong in zip(outcome.rows.items(), outcome.differing.values(), strict=True)
+    ]
+    return f"{told}\nCompared with an independent fold of the history:\n{table(rows)}"

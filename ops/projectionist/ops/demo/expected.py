@@ -1,0 +1,51 @@
+"""What the read models must hold, worked out from the history in plain Python: no code of the product is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from projectionist.ops.demo.history import Fact
+
+Rows = dict[str, tuple[Any, ...]]
+
+
+def expected(facts: Iterable[Fact]) -> dict[str, Rows]:
+    """Rows by table and key."""
+    orders: dict[str, dict[str, Any]] = {}
+    spend: dict[str, list[int]] = {}
+    stock: dict[str, list[int]] = {}
+    for fact in facts:
+        event: Any = fact.event
+        match fact.event.__event_type__:
+            case "order.placed":
+                orders[fact.aggregate] = {
+                    "customer": event.customer,
+                    "status": "placed",
+                    "cents": event.cents,
+                    "paid": 0,
+                    "carrier": "",
+                }
+                totals = spend.setdefault(event.customer, [0, 0])
+                totals[0] += 1
+                totals[1] += event.cents
+            case "payment.received":
+                order = orders[fact.aggregate]
+                order["paid"] += event.cents
+                if order["paid"] >= order["cents"]:
+                    order["status"] = "paid"
+            case "order.shipped":
+                orders[fact.aggregate].update(status="shipped", carrier=event.carrier)
+            case "order.cancelled":
+                orders[fact.aggregate]["status"] = "cancelled"
+            case "stock.received":
+                stock.setdefault(fact.aggregate, [0, 0])[0] += event.quantity
+            case "stock.reserved":
+                shelf = stock[fact.aggregate]
+                if shelf[0] - shelf[1] >= event.quantity:
+                    shelf[1] += event.quantity
+    return {
+        "order_summary": {key: (key, *order.values()) for key, order in orders.items()},
+        "customer_spend": {key: (key, *totals) for key, totals in spend.items()},
+        "inventory": {key: (key, *shelf) for key, shelf in stock.items()},
+    }

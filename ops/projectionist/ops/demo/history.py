@@ -1,0 +1,85 @@
+"""A shop's history, and what a careless producer makes of it on its way to the stream. Pure, and the same each time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from projectionist.ops.demo.shop.events import (
+    OrderCancelled,
+    OrderPlaced,
+    OrderShipped,
+    PaymentReceived,
+    StockReceived,
+    StockReserved,
+)
+from projectionist.projections import Event
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One event of one aggregate, at its version."""
+
+    kind: str
+    aggregate: str
+    version: int
+    event: Event
+
+
+class Chances(msgspec.Struct, frozen=True):
+    """How often things go wrong."""
+
+    duplicated: float = 0.05
+    reordered: float = 0.05
+    lost: float = 0.02
+    """Sent again much later, as a producer does that had no answer."""
+
+
+def history(orders: int, chance: random.Random) -> list[Fact]:
+    """What really happened, in the order in which it happened."""
+    articles = [f"sku-{n}" for n in range(20)]
+    versions: dict[str, int] = {}
+    facts: list[Fact] = []
+
+    def happen(kind: str, aggregate: str, event: Event) -> None:
+        versions[f"{kind}/{aggregate}"] = version = versions.get(f"{kind}/{aggregate}", 0) + 1
+        facts.append(Fact(kind, aggregate, version, event))
+
+    for sku in articles:
+        happen("stock", sku, StockReceived(chance.randrange(50, 200)))
+    for number in range(orders):
+        order, sku, quantity = f"order-{number:06}", chance.choice(articles), chance.randrange(1, 4)
+        customer = f"customer-{chance.randrange(max(1, orders // 10)):05}"
+        cents = quantity * chance.randrange(500, 9_000)
+        happen("order", order, OrderPlaced(customer, f"{customer}@example.org", sku, quantity, cents))
+        happen("stock", sku, StockReserved(order, quantity))
+        if chance.random() < 0.1:
+            happen("order", order, OrderCancelled())
+            continue
+        happen("order", order, PaymentReceived(cents // 2))
+        happen("order", order, PaymentReceived(cents - cents // 2))
+        happen("order", order, OrderShipped(chance.choice(["post", "courier"])))
+    return facts
+
+
+def careless(facts: Sequence[Fact], chances: Chances, chance: random.Random) -> Iterator[tuple[Fact, bool]]:
+    """The facts as they are sent; True with each that is sent again although it had arrived."""
+    late: list[Fact] = []
+    waiting: list[Fact] = []
+    for fact in facts:
+        if chance.random() < chances.lost:
+            late.append(fact)
+            continue
+        if chance.random() < chances.reordered:
+            waiting.append(fact)
+            continue
+        yield fact, False
+        if chance.random() < chances.duplicated:
+            yield fact, True
+        if waiting and chance.random() < 0.3:
+            yield waiting.pop(chance.randrange(len(waiting))), False
+        if len(late) > 200:
+            yield late.pop(0), False
+    for fact in (*waiting, *late):
+        yield fact, False

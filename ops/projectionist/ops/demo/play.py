@@ -1,0 +1,172 @@
+"""Plays the demo on given servers: publishes a careless history, runs the shop beside it, compares the result."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+from nats.js.errors import NotFoundError
+
+from projectionist.core import broker, db, headers
+from projectionist.core.sql import Statements
+from projectionist.ops.demo.expected import expected
+from projectionist.ops.demo.history import Chances, Fact, careless, history
+from projectionist.ops.terminal import note
+from projectionist.outbox.publisher import Draft, Publisher
+
+if TYPE_CHECKING:
+    from anyio.abc import Process
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+
+APP = "projectionist.ops.demo.shop.app:app"
+STREAM, SUBJECTS = "SHOP", "shop.>"
+CHUNK = 500
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How the demo ended."""
+
+    sent: int
+    seconds: float
+    differing: dict[str, int]
+    """Rows that are not as the independent fold says, by table; all zero where the product keeps its word."""
+    rows: dict[str, int]
+    outcomes: dict[str, int]
+
+
+async def play(
+    settings: Settings, orders: int, seed: int, look: Callable[[Connection], Awaitable[None]]
+) -> Outcome:
+    """Everything from an empty stream to the comparison; `look` is called again and again while it goes on."""
+    facts = history(orders, random.Random(seed))  # noqa: S311 - the same history each time
+    client = await broker.connect(settings.nats, name="projectionist demo")
+    connection = await db.connect(settings.postgres, application_name="projectionist demo")
+    begun = time.monotonic()
+    try:
+        await client.jetstream().add_stream(name=STREAM, subjects=[SUBJECTS])
+        async with _runners(settings, 2), anyio.create_task_group() as tasks:
+            tasks.start_soon(_looking, connection, look)
+            sent = await _publish(client, facts, seed)
+            await _settled(client, connection, settings.postgres.schema)
+            tasks.cancel_scope.cancel()
+        seconds = time.monotonic() - begun
+        await look(connection)
+        return await _compared(connection, settings.postgres.schema, facts, sent, seconds)
+    finally:
+        with anyio.move_on_after(5, shield=True):
+            await client.close()
+            await connection.close()
+
+
+@asynccontextmanager
+async def _runners(settings: Settings, count: int) -> AsyncIterator[None]:
+    """As many `projectionist run` processes, which share the work; what one says is shown if it fails."""
+    urls = {
+        "PROJECTIONIST_POSTGRES__URL": settings.postgres.url.reveal() if settings.postgres.url else "",
+        "PROJECTIONIST_NATS__URL": settings.nats.url[0].reveal(),
+    }
+    command = [sys.executable, "-m", "projectionist.ops", "run", APP]
+    with tempfile.TemporaryFile() as said:
+        processes = [
+            await anyio.open_process(command, stdout=said, stderr=said, env={**os.environ, **urls})
+            for _ in range(count)
+        ]
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                codes = [await _ended(process) for process in processes]
+            if any(codes):
+                said.seek(0)
+                note(said.read().decode(errors="replace"))
+
+
+async def _ended(process: Process) -> int:
+    with suppress(ProcessLookupError):
+        process.terminate()
+    with anyio.move_on_after(15):
+        return await process.wait()
+    process.kill()
+    return await process.wait()
+
+
+async def _looking(connection: Connection, look: Callable[[Connection], Awaitable[None]]) -> None:
+    while True:
+        await anyio.sleep(0.5)
+        await look(connection)
+
+
+async def _publish(client: Client, facts: Sequence[Fact], seed: int) -> int:
+    """Send the careless version of the history, chunk by chunk; how many messages that were."""
+    sent = 0
+    async with (
+        Publisher(client, source="shop", subject="shop.{type}.{aggregate}") as publisher,
+    ):
+        chunk: list[Draft] = []
+        for fact, again in careless(facts, Chances(), random.Random(seed)):  # noqa: S311 - as above
+            chunk.append(_draft(publisher, fact, again=again))
+            if len(chunk) == CHUNK:
+                await publisher.publish_many(chunk)
+                sent, chunk = sent + len(chunk), []
+        await publisher.publish_many(chunk)
+    return sent + len(chunk)
+
+
+def _draft(publisher: Publisher, fact: Fact, *, again: bool) -> Draft:
+    draft = publisher.draft(
+        fact.event,
+        aggregate=fact.aggregate,
+        aggregate_type=fact.kind,
+        version=fact.version,
+        id=f"{fact.kind}-{fact.aggregate}-{fact.version}",
+    )
+    if not again:
+        return draft
+    # A producer without message ids: the stream cannot know that it has this event already.
+    careless_headers = {name: value for name, value in draft.headers.items() if name != headers.MESSAGE_ID}
+    return msgspec.structs.replace(draft, headers=careless_headers)
+
+
+async def _settled(client: Client, connection: Connection, schema: str) -> None:
+    """Wait until the broker has nothing left for any consumer and nothing of it is unacked or parked."""
+    sql = Statements("projectionist.ops", schema)
+    while True:
+        read_up = await _read_up(client, await connection.fetch(sql["durables"]))
+        if read_up and not await connection.fetchval(sql["heads_held"]):
+            return
+        await anyio.sleep(0.1)
+
+
+async def _read_up(client: Client, durables: Sequence[Record]) -> bool:
+    try:
+        states = [await client.jetstream().consumer_info(row["stream"], row["durable"]) for row in durables]
+    except NotFoundError:  # its process is still starting
+        return False
+    return not any(state.num_pending or state.num_ack_pending for state in states)
+
+
+async def _compared(
+    connection: Connection, schema: str, facts: Sequence[Fact], sent: int, seconds: float
+) -> Outcome:
+    differing: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    for table, wanted in expected(facts).items():
+        found: dict[Any, tuple[Any, ...]] = {
+            r[0]: tuple(r) for r in await connection.fetch(f'select * from "{table}"')
+        }
+        rows[table] = len(found)
+        differing[table] = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())
+    counted = await connection.fetch(Statements("projectionist.ops", schema)["outcomes"])
+    return Outcome(sent, seconds, differing, rows, {row["outcome"]: row["n"] for row in counted})

@@ -1,0 +1,113 @@
+"""What the shop wants to read, and the mails it wants to send."""
+
+from __future__ import annotations
+
+from projectionist.ops.demo.shop.events import (
+    OrderCancelled,
+    OrderPlaced,
+    OrderShipped,
+    PaymentReceived,
+    StockReceived,
+    StockReserved,
+)
+from projectionist.outbox import Intent
+from projectionist.projections import Index, Projection, Reactor, on
+
+ORDERS = "shop.order.{aggregate}"
+STOCK = "shop.stock.{aggregate}"
+
+
+class OrderSummary(
+    Projection,
+    stream="SHOP",
+    subjects=ORDERS,
+    table="order_summary",
+    key="order_id",
+    indexes=(Index("customer"),),
+    effects="beginning",
+):
+    """One row an order."""
+
+    order_id: str
+    customer: str = ""
+    status: str = "new"
+    cents: int = 0
+    paid_cents: int = 0
+    carrier: str = ""
+
+    @on(OrderPlaced)
+    def placed(self, event: OrderPlaced) -> None:
+        """The order begins."""
+        self.customer, self.cents, self.status = event.customer, event.cents, "placed"
+
+    @on(PaymentReceived)
+    def paid(self, event: PaymentReceived) -> None:
+        """Some or all of it is paid."""
+        self.paid_cents += event.cents
+        if self.paid_cents >= self.cents:
+            self.status = "paid"
+
+    @on(OrderShipped)
+    def shipped(self, event: OrderShipped) -> None:
+        """It is on its way."""
+        self.status, self.carrier = "shipped", event.carrier
+
+    @on(OrderCancelled)
+    def cancelled(self, event: OrderCancelled) -> None:
+        """It is off."""
+        self.status = "cancelled"
+
+
+class CustomerSpend(
+    Projection, stream="SHOP", subjects=ORDERS, table="customer_spend", key="customer", effects="beginning"
+):
+    """One row a customer, fed by the orders of that customer."""
+
+    customer: str
+    orders: int = 0
+    cents: int = 0
+
+    @on(OrderPlaced, key="customer")
+    def placed(self, event: OrderPlaced) -> None:
+        """Each order counts."""
+        self.orders += 1
+        self.cents += event.cents
+
+
+def enough(stock: Inventory, event: StockReserved) -> bool:
+    """Whether so much can be set aside."""
+    return stock.on_hand - stock.reserved >= event.quantity
+
+
+class Inventory(Projection, stream="SHOP", subjects=STOCK, table="inventory", key="sku", effects="beginning"):
+    """One row an article; nothing is reserved that is not there."""
+
+    sku: str
+    on_hand: int = 0
+    reserved: int = 0
+
+    @on(StockReceived)
+    def received(self, event: StockReceived) -> None:
+        """More on the shelf."""
+        self.on_hand += event.quantity
+
+    @on(StockReserved, when=enough)
+    def set_aside(self, event: StockReserved) -> None:
+        """Set aside, if there is enough; otherwise nothing happens."""
+        self.reserved += event.quantity
+
+
+class Receipt(Intent, provider="email"):
+    """A mail: written in the transaction of the event it is about, sent by the relay."""
+
+    to: str
+    cents: int
+
+
+class Receipts(Reactor, stream="SHOP", subjects=ORDERS, effects="beginning"):
+    """A receipt for each order, and no table."""
+
+    @on(OrderPlaced)
+    def placed(self, event: OrderPlaced) -> Receipt:
+        """Thank the customer."""
+        return Receipt(to=event.email, cents=event.cents)

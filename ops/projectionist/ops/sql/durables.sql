@@ -1,0 +1,2 @@
+-- The durable of every consumer, and the stream it reads.
+select durable, stream from {schema}.consumers

@@ -1,0 +1,2 @@
+-- How many aggregates have something parked.
+select count(*) from {schema}.positions where head <> 'clear'

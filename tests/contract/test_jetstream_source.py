@@ -1,0 +1,61 @@
+"""The source's promises, on the wire of our own and on the plain client it falls back to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+import pytest_asyncio
+from tests.contract.source_suite import Bench, SourceSuite, take_all
+from tests.support.lab import Lab, Stream
+from tests.support.proxy import proxied
+from tests.support.waiting import eventually, listening
+
+from projectionist.core import wire
+
+pytestmark = pytest.mark.asyncio
+
+
+class TestOnTheWire(SourceSuite):
+    async def test_it_is_the_wire(self, bench: Bench) -> None:
+        assert isinstance(bench.client, wire.Client)
+
+    async def test_acks_that_a_dead_connection_held_are_never_sent(self, lab: Lab, stream: Stream) -> None:
+        """On the plain client they are: public names cannot take them back, and closing waits for the dead peer."""
+        async with proxied(lab.nats_url) as proxy, AsyncExitStack() as stack:
+            bench = Bench(lab, stream, stack)
+            await bench.start(proxy.url)
+            client = bench.client
+            assert isinstance(client, wire.Client)
+            await bench.publish(6)
+            source = await bench.open()
+            taken = await take_all(source, 6)
+            proxy.cut()
+            client.post([b"elsewhere"] * 64, b"x" * 500_000)
+
+            async def stuck() -> bool:
+                return client.pending_data_size == 0
+
+            await eventually(stuck)
+            with listening() as heard:
+                assert source.ack(taken) == 6
+                assert client.pending_data_size > 0
+                await client.force_reconnect()
+                await heard.wait("broker.reconnected", seconds=5)
+            await client.flush()
+            assert (await bench.consumer())["num_ack_pending"] == 6
+            await bench.publish(1)
+            after = await take_all(source, 1)
+            assert (source.ack(taken), source.ack(after)) == (0, 1)
+
+
+class TestOnThePlainClient(SourceSuite):
+    @pytest_asyncio.fixture
+    async def bench(self, lab: Lab, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+        monkeypatch.setattr(wire, "available", lambda: "it is taken away for this test")
+        async for bench in SourceSuite.bench.__wrapped__(self, lab, stream):  # type: ignore[attr-defined]
+            yield bench
+
+    async def test_it_is_plain(self, bench: Bench) -> None:
+        assert not isinstance(bench.client, wire.Client)

@@ -1,0 +1,61 @@
+"""A TCP proxy on the loopback interface whose connections can fall silent and stay open, like a pulled cable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+
+class Proxy:
+    """Hands bytes on both ways."""
+
+    def __init__(self, upstream: str) -> None:
+        self._host, self._port = urlsplit(upstream).hostname, urlsplit(upstream).port
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+        self.url = ""
+
+    def cut(self) -> None:
+        """From now on the connections there are carry nothing and stay open; new ones work."""
+        for pump in self._pumps:
+            pump.cancel()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of a client."""
+        there, back = await asyncio.open_connection(self._host, self._port)
+        self._writers += [writer, back]
+        for one, other in ((reader, back), (there, writer)):
+            pump = asyncio.get_running_loop().create_task(_pump(one, other))
+            self._pumps.add(pump)
+            pump.add_done_callback(self._pumps.discard)
+
+    async def close(self) -> None:
+        """Drop everything."""
+        pumps = list(self._pumps)
+        self.cut()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def proxied(upstream: str) -> AsyncIterator[Proxy]:
+    """A proxy before the server at this URL."""
+    proxy = Proxy(upstream)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.close()

@@ -1,0 +1,109 @@
+"""What was tried, as it is written."""
+
+from __future__ import annotations
+
+from tests.support.deliveries import delivery, parked, position
+
+from projectionist.core.states import Cause, Entry, Head
+from projectionist.runner.closing import Broken, close
+from projectionist.runner.course import alone, course
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.writes import Failed, Writes
+
+
+def closed(
+    fresh: list[Delivery],
+    successors: list[Delivery],
+    broken: Broken | None = None,
+    *,
+    version: int = 0,
+    head: str = "clear",
+    due: bool = False,
+) -> Writes:
+    """The writes of one aggregate's batch."""
+    before = position(version, head, parked=len(successors))
+    writes = Writes()
+    close(course(before, fresh, successors, "contiguous", due=due, limit=10), broken, writes, grace=1.0)
+    return writes
+
+
+def test_an_applied_event_needs_no_second_write_of_its_inbox_row() -> None:
+    writes = closed([delivery(1)], [])
+
+    assert writes.settled == {}
+    assert writes.parked == []
+    assert writes.counts == {("order.placed", "applied"): 1}
+
+
+def test_a_drained_event_is_settled_and_leaves_the_parked_ones() -> None:
+    waiting = parked(2)
+    writes = closed([delivery(1)], [waiting], head="gap")
+
+    assert writes.unparked == [waiting]
+    assert writes.settled == {(Entry.APPLIED, None): [waiting]}
+    assert writes.moved[0].parked == 0
+
+
+def test_an_undeclared_type_is_ignored_and_moves_the_position() -> None:
+    writes = closed([delivery(1, event=None)], [])
+
+    assert writes.counts == {("order.placed", "ignored"): 1}
+    assert writes.moved[0].version == 1
+
+
+def test_a_discarded_follower_is_stepped_over_in_its_turn() -> None:
+    waiting = parked(2, discarded=True)
+    writes = closed([delivery(1)], [waiting], head="gap")
+
+    assert writes.settled == {(Entry.DISCARDED, None): [waiting]}
+    assert writes.moved[0].version == 2
+
+
+def test_a_failed_event_and_its_followers_are_parked_with_why() -> None:
+    one, two = delivery(1), delivery(2)
+    failed = Failed(error_class="ValueError", error="no", attempts=1, delay=None)
+    writes = closed([one, two], [], Broken(0, failed))
+
+    assert [(p.delivery, p.cause, p.failed) for p in writes.parked] == [
+        (one, Cause.FAILED, failed),
+        (two, Cause.BLOCKED, Failed()),
+    ]
+    assert writes.settled == {(Entry.PARKED, "next"): [one], (Entry.PARKED, "blocked"): [two]}
+    assert writes.moved[0].head is Head.WAITING
+
+
+def test_a_parked_event_that_fails_again_is_counted_in_its_own_row_and_not_parked_twice() -> None:
+    head, follower = parked(1), parked(2)
+    failed = Failed(attempts=2, delay=4.0)
+    writes = closed([], [head, follower], Broken(0, failed), head="failed", due=True)
+
+    assert writes.failed_again == [(head, failed)]
+    assert writes.parked == []
+    assert (writes.moved[0].head, writes.moved[0].parked, writes.moved[0].delay) == (Head.FAILED, 2, 4.0)
+
+
+def test_the_position_remembers_the_stream_sequence_of_what_was_applied_last() -> None:
+    assert closed([delivery(1, seq=17)], []).moved[0].seq == 17
+    assert closed([delivery(5, seq=18)], []).moved[0].seq is None
+
+
+def test_an_event_without_order_that_fails_waits_alone_and_moves_no_position() -> None:
+    writes = Writes()
+    close(alone(delivery(None, None, id="x")), Broken(0, Failed(delay=2.0)), writes, grace=1.0)
+
+    assert [(p.ordered, p.delay) for p in writes.parked] == [(False, 2.0)]
+    assert writes.moved == []
+    assert writes.soonest() == 2.0
+
+
+def test_a_process_comes_back_when_the_first_of_its_delays_is_over() -> None:
+    writes = closed([delivery(5)], [])
+    close(
+        course(position(0), [delivery(1, "order/o2")], [], "contiguous", due=False, limit=10),
+        Broken(0, Failed(delay=0.2)),
+        writes,
+        grace=1.0,
+    )
+
+    assert writes.soonest() == 0.2
+    assert Writes().soonest() is None

@@ -1,0 +1,99 @@
+"""What one process knows of a consumer, and when it must not go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.lab import Stream
+from tests.support.shop import shop
+
+from projectionist.core.settings import Policy
+from projectionist.projections import definition
+from projectionist.runner.consumer import Consumer, Exists, Paused, Superseded
+
+
+def consumer() -> Consumer:
+    """A consumer that has joined epoch 1 with an effects mark of 10."""
+    made = Consumer(definition(shop(Stream("SHOP")).Orders), Policy(), 1, "Orders", 7, {"New": "Old"})
+    made.join(control(made))
+    return made
+
+
+def control(of: Consumer, **given: Any) -> dict[str, Any]:
+    """The control row."""
+    return {
+        "epoch": 1,
+        "incarnation": 2,
+        "generation": 1,
+        "code": of.code,
+        "paused": False,
+        "effects_incarnation": 2,
+        "effects_mark": 10,
+        "own_type": "order",
+    } | given
+
+
+def test_other_code_in_the_control_row_stops_the_process() -> None:
+    one = consumer()
+
+    with pytest.raises(Superseded):
+        one.check(control(one, code=b"newer"))
+    with pytest.raises(Superseded):
+        one.check(None)
+
+
+def test_a_paused_consumer_applies_nothing() -> None:
+    one = consumer()
+
+    with pytest.raises(Paused):
+        one.check(control(one, paused=True))
+
+
+@pytest.mark.parametrize("changed", [{"epoch": 2}, {"incarnation": 3}, {"generation": 4}])
+def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(changed: dict[str, int]) -> None:
+    one = consumer()
+    one.exists.add(["order/o1"])
+
+    one.check(control(one, **changed))
+
+    assert (one.epoch, one.incarnation, one.generation) != (1, 2, 1)
+    assert one.exists.unknown(["order/o1"]) == ["order/o1"]
+
+
+def test_an_unchanged_control_row_changes_nothing() -> None:
+    one = consumer()
+    one.exists.add(["order/o1"])
+
+    one.check(control(one))
+
+    assert one.exists.unknown(["order/o1"]) == []
+
+
+@pytest.mark.parametrize(
+    ("seq", "incarnation", "real"),
+    [(9, 2, False), (10, 2, True), (99, 1, False), (1, 3, True), (9, None, False)],
+)
+def test_the_effects_mark_divides_by_incarnation_and_sequence(
+    seq: int, incarnation: int | None, real: bool
+) -> None:
+    assert consumer().is_real(seq, incarnation) is real
+
+
+def test_a_renamed_slot_goes_by_its_registered_name() -> None:
+    assert consumer().frozen_slot("New") == "Old"
+    assert consumer().frozen_slot("Receipt") == "Receipt"
+
+
+def test_batches_have_numbers_that_no_other_process_uses() -> None:
+    one = consumer()
+
+    assert [one.next_batch(), one.next_batch()] == [7 << 32 | 1, 7 << 32 | 2]
+
+
+def test_only_so_many_aggregates_are_remembered_and_the_oldest_are_forgotten() -> None:
+    exists = Exists(most=3)
+    exists.add(["a", "b"])
+    exists.add(["c", "d"])
+
+    assert exists.unknown(["a", "b", "c", "d"]) == ["a"]

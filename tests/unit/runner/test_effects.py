@@ -1,0 +1,96 @@
+"""From what handlers asked for to intents: below the mark they are counted, above it they are rows."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.deliveries import delivery
+from tests.support.lab import Stream
+from tests.support.shop import Receipt, shop
+
+from projectionist.core.settings import Policy
+from projectionist.outbox import Intent, body_hash, intent_key
+from projectionist.outbox.keys import frozen_body
+from projectionist.projections import definition
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.effects import ordering_key, wishes_of
+from projectionist.runner.model import Wished
+from projectionist.runner.writes import Wish, Writes
+
+
+class Parcel(Intent, provider="courier", destination="depot", order_by="street", on_dead="block"):
+    """An intent with an order and a destination of its own."""
+
+    depot: str
+    street: str
+
+
+class Wave(Intent, provider="courier", order_by=None):
+    """An intent in no order."""
+
+
+def consumer(mark: int = 0) -> Consumer:
+    """A consumer renamed since its registration, whose effects are real from `mark` on."""
+    made = Consumer(definition(shop(Stream("SHOP")).Orders), Policy(), 1, "OldOrders", 7, {"Receipt": "Mail"})
+    made.incarnation, made.effects = 1, (1, mark)
+    return made
+
+
+def wished(
+    seq: int, intent: Intent, slot: str = "Receipt", version: int = 1, aggregate: str = "order/o1"
+) -> Wished:
+    """What a handler asked for about the event at `seq`."""
+    return Wished(delivery(version, aggregate, seq=seq), slot, intent, frozen_body(intent))
+
+
+def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() -> None:
+    receipt = Receipt("o1")
+    (wish,) = wishes_of([wished(5, receipt)], consumer(), Writes())
+
+    assert wish.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail")
+    assert (wish.body, wish.hash) == (frozen_body(receipt), body_hash(frozen_body(receipt)))
+    assert (wish.slot, wish.class_name, wish.provider, wish.destination) == (
+        "Mail",
+        "Receipt",
+        "email",
+        "email",
+    )
+
+
+def test_destination_order_and_what_follows_death_are_the_classes_to_say() -> None:
+    (wish,) = wishes_of([wished(5, Parcel("north", "elm"), "Parcel")], consumer(), Writes())
+
+    assert (wish.destination, wish.on_dead) == ("north", "block")
+    assert wish.ordering == "9:OldOrders7:courier3:elm"
+
+
+def test_by_default_the_intents_of_one_aggregate_for_one_provider_are_in_order() -> None:
+    keys = {
+        ordering_key("A", delivery(1, "order/1"), Receipt("x")),
+        ordering_key("A", delivery(2, "order/1"), Receipt("y")),
+    }
+    assert len(keys) == 1
+    assert ordering_key("A", delivery(1, "order/2"), Receipt("x")) not in keys
+    assert ordering_key("B", delivery(1, "order/1"), Receipt("x")) not in keys
+    assert ordering_key("A", delivery(1), Wave()) is None
+    assert ordering_key("A", delivery(None, None, id="x"), Receipt("x")) is None
+
+
+@given(st.lists(st.integers(1, 30), unique=True), st.integers(0, 31))
+def test_every_intent_is_either_written_or_counted_as_suppressed(seqs: list[int], mark: int) -> None:
+    writes = Writes()
+    wishes = wishes_of([wished(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
+
+    assert sorted(wish.seq for wish in wishes) == sorted(seq for seq in seqs if seq >= mark)
+    assert writes.counts["order.placed", "intents"] == len(wishes)
+    assert writes.counts["order.placed", "suppressed_Receipt"] == len(seqs) - len(wishes)
+
+
+@given(st.permutations([("order/a", 1), ("order/a", 2), ("order/a", 10), ("order/b", 1), ("order/b", 3)]))
+def test_intents_are_written_in_the_order_of_aggregates_and_versions(order: list[tuple[str, int]]) -> None:
+    asked = [wished(n, Receipt("x"), version=v, aggregate=a) for n, (a, v) in enumerate(order, 1)]
+
+    def place(wish: Wish) -> tuple[str | None, int | None]:
+        return wish.aggregate, wish.version
+
+    assert [place(wish) for wish in wishes_of(asked, consumer(), Writes())] == sorted(order)

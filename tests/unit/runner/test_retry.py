@@ -1,0 +1,74 @@
+"""What a failure means for the event."""
+
+from __future__ import annotations
+
+import pytest
+
+from projectionist.core.backoff import Retry
+from projectionist.runner.retry import MOST_STACK, MOST_TEXT, Failing, after, printable
+
+POLICY = Retry(initial_s=1.0, coefficient=2.0, maximum_s=60.0, attempts=3)
+
+
+@pytest.mark.parametrize("kind", [Failing.RAISED, Failing.REFUSED, Failing.UNREADABLE, Failing.DATABASE])
+def test_what_the_same_code_will_not_mend_waits_for_new_code_or_a_person(kind: Failing) -> None:
+    failed = after(kind, 0, None, POLICY, error_class="E", error="no", chance=0.5)
+
+    assert failed.delay is None
+    assert failed.attempts == 1
+
+
+def test_a_retry_comes_later_each_time_until_the_budget_is_spent() -> None:
+    delays = [
+        after(Failing.RETRY, tries, None, POLICY, error_class="E", error="no", chance=1.0).delay
+        for tries in range(3)
+    ]
+
+    assert delays[0] is not None
+    assert delays[1] is not None
+    assert 0 < delays[0] < delays[1]
+    assert delays[2] is None
+
+
+def test_the_schedule_is_spread_by_chance() -> None:
+    soon, late = (
+        after(Failing.RETRY, 1, None, POLICY, error_class="E", error="no", chance=chance).delay
+        for chance in (0.0, 1.0)
+    )
+
+    assert soon is not None
+    assert late is not None
+    assert soon < late
+
+
+def test_a_handler_may_ask_for_a_longer_wait() -> None:
+    failed = after(
+        Failing.RETRY, 0, None, POLICY, error_class="Retry", error="later", asked_s=30.0, chance=0.0
+    )
+
+    assert failed.delay is not None
+    assert failed.delay >= 30.0
+
+
+def test_a_budget_of_its_own_goes_before_the_policy() -> None:
+    again = after(Failing.RETRY, 3, 6, POLICY, error_class="E", error="no", chance=0.5)
+
+    assert again.delay is not None
+    assert (again.attempts, again.budget) == (4, 6)
+
+
+def test_an_error_is_stored_as_text_that_postgresql_takes_and_of_bounded_length() -> None:
+    failed = after(
+        *(Failing.RAISED, 0, None, POLICY),
+        error_class="E" * 9_999,
+        error="\0\ud800" + "x" * 9_999,
+        stack="y" * 9_999,
+        chance=0.5,
+    )
+
+    assert failed.error is not None
+    assert failed.error.startswith("\\0\\ud800x")
+    assert len(failed.error) == MOST_TEXT
+    assert len(failed.error_class or "") == MOST_TEXT
+    assert len(failed.stack or "") == MOST_STACK
+    assert printable("plain") == "plain"

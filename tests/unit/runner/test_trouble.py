@@ -1,0 +1,78 @@
+"""What an error inside a batch means: everybody's outage, one event's data, or a fault of ours."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+from asyncpg import exceptions
+
+from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
+from projectionist.core.trouble import Trouble, classify
+
+OUTAGES: list[BaseException] = [
+    exceptions.ConnectionDoesNotExistError("gone"),
+    exceptions.ConnectionFailureError("gone"),
+    exceptions.SerializationError("40001"),
+    exceptions.DeadlockDetectedError("40P01"),
+    exceptions.TooManyConnectionsError("53300"),
+    exceptions.DiskFullError("53100"),
+    exceptions.LockNotAvailableError("55P03"),
+    exceptions.QueryCanceledError("57014"),
+    exceptions.AdminShutdownError("57P01"),
+    exceptions.CrashShutdownError("57P02"),
+    exceptions.CannotConnectNowError("57P03"),
+    exceptions.ReadOnlySQLTransactionError("25006"),
+    exceptions.InvalidCachedStatementError("cached plan must not change result type"),
+    asyncpg.InterfaceError("connection is closed"),
+    DatabaseUnreachableError("away"),
+    DatabaseRefusedError("starting up"),
+    ConnectionResetError("reset"),
+    TimeoutError(),
+]
+NO_EVENT_IS_TO_BLAME: list[BaseException] = [
+    exceptions.InsufficientPrivilegeError("42501"),
+    exceptions.UndefinedTableError("42P01"),
+    exceptions.UndefinedColumnError("42703"),
+    exceptions.InvalidSchemaNameError("3F000"),
+    exceptions.InvalidCatalogNameError("3D000"),
+    exceptions.InvalidPasswordError("28P01"),
+]
+DATA: list[BaseException] = [
+    exceptions.CharacterNotInRepertoireError("22021"),
+    exceptions.NumericValueOutOfRangeError("22003"),
+    exceptions.UntranslatableCharacterError("22P05"),
+    exceptions.InvalidTextRepresentationError("22P02"),
+    exceptions.DataError("22000"),
+    exceptions.CheckViolationError("23514"),
+    exceptions.NotNullViolationError("23502"),
+    exceptions.UniqueViolationError("23505"),
+    exceptions.CardinalityViolationError("21000"),
+    exceptions.ProgramLimitExceededError("54000"),
+    exceptions.RaiseError("P0001"),
+    OverflowError("int too big to convert"),
+]
+
+
+@pytest.mark.parametrize("error", OUTAGES + NO_EVENT_IS_TO_BLAME, ids=lambda e: type(e).__name__)
+def test_an_outage_costs_no_event_an_attempt(error: BaseException) -> None:
+    assert classify(error) is Trouble.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize("error", DATA, ids=lambda e: type(e).__name__)
+def test_a_refused_value_is_looked_for(error: BaseException) -> None:
+    assert classify(error) is Trouble.DATA
+
+
+@pytest.mark.parametrize("error", [AssertionError(), KeyError("x"), AttributeError(), RecursionError()])
+def test_a_fault_of_ours_stops_the_process_rather_than_blame_an_event(error: BaseException) -> None:
+    assert classify(error) is Trouble.BUG
+
+
+def test_every_class_of_errors_that_postgresql_knows_has_an_answer() -> None:
+    known = [
+        error
+        for error in vars(exceptions).values()
+        if isinstance(error, type) and issubclass(error, asyncpg.PostgresError) and error.sqlstate
+    ]
+    assert len(known) > 200
+    assert {classify(error("x")) for error in known} == {Trouble.INFRASTRUCTURE, Trouble.DATA}

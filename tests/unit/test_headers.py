@@ -1,0 +1,95 @@
+"""Names, percent-coding, times and trace parents of headers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projectionist.core import headers, tokens
+from projectionist.core.headers import HeaderError
+from projectionist.core.settings import Headers
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def test_the_settings_and_the_publisher_name_the_same_headers() -> None:
+    assert msgspec.structs.asdict(Headers()) == headers.DEFAULTS
+
+
+@given(TEXTS)
+def test_what_is_encoded_is_printable_ascii_and_decodes_to_itself(text: str) -> None:
+    coded = headers.encode(text)
+    assert coded.isascii()
+    assert all("!" <= letter <= "~" and letter != '"' for letter in coded)
+    assert headers.decode(coded) == text
+
+
+def test_values_are_coded_as_cloudevents_writes_them() -> None:
+    assert headers.encode("Euro € 😀") == "Euro%20%E2%82%AC%20%F0%9F%98%80"
+    assert headers.encode('100% "a/b"') == "100%25%20%22a/b%22"
+
+
+def test_one_round_is_decoded_and_no_more() -> None:
+    assert headers.decode("%2541") == "%41"
+    assert headers.decode("100%") == "100%"
+
+
+@pytest.mark.parametrize("value", ["%ff", "%C3%28", "%ED%A0%80"])
+def test_escapes_that_are_not_utf8_are_refused(value: str) -> None:
+    with pytest.raises(HeaderError):
+        headers.decode(value)
+
+
+def test_half_of_a_surrogate_pair_cannot_travel() -> None:
+    with pytest.raises(HeaderError):
+        headers.encode("\ud800")
+
+
+@pytest.mark.parametrize("text", ["2026-01-31T23:59:59Z", "2026-01-31T23:59:59.123456789+02:00"])
+def test_times_with_an_offset_are_read(text: str) -> None:
+    assert headers.timestamp(text).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now", "2026-01-31", "2026-01-31T23:59:59", "20260131T235959Z", "2026-02-30T00:00:00Z"]
+)
+def test_other_times_are_refused(text: str) -> None:
+    with pytest.raises(HeaderError):
+        headers.timestamp(text)
+
+
+@pytest.mark.parametrize("text", [TRACE, "01" + TRACE[2:], "cc" + TRACE[2:] + "-what-comes-later"])
+def test_a_trace_to_be_continued_is_known(text: str) -> None:
+    assert headers.is_traceparent(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ff" + TRACE[2:],
+        TRACE.upper(),
+        TRACE + "-more",
+        TRACE[:-1],
+        "cc" + TRACE[2:] + "more",
+        "00-" + "0" * 32 + TRACE[35:],
+        TRACE[:36] + "0" * 16 + "-01",
+    ],
+)
+def test_a_malformed_trace_is_none(text: str) -> None:
+    assert not headers.is_traceparent(text)
+
+
+def test_only_the_fields_that_are_there_become_headers() -> None:
+    composed = headers.compose({"id": "1", "source": "/shop", "causation": None})
+    assert composed == {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/shop"}
+
+
+@given(TEXTS.filter(bool))
+def test_any_text_is_one_token_of_a_subject(text: str) -> None:
+    token = tokens.encode(text)
+    assert not set(token) & set(" .*>\t\r\n\0")
+    assert tokens.decode(token) == text
