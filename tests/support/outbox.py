@@ -213,6 +213,8 @@ class Outbox:
                 await asyncio.gather(task, return_exceptions=True)
                 raise AssertionError("the relay did not stop")
             await relay.close()
+            for each in providers:
+                await each.close()
             await task
 
 
