@@ -554,6 +554,8 @@ CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, sourc
 
 CREATE INDEX intents_lane ON projectionist.intents USING btree (provider, COALESCE(ordering, key), COALESCE(place, seq)) WHERE open;
 
+CREATE INDEX intents_unwell ON projectionist.intents USING btree (provider, seq) WHERE ((NOT open) AND (error IS NOT NULL));
+
 CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
 
 CREATE UNIQUE INDEX parked_version ON projectionist.parked USING btree (consumer, aggregate, version) WHERE ordered;

@@ -13,6 +13,7 @@ from projectionist.core.breaker import Circuit, State
 from projectionist.core.states import Effect
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers.provider import Request
+from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
@@ -216,7 +217,8 @@ def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float
 
 def _columns(settled: Settled) -> tuple[object, ...]:
     leased, reply, step = settled.leased, settled.reply, settled.next
-    reason = f"{reply.reason}; {step.note}" if step.note and reply.reason else step.note or reply.reason
+    said = reply.reason or ("" if reply.outcome is Outcome.SENT else reply.outcome.value)
+    reason = f"{said}; {step.note}" if step.note else said
     return (
         *(leased.seq, leased.attempt, step.state, step.open, step.wait_s, step.spent, step.forget, step.fact),
         *(

@@ -38,6 +38,9 @@ comment on column {schema}.intents.memory_s is 'how long the provider that settl
 -- The claim jumps along this index from lane to lane: neither what is settled nor what waits behind a head is read.
 create index intents_lane on {schema}.intents (provider, (coalesce(ordering, key)), (coalesce(place, seq))) where open;
 
+-- For whoever looks after what went wrong, among millions that went well.
+create index intents_unwell on {schema}.intents (provider, seq) where not open and error is not null;
+
 create table {schema}.attempts (
     intent bigint not null,
     attempt integer not null,
