@@ -100,9 +100,7 @@ class Verbs:
         """One intent, its attempts and what was done to it by hand."""
         row = await self._connection.fetchrow(self._sql["show"], key)
         if row is None:
-            raise IntentNotFound(
-                f"no intent has the key {key!r}", remedy="`projectionist outbox list --each` shows keys"
-            )
+            raise _not_found(key)
         attempts = await self._connection.fetch(self._sql["attempts_of"], row["seq"])
         acts = await self._connection.fetch(self._sql["acts_on"], f"intent {key}")
         return {**row, "attempts": [dict(each) for each in attempts], "acts": [dict(each) for each in acts]}
@@ -140,10 +138,7 @@ class Verbs:
             found = {row["key"]: row for row in rows}
             for key in keys:
                 if key not in found:
-                    raise IntentNotFound(
-                        f"no intent has the key {key!r}",
-                        remedy="`projectionist outbox list --each` shows keys",
-                    )
+                    raise _not_found(key)
             changed = [key for key, row in found.items() if row["state"] in allowed]
             for statement, *arguments in steps:
                 await self._connection.execute(self._sql[statement], changed, *arguments)

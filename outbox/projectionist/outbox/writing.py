@@ -45,11 +45,9 @@ class Outbox:
         options = options_of(wish)
         slot = slot or options.slot
         key, body = intent_key("", self._source, id, slot), frozen_body(wish)
-        scope = (
-            aggregate
-            if options.order_by is AGGREGATE
-            else options.order_by and str(getattr(wish, options.order_by))
-        )
+        scope = aggregate
+        if options.order_by is not AGGREGATE:
+            scope = None if options.order_by is None else str(getattr(wish, options.order_by))
         written = await connection.fetchval(
             self._sql["add"],
             *(key, self._source, id, aggregate, version, slot, options.name, options.provider),
