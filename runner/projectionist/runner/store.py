@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.runner.delivery import Delivery
+    from projectionist.runner.references import Fetched
     from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
 
 _CLAIMED = attrgetter(
-    *("source", "id", "provisional", "seq", "subject", "type", "schema", "aggregate", "version"),
+    *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
     *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
 )
+_CLAIMED_ALIKE = 3
+"""So many of them, the first, are often the same for a whole batch."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -33,10 +36,11 @@ _PARKED = attrgetter(
     ),
     *("delivery.subject", "delivery.type", "delivery.schema", "delivery.time", "delivery.correlation"),
     *("delivery.causation", "delivery.traceparent", "delivery.tracestate", "delivery.hash", "kept"),
-    *("delivery.problem", "failed.attempts", "failed.budget", "delay"),
+    *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
-_MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
+_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq")
+_MOVED_ALIKE = 2
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
     *(
@@ -105,9 +109,8 @@ class Store:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
-        tag = await self.connection.execute(
-            self._sql["claim"], self.consumer, batch, incarnation, *_columns(fresh, _CLAIMED), data
-        )
+        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE)
+        tag = await self.connection.execute(self._sql["claim"], self.consumer, batch, incarnation, *columns)
         return _counted(tag)
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
@@ -126,12 +129,19 @@ class Store:
         """Lock and read the positions of these aggregates."""
         return await self.connection.fetch(self._sql["positions"], self.consumer, aggregates)
 
-    async def successors(self, heads: Sequence[tuple[str, int]], limit: int) -> list[Record]:
-        """The first parked entries behind each (aggregate, version)."""
-        aggregates, versions = zip(*heads, strict=True)
+    async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
+        """The first parked entries behind each (aggregate, version), as many as its third number says."""
         return await self.connection.fetch(
-            self._sql["successors"], self.consumer, aggregates, versions, limit
+            self._sql["successors"], self.consumer, *zip(*heads, strict=True), most_bytes
         )
+
+    async def references(self, aggregates: Sequence[str], most: int) -> list[Record]:
+        """What due heads among these aggregates come to next and is only a reference; nearest first."""
+        return await self.connection.fetch(self._sql["references"], self.consumer, aggregates, most)
+
+    async def fill(self, fetched: Iterable[Fetched]) -> None:
+        """Give references their bytes, or say why there are none; the caller holds their positions."""
+        await self.connection.executemany(self._sql["fill"], [(self.consumer, *one) for one in fetched])
 
     async def entries(self, identities: Sequence[Identity]) -> list[Record]:
         """Lock and read parked entries without order."""
@@ -185,7 +195,8 @@ class Store:
 
     async def advance(self, moved: Sequence[Moved]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
-        await self.connection.execute(self._sql["advance"], self.consumer, *_columns(moved, _MOVED))
+        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE)
+        await self.connection.execute(self._sql["advance"], self.consumer, *columns)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
@@ -253,6 +264,18 @@ class Store:
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*map(get, rows), strict=True)
+
+
+def _sparing(columns: Sequence[Sequence[object]], alike: int) -> Iterator[object]:
+    """Columns as arguments, the first `alike` each as a value and an array: every element costs the driver time.
+
+    Where all are the same the value stands for them, and where all are null nothing does; the array is empty then.
+    """
+    one = [column[0] if column.count(column[0]) == len(column) else None for column in columns[:alike]]
+    yield from one
+    yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
+    for column in columns[alike:]:
+        yield () if column[0] is None and column.count(None) == len(column) else column
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:
