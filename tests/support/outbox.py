@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 
 import asyncpg
 import msgspec
+from tests.support.lab import SCHEMA
 from tests.support.waiting import eventually
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres, Settings
+from projectionist.core.sql import Statements
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers import Outcome, Profile, Provider, ProviderSettings, Reply, Request, Site
 from projectionist.outbox.providers.profiles import NONE
@@ -152,11 +154,8 @@ class Outbox:
 
     async def attempts(self, key: str) -> list[asyncpg.Record]:
         """The history of one intent."""
-        return await self.connection.fetch(
-            """select a.* from projectionist.attempts a join projectionist.intents i on i.seq = a.intent
-            where i.key = $1 order by attempt""",
-            key,
-        )
+        seq = (await self.row(key))["seq"]
+        return await self.connection.fetch(Statements("projectionist.outbox", SCHEMA)["attempts_of"], seq)
 
     async def becomes(self, key: str, state: str, seconds: float = 10) -> asyncpg.Record:
         """Wait until an intent is in this state."""

@@ -17,7 +17,7 @@ CREATE TABLE projectionist.attempts (
     CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'retry'::text, 'refused'::text, 'in_flight'::text, 'mismatch'::text, 'unknown'::text, 'sticky'::text, 'not_sent'::text])))
 );
 
-COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended, whatever it came to.';
+COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended; none for an intent that was sent at its first one, whose own row says all.';
 
 CREATE TABLE projectionist.audit (
     number bigint NOT NULL,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
 
 
 class Crew:
     """Tasks that end before its block does. One that fails calls `failed`, and the block raises what it raised."""
 
     def __init__(self, failed: Callable[[], None]) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._failed = failed
         self._error: BaseException | None = None
 
@@ -39,9 +41,15 @@ class Crew:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
+    def watch(self, future: asyncio.Future[T], ended: Callable[[asyncio.Future[T]], None]) -> None:
+        """Count a future among the tasks; `ended` hears its end, cancelled or done."""
+        self._tasks.add(future)
+        future.add_done_callback(self._tasks.discard)
+        future.add_done_callback(ended)
+
     def cancel(self) -> None:
-        """Cancel every task that runs now."""
-        for task in self._tasks:
+        """Cancel everything that runs now."""
+        for task in tuple(self._tasks):
             task.cancel()
 
     def check(self) -> None:

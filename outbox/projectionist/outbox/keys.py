@@ -24,18 +24,13 @@ def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: 
     return digest.hexdigest()
 
 
-<<<<<<< HEAD
 def ordering_key(writer: str, provider: str, scope: str) -> str:
     """The key under which intents are sent one at a time: who writes them, for whom, and about what."""
     return "".join(f"{len(part)}:{part}" for part in (writer, provider, scope))
 
 
-def frozen_body(intent: Intent) -> bytes:
-    """The content of `intent` as the bytes every attempt sends: JSON with sorted keys.
-=======
 def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
     """The content of an intent or event as the bytes every attempt sends: JSON with sorted keys.
->>>>>>> bench
 
     Raises ValueError where JSON would not hold what the handler put in (not a number, a lone surrogate, a
     type that has no JSON form), before anything is stored.

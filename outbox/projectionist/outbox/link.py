@@ -30,12 +30,16 @@ class Away(ProjectionistError):
 
 
 class Link:
-    """A connection, opened when it is needed; every failure of it is an Away, and told once."""
+    """A connection, opened when it is needed; every failure of it is an Away, and told once.
 
-    def __init__(self, postgres: Postgres, name: str) -> None:
+    `setup`: the statement that it begins with.
+    """
+
+    def __init__(self, postgres: Postgres, name: str, *, setup: str = "steady") -> None:
         self.sql = Statements("projectionist.outbox", postgres.schema)
         self._postgres = postgres
         self._name = name
+        self._setup = setup
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
         self._away = False
@@ -69,7 +73,7 @@ class Link:
 
     async def _opened(self) -> Connection:
         connection = await connect(self._postgres, application_name=f"projectionist {self._name}"[:63])
-        await connection.execute(self.sql["steady"])
+        await connection.execute(self.sql[self._setup])
         return connection
 
     def _tell(self, error: BaseException) -> None:

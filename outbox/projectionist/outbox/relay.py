@@ -63,21 +63,18 @@ async def run(
 
 
 class Relay:
-    """The senders of all providers, on two connections of their own and one that listens."""
+    """The senders of all providers, on connections that they share, one a step, and one that listens."""
 
     def __init__(
         self, providers: Mapping[str, Provider], settings: Settings, consumers: Sequence[str] = ()
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        self._leases, self._replies = (
-            Link(settings.postgres, "relay"),
-            Link(settings.postgres, "relay (replies)"),
-        )
+        leases = Link(settings.postgres, "relay (leases)", setup="steady_loose")
+        starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
+        self._links = (leases, starts, replies)
         poll_s = max(POLL_S, 1.1 * len(providers))
-        self._senders = [
-            Sender(provider, self._leases, self._replies, name, poll_s) for provider in providers.values()
-        ]
-        self._store = Store(self._leases, name)
+        self._senders = [Sender(provider, self._links, name, poll_s) for provider in providers.values()]
+        self._store = Store(starts, name)
         self._names = list(providers)
         self._consumers = consumers
         self._listener = Listener(settings.postgres, self.wake)
@@ -110,8 +107,8 @@ class Relay:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._leases.close()
-        await self._replies.close()
+        for link in self._links:
+            await link.close()
 
     async def _tend(self) -> None:
         """Hold what has no provider here, let go what has one again."""

@@ -8,6 +8,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -50,13 +51,14 @@ UNSURE = Reply(outcome=Outcome.NOT_SENT, reason="the start may have been recorde
 class Sender:
     """Sends what one provider is to do, as many at once as its settings allow."""
 
-    def __init__(self, provider: Provider, leases: Link, replies: Link, relay: str, poll_s: float) -> None:
+    def __init__(self, provider: Provider, links: tuple[Link, Link, Link], relay: str, poll_s: float) -> None:
         self.name = provider.name
         self._provider = provider
         self._settings = provider.settings
         self._rules = Rules(provider.profile, provider.settings.delivery, provider.settings.retry)
-        self._store = Store(leases, relay)
-        self._circuits = Circuits(leases, provider.name, provider.settings.breaker)
+        leases, starts, replies = links
+        self._leases, self._starts = Store(leases, relay), Store(starts, relay)
+        self._circuits = Circuits(starts, provider.name, provider.settings.breaker)
         self._settler = Settler(
             provider.name,
             Store(replies, relay),
@@ -117,7 +119,7 @@ class Sender:
 
         Whether there may be more to do at once.
         """
-        haul = await self._store.lease(
+        haul = await self._leases.lease(
             self.name,
             after=self._after,
             most=min(self._free, self._batch),
@@ -133,9 +135,20 @@ class Sender:
             await self._put_back(haul.leased, allowed)
             self._free -= len(allowed)
             to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
-            for each in await self._started(await self._prepared(to_send)):
-                sends.start(self._send(each))
+            sends.start(self._begin(to_send, sends))
         return haul.found > 0 or not whole or bool(haul.after)
+
+    async def _begin(self, batch: Sequence[Leased], sends: Crew) -> None:
+        """Render and record what is to be sent, then send it, while the next batch is being leased."""
+        try:
+            for each in await self._started(await self._prepared(batch)):
+                future = self._provider.begin(each.request)
+                if future is None:
+                    sends.start(self._send(each))
+                else:
+                    sends.watch(future, partial(self._answered, each))
+        except Away:
+            self._awake.set()
 
     def _is_to_be_sent(self, leased: Leased, sends: Crew) -> bool:
         """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
@@ -175,7 +188,7 @@ class Sender:
         for each in batch:
             each.attempt, each.spent = each.attempt + 1, each.spent + 1
         try:
-            begun = await self._store.start(batch, horizon(self._rules.profile))
+            begun = await self._starts.start(batch, horizon(self._rules.profile))
         except Away:
             for each in batch:
                 self._conclude(each, UNSURE, tried=False)
@@ -192,6 +205,10 @@ class Sender:
             raise
         announce("relay.replied")
         self._conclude(leased, reply)
+
+    def _answered(self, leased: Leased, future: asyncio.Future[Reply]) -> None:
+        announce("relay.replied")
+        self._conclude(leased, STOPPED if future.cancelled() else future.result())
 
     async def _look_up(self, leased: Leased) -> None:
         reply = await sought(self._provider, leased.request)
@@ -213,7 +230,7 @@ class Sender:
         if rate is None or not batch:
             return batch
         wanted = Counter(each.request.destination for each in batch if each.state is Effect.LEASED)
-        taken = await self._store.take(self.name, wanted, rate, self._settings.burst)
+        taken = await self._starts.take(self.name, wanted, rate, self._settings.burst)
         left = {}
         for destination, (granted, next_s) in taken.items():
             left[destination] = granted
@@ -232,7 +249,7 @@ class Sender:
         kept = {each.seq for each in allowed}
         rest = [each for each in leased if each.seq not in kept]
         if rest:
-            await self._store.put_back(rest)
+            await self._starts.put_back(rest)
 
     def _done(self, count: int, waits: Sequence[float]) -> None:
         """So many replies are written, their slots are free; `waits`: when something will be due."""

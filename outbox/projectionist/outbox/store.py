@@ -83,6 +83,12 @@ class Settled(msgspec.Struct):
     next: Next
     tried: bool = True
 
+    def is_plain(self) -> bool:
+        """Whether it is a success at the first attempt, as nearly all are."""
+        reply = self.reply
+        sent = reply.outcome is Outcome.SENT and self.tried and self.leased.attempt == 1
+        return sent and not (reply.reason or reply.replayed)
+
 
 class Store:
     """Everything a relay asks and tells the database about intents."""
@@ -120,9 +126,26 @@ class Store:
 
     async def settle(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
         """Write what came of these; the numbers of those that were still to be settled."""
-        columns = list(zip(*map(_columns, batch), strict=True))
+        plain = [each for each in batch if each.is_plain()]
+        known = await self._settle_plain(plain, memory_s) if plain else set()
+        rest = [each for each in batch if each.leased.seq not in known]
+        if rest:
+            columns = list(zip(*map(_columns, rest), strict=True))
+            async with self._link.lent() as connection:
+                rows = await connection.fetch(self._link.sql["settle"], self._relay, memory_s, *columns)
+            known.update(row["seq"] for row in rows)
+        return known
+
+    async def _settle_plain(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
+        seqs = [each.leased.seq for each in batch]
+        replies = [each.reply for each in batch]
         async with self._link.lent() as connection:
-            rows = await connection.fetch(self._link.sql["settle"], self._relay, memory_s, *columns)
+            rows = await connection.fetch(
+                self._link.sql["settle_sent"],
+                *(memory_s, seqs, [reply.status or None for reply in replies]),
+                [reply.provider_id or None for reply in replies],
+                [reply.excerpt or None for reply in replies],
+            )
         return {row["seq"] for row in rows}
 
     async def put_back(self, leased: Sequence[Leased]) -> None:

@@ -13,7 +13,6 @@ from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
 from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch, Transaction
-from projectionist.runner.course import UNORDERED
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:

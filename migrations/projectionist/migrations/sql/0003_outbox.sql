@@ -56,7 +56,8 @@ create table {schema}.attempts (
     replayed boolean not null default false,
     primary key (intent, attempt)
 );
-comment on table {schema}.attempts is 'One row per attempt that has ended, whatever it came to.';
+comment on table {schema}.attempts is
+    'One row per attempt that has ended; none for an intent that was sent at its first one, whose own row says all.';
 
 create table {schema}.breakers (
     provider text collate "C" not null,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
+from projectionist.ops import apps, loops
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
@@ -36,11 +35,7 @@ def run(args: argparse.Namespace) -> int:
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure()
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(_run(loaded, names, found))
-    return uvloop.run(_run(loaded, names, found))
+    return loops.run(_run(loaded, names, found))
 
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
