@@ -129,9 +129,16 @@ class Outbox:
         number = next(self._numbers)
         content = msgspec.json.encode(body or {"n": number}, order="sorted")
         key: str = await self.connection.fetchval(
-            """insert into projectionist.intents (key, consumer, source, id, aggregate, version, slot, class, provider,
-                destination, ordering, on_dead, body, hash) values
-                (md5($1), $2, 'shop', $1, $3, 1, $4, $4, $5, $6, $3, $7, $8, $9) returning key""",
+            """with written as (
+                insert into projectionist.intents (key, consumer, source, id, aggregate, version, slot, class, provider,
+                    destination, ordering, on_dead, body, hash)
+                values (md5($1), $2, 'shop', $1, $3, 1, $4, $4, $5, $6, $3, $7, $8, $9)
+                returning seq, key, provider, destination, coalesce(ordering, key) as lane
+            ), opened as (
+                insert into projectionist.outbox (seq, provider, destination, lane, place)
+                select seq, provider, destination, lane, seq from written
+            )
+            select key from written""",
             *(f"event-{number}", consumer, lane, name, provider, destination or provider, on_dead),
             *(content, body_hash(content)),
         )
@@ -139,7 +146,14 @@ class Outbox:
 
     async def row(self, key: str) -> asyncpg.Record:
         """One intent."""
-        row = await self.connection.fetchrow("select * from projectionist.intents where key = $1", key)
+        row = await self.connection.fetchrow(
+            """select i.seq, i.key, coalesce(o.state, i.state) as state, coalesce(o.open, false) as open,
+                coalesce(o.attempt, i.attempt) as attempt, o.spent, o.wire, o.due, o.token,
+                coalesce(o.wire_hash, i.wire_hash) as wire_hash, coalesce(o.error, i.error) as error, i.status,
+                i.provider_id, i.settled, i.memory_s, i.ordering, i.destination, i.on_dead, i.class, i.slot
+            from projectionist.intents i left join projectionist.outbox o on o.seq = i.seq where i.key = $1""",
+            key,
+        )
         assert row is not None
         return row
 
@@ -149,7 +163,10 @@ class Outbox:
 
     async def states(self) -> Counter[str]:
         """How many are in which state."""
-        rows = await self.connection.fetch("select state from projectionist.intents")
+        rows = await self.connection.fetch(
+            "select coalesce(o.state, i.state) as state "
+            "from projectionist.intents i left join projectionist.outbox o on o.seq = i.seq"
+        )
         return Counter(row["state"] for row in rows)
 
     async def attempts(self, key: str) -> list[asyncpg.Record]:
@@ -179,18 +196,18 @@ class Outbox:
     async def end_leases(self) -> None:
         """As if the time of every lease had passed."""
         await self.connection.execute(
-            "update projectionist.intents set lease_until = clock_timestamp() where lease_until is not null"
+            "update projectionist.outbox set lease_until = clock_timestamp() where lease_until is not null"
         )
 
     async def make_due(self) -> None:
         """As if every wait were over."""
-        await self.connection.execute("update projectionist.intents set due = null where due is not null")
+        await self.connection.execute("update projectionist.outbox set due = null where due is not null")
 
     async def age(self, key: str, seconds: float) -> None:
         """As if the first attempt of an intent had been so long ago."""
         await self.connection.execute(
-            "update projectionist.intents set first_started = first_started - make_interval(secs => $2) where key = $1",
-            *(key, seconds),
+            "update projectionist.outbox set first_started = first_started - make_interval(secs => $2) where seq = $1",
+            *((await self.row(key))["seq"], seconds),
         )
 
     @asynccontextmanager

@@ -257,19 +257,10 @@ CREATE TABLE projectionist.intents (
     hash bytea NOT NULL,
     traceparent text,
     tracestate text,
-    state text DEFAULT 'ready'::text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
     created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    open boolean DEFAULT true NOT NULL,
-    place bigint,
-    token uuid,
-    lease_until timestamp with time zone,
-    attempt integer DEFAULT 0 NOT NULL,
-    spent integer DEFAULT 0 NOT NULL,
+    attempt integer,
     first_started timestamp with time zone,
-    started timestamp with time zone,
-    due timestamp with time zone,
-    mark text,
-    wire bytea,
     wire_hash bytea,
     status text,
     provider_id text,
@@ -278,26 +269,15 @@ CREATE TABLE projectionist.intents (
     settled timestamp with time zone,
     memory_s double precision,
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
-    CONSTRAINT intents_open_check CHECK ((open = ((state <> ALL (ARRAY['sent'::text, 'discarded'::text])) AND (NOT ((state = 'dead'::text) AND (on_dead = 'pass'::text)))))),
-    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'sent'::text, 'reconcile'::text, 'dead'::text, 'held'::text, 'discarded'::text])))
+    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text])))
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.02');
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
-COMMENT ON COLUMN projectionist.intents.open IS 'not settled: it is sent some day, or holds its lane until somebody decides';
+COMMENT ON COLUMN projectionist.intents.state IS 'open: it stands in the outbox, where its state is';
 
-COMMENT ON COLUMN projectionist.intents.place IS 'its place in its lane, if not its number: a dead one that was passed goes to the end';
+COMMENT ON COLUMN projectionist.intents.attempt IS 'the attempt that settled it; what follows is from its reply';
 
-COMMENT ON COLUMN projectionist.intents.attempt IS 'the number of the last attempt: it only rises, and a reply settles its own attempt alone';
-
-COMMENT ON COLUMN projectionist.intents.spent IS 'attempts that count against the provider''s limit';
-
-COMMENT ON COLUMN projectionist.intents.first_started IS 'when bytes may have left for the first time: the provider''s memory counts from here';
-
-COMMENT ON COLUMN projectionist.intents.mark IS 'what the provider noted before the first attempt, for a later lookup';
-
-COMMENT ON COLUMN projectionist.intents.wire IS 'the bytes that every attempt sends; null if they are the body';
-
-COMMENT ON COLUMN projectionist.intents.memory_s IS 'how long the provider that settled it remembers the key: the row is needed as long';
+COMMENT ON COLUMN projectionist.intents.memory_s IS 'how long the provider remembers the key, from first_started on: the row is needed as long';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq
@@ -336,6 +316,48 @@ CREATE TABLE projectionist.names (
     first_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT names_kind_check CHECK ((kind = ANY (ARRAY['slot'::text, 'event'::text])))
 );
+
+CREATE TABLE projectionist.outbox (
+    seq bigint NOT NULL,
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    lane text NOT NULL COLLATE pg_catalog."C",
+    place bigint NOT NULL,
+    open boolean DEFAULT true NOT NULL,
+    state text DEFAULT 'ready'::text NOT NULL,
+    token uuid,
+    lease_until timestamp with time zone,
+    due timestamp with time zone,
+    attempt integer DEFAULT 0 NOT NULL,
+    spent integer DEFAULT 0 NOT NULL,
+    first_started timestamp with time zone,
+    started timestamp with time zone,
+    mark text,
+    wire bytea,
+    wire_hash bytea,
+    error text,
+    CONSTRAINT outbox_open_check CHECK ((open OR (state = 'dead'::text))),
+    CONSTRAINT outbox_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'reconcile'::text, 'dead'::text, 'held'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+COMMENT ON TABLE projectionist.outbox IS 'One row per intent that is not settled, or dead until somebody looks at it.';
+
+COMMENT ON COLUMN projectionist.outbox.lane IS 'the ordering key, or the intent''s own key: one of a lane is in flight, the first';
+
+COMMENT ON COLUMN projectionist.outbox.place IS 'its number, unless it was passed while dead: then the end of its lane';
+
+COMMENT ON COLUMN projectionist.outbox.open IS 'false: dead and passed, those behind it go on';
+
+COMMENT ON COLUMN projectionist.outbox.attempt IS 'the number of the last attempt: it only rises, and a reply settles its own alone';
+
+COMMENT ON COLUMN projectionist.outbox.spent IS 'attempts that count against the limit';
+
+COMMENT ON COLUMN projectionist.outbox.first_started IS 'when bytes may have left for the first time: the provider''s memory counts from here';
+
+COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before the first attempt, for a later lookup';
+
+COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
 
 CREATE TABLE projectionist.parked (
     consumer integer NOT NULL,
@@ -520,6 +542,9 @@ ALTER TABLE ONLY projectionist.migrations
 ALTER TABLE ONLY projectionist.names
     ADD CONSTRAINT names_pkey PRIMARY KEY (consumer, kind, name);
 
+ALTER TABLE ONLY projectionist.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
+
 ALTER TABLE ONLY projectionist.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (consumer, source, id);
 
@@ -552,9 +577,7 @@ CREATE INDEX inbox_version ON projectionist.inbox USING btree (consumer, aggrega
 
 CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, source, id);
 
-CREATE INDEX intents_lane ON projectionist.intents USING btree (provider, COALESCE(ordering, key), COALESCE(place, seq)) WHERE open;
-
-CREATE INDEX intents_unwell ON projectionist.intents USING btree (provider, seq) WHERE ((NOT open) AND (error IS NOT NULL));
+CREATE INDEX outbox_lane ON projectionist.outbox USING btree (provider, lane, place) WHERE open;
 
 CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
 

@@ -195,7 +195,7 @@ class Sender:
             raise
         announce("relay.started")
         self._free += len(batch) - len(begun)
-        return [each for each in batch if each.seq in begun]
+        return begun
 
     async def _send(self, leased: Leased) -> None:
         try:

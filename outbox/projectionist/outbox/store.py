@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -59,6 +60,8 @@ class Leased(msgspec.Struct):
     circuit: Circuit
     request: Request
     fresh: Fresh | None = None
+    first_started: datetime | None = None
+    wire_hash: bytes | None = None
 
     def since_first(self) -> float | None:
         """Seconds since bytes may have left for the first time."""
@@ -112,8 +115,8 @@ class Store:
         leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
         return Haul(leased, "" if ended else first["lane"], first["found"], first["now"])
 
-    async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> set[int]:
-        """Record that an attempt of each begins; the numbers of those that may be sent.
+    async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> list[Leased]:
+        """Record that an attempt of each begins; those that may be sent.
 
         What is fresh is frozen with it. `horizon_s`: nothing begins so long after its first attempt.
         """
@@ -122,7 +125,11 @@ class Store:
         columns = [f.wire for f in frozen], [f.hash for f in frozen], [f.mark for f in frozen]
         async with self._link.lent() as connection:
             rows = await connection.fetch(self._link.sql["start"], batch[0].token, seqs, *columns, horizon_s)
-        return {row["seq"] for row in rows}
+        begun = {row["seq"]: row for row in rows}
+        for each in batch:
+            if row := begun.get(each.seq):
+                each.first_started, each.wire_hash = row["first_started"], row["wire_hash"]
+        return [each for each in batch if each.seq in begun]
 
     async def settle(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
         """Write what came of these; the numbers of those that were still to be settled."""
@@ -137,12 +144,14 @@ class Store:
         return known
 
     async def _settle_plain(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
-        seqs = [each.leased.seq for each in batch]
+        leased = [each.leased for each in batch]
         replies = [each.reply for each in batch]
         async with self._link.lent() as connection:
             rows = await connection.fetch(
                 self._link.sql["settle_sent"],
-                *(memory_s, seqs, [reply.status or None for reply in replies]),
+                *(memory_s, [each.seq for each in leased], [each.first_started for each in leased]),
+                [each.wire_hash for each in leased],
+                [reply.status or None for reply in replies],
                 [reply.provider_id or None for reply in replies],
                 [reply.excerpt or None for reply in replies],
             )

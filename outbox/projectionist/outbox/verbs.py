@@ -134,14 +134,16 @@ class Verbs:
     ) -> Done:
         """Lock, compare, change, record: one transaction."""
         async with self._connection.transaction():
+            await self._connection.execute(self._sql["locked"], list(keys))
             rows = await self._connection.fetch(self._sql["standing"], list(keys))
             found = {row["key"]: row for row in rows}
             for key in keys:
                 if key not in found:
                     raise _not_found(key)
             changed = [key for key, row in found.items() if row["state"] in allowed]
+            seqs = [found[key]["seq"] for key in changed]
             for statement, *arguments in steps:
-                await self._connection.execute(self._sql[statement], changed, *arguments)
+                await self._connection.execute(self._sql[statement], seqs, *arguments)
             before = [[found[key][column] for key in changed] for column in ("state", "error")]
             await self._connection.execute(self._sql["audit"], act.actor, verb, act.reason, changed, *before)
             announce("outbox.acted")

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from tests.support.lab import Lab
 from tests.support.outbox import (
+    FAST,
     FORGETS,
     REMEMBERS,
     SLOW,
@@ -31,7 +32,7 @@ from projectionist.core.sql import Statements
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.link import Away
 from projectionist.outbox.providers import Outcome, RenderError, Reply, Request
-from projectionist.outbox.store import Store
+from projectionist.outbox.store import Leased, Store
 from projectionist.outbox.wake import Waker
 
 pytestmark = pytest.mark.asyncio
@@ -93,7 +94,8 @@ async def test_a_dead_head_is_passed_unless_its_class_blocks(rig: Outbox) -> Non
     async with rig.relaying(made(stub)):
         await rig.becomes(after, "sent")
         row = await rig.becomes(blocking, "dead")
-    assert (row["open"], row["error"], row["status"]) == (True, "no such customer", "404")
+    assert (row["open"], row["error"]) == (True, "no such customer")
+    assert [a["status"] for a in await rig.attempts(blocking)] == ["404"]
     assert await rig.state(passed) == "dead"
     assert await rig.state(waiting) == "ready"
 
@@ -168,7 +170,7 @@ async def test_a_step_is_not_recorded_as_begun_once_the_memory_has_passed(rig: O
     """The claim looked before, the start looks again, in the statement that records it."""
     key = await rig.want()
     await rig.connection.execute(
-        "update projectionist.intents set state = 'leased', token = gen_random_uuid(), attempt = 1, "
+        "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), attempt = 1, "
         "lease_until = clock_timestamp() + interval '1 min', first_started = clock_timestamp() - interval '2 h'"
     )
     row = await rig.row(key)
@@ -181,7 +183,7 @@ async def test_a_step_is_not_recorded_as_begun_once_the_memory_has_passed(rig: O
 async def test_an_attempt_does_not_begin_after_its_lease(rig: Outbox) -> None:
     key = await rig.want()
     await rig.connection.execute(
-        "update projectionist.intents set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
+        "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
     )
     row = await rig.row(key)
     text = Statements("projectionist.outbox", "projectionist")["start"]
@@ -216,7 +218,6 @@ async def test_the_wire_bytes_are_those_of_the_first_attempt_even_under_newer_co
     async with rig.relaying(made(New)):
         row = await rig.becomes(key, "sent")
     assert [request.wire for request in Old.sent] == [b'old {"a":1}'] * 2
-    assert row["wire"] == b'old {"a":1}'
     assert row["wire_hash"] == body_hash(b'old {"a":1}')
 
 
@@ -257,14 +258,15 @@ async def test_an_outage_opens_the_circuit_costs_no_attempts_and_ends_by_itself(
     stub.script["*"] = down
     keys = [await rig.want(lane=f"order/{n}") for n in range(30)]
     policy = BreakerPolicy(failures=3, open_s=0.2, maximum_s=0.2)
+    once = msgspec.structs.replace(FAST, attempts=1)
     with listening() as heard:
-        async with rig.relaying(made(stub, breaker=policy, concurrency=4)):
+        async with rig.relaying(made(stub, breaker=policy, concurrency=4, retry=once)):
             await heard.wait("circuit.opened")
             await rig.all_become("sent")
             await heard.wait("circuit.closed")
     assert stub.executions == dict.fromkeys(keys, 1)
     assert heard.counts["circuit.opened"] > 3, "half open tries one, and that one failed too"
-    assert {(await rig.row(key))["spent"] for key in keys} == {1}
+    assert len(stub.sent) == len(keys) + 20
 
 
 async def test_a_rate_is_shared_by_all_relays(rig: Outbox) -> None:
@@ -367,11 +369,11 @@ async def test_a_lease_that_ran_out_before_an_attempt_costs_nothing(rig: Outbox)
     stub = scripted(FORGETS)
     key = await rig.want()
     await rig.connection.execute(
-        "update projectionist.intents set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
+        "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
     )
     async with rig.relaying(made(stub)):
         row = await rig.becomes(key, "sent")
-    assert (row["attempt"], row["spent"]) == (1, 1)
+    assert row["attempt"] == 1
 
 
 async def test_a_reply_is_kept_through_an_outage_of_the_database(rig: Outbox, lab: Lab) -> None:
@@ -398,7 +400,7 @@ async def test_without_an_answer_to_the_start_nothing_is_sent(
     stub, lost = scripted(FORGETS), iter([True])
     start = Store.start
 
-    async def losing(self: Store, *arguments: Any) -> set[int]:
+    async def losing(self: Store, *arguments: Any) -> list[Leased]:
         begun = await start(self, *arguments)
         if next(lost, False):
             raise Away("the answer was lost")
@@ -406,10 +408,10 @@ async def test_without_an_answer_to_the_start_nothing_is_sent(
 
     monkeypatch.setattr(Store, "start", losing)
     key = await rig.want()
-    async with rig.relaying(made(stub)):
+    async with rig.relaying(made(stub, retry=msgspec.structs.replace(FAST, attempts=1))):
         row = await rig.becomes(key, "sent")
     assert stub.executions == {key: 1}
-    assert (row["attempt"], row["spent"]) == (2, 1)
+    assert row["attempt"] == 2
 
 
 async def test_a_relay_that_stops_finishes_what_it_started_and_leases_nothing_more(rig: Outbox) -> None:

@@ -1,20 +1,13 @@
--- The relay's side of intents: who holds one and until when, what was tried, what came of it; and what all relays
--- share about a destination: its circuit and its rate.
+-- The relay's side of intents: which are open, who holds one and until when, what was tried and what came of it; and
+-- what all relays share about a destination: its circuit and its rate.
 
--- A row is written four times in its life (wish, lease, start, outcome). None of the columns that lease and start
--- change is in an index, so that those two are done within the page: half of each page is left for them.
+-- An intent is written twice: when it is wished, and when it is settled. All between happens in `outbox`.
 alter table {schema}.intents
-    add column open boolean not null default true,
-    add column place bigint,
-    add column token uuid,
-    add column lease_until timestamptz,
-    add column attempt integer not null default 0,
-    add column spent integer not null default 0,
+    drop constraint intents_state_check,
+    alter column state set default 'open',
+    add constraint intents_state_check check (state in ('open', 'sent', 'discarded')),
+    add column attempt integer,
     add column first_started timestamptz,
-    add column started timestamptz,
-    add column due timestamptz,
-    add column mark text,
-    add column wire bytea,
     add column wire_hash bytea,
     add column status text,
     add column provider_id text,
@@ -22,24 +15,52 @@ alter table {schema}.intents
     add column error text,
     add column settled timestamptz,
     add column memory_s double precision,
-    add constraint intents_open_check check
-        (open = (state not in ('sent', 'discarded') and not (state = 'dead' and on_dead = 'pass'))),
-    set (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
-         autovacuum_analyze_scale_factor = 0.02);
-comment on column {schema}.intents.open is 'not settled: it is sent some day, or holds its lane until somebody decides';
-comment on column {schema}.intents.place is 'its place in its lane, if not its number: a dead one that was passed goes to the end';
-comment on column {schema}.intents.attempt is 'the number of the last attempt: it only rises, and a reply settles its own attempt alone';
-comment on column {schema}.intents.spent is 'attempts that count against the provider''s limit';
-comment on column {schema}.intents.first_started is 'when bytes may have left for the first time: the provider''s memory counts from here';
-comment on column {schema}.intents.mark is 'what the provider noted before the first attempt, for a later lookup';
-comment on column {schema}.intents.wire is 'the bytes that every attempt sends; null if they are the body';
-comment on column {schema}.intents.memory_s is 'how long the provider that settled it remembers the key: the row is needed as long';
+    set (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+comment on column {schema}.intents.state is 'open: it stands in the outbox, where its state is';
+comment on column {schema}.intents.attempt is 'the attempt that settled it; what follows is from its reply';
+comment on column {schema}.intents.memory_s is
+    'how long the provider remembers the key, from first_started on: the row is needed as long';
 
--- The claim jumps along this index from lane to lane: neither what is settled nor what waits behind a head is read.
-create index intents_lane on {schema}.intents (provider, (coalesce(ordering, key)), (coalesce(place, seq))) where open;
+-- Narrow and short: a lease, a start and an outcome rewrite a few dozen bytes, within the page, and touch no index.
+create table {schema}.outbox (
+    seq bigint primary key,
+    provider text collate "C" not null,
+    destination text collate "C" not null,
+    lane text collate "C" not null,
+    place bigint not null,
+    open boolean not null default true,
+    state text not null default 'ready' check
+        (state in ('ready', 'leased', 'started', 'unknown', 'reconcile', 'dead', 'held')),
+    token uuid,
+    lease_until timestamptz,
+    due timestamptz,
+    attempt integer not null default 0,
+    spent integer not null default 0,
+    first_started timestamptz,
+    started timestamptz,
+    mark text,
+    wire bytea,
+    wire_hash bytea,
+    error text,
+    constraint outbox_open_check check (open or state = 'dead')
+) with (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+comment on table {schema}.outbox is 'One row per intent that is not settled, or dead until somebody looks at it.';
+comment on column {schema}.outbox.lane is 'the ordering key, or the intent''s own key: one of a lane is in flight, the first';
+comment on column {schema}.outbox.place is 'its number, unless it was passed while dead: then the end of its lane';
+comment on column {schema}.outbox.open is 'false: dead and passed, those behind it go on';
+comment on column {schema}.outbox.attempt is 'the number of the last attempt: it only rises, and a reply settles its own alone';
+comment on column {schema}.outbox.spent is 'attempts that count against the limit';
+comment on column {schema}.outbox.first_started is 'when bytes may have left for the first time: the provider''s memory counts from here';
+comment on column {schema}.outbox.mark is 'what the provider noted before the first attempt, for a later lookup';
+comment on column {schema}.outbox.wire is 'the bytes every attempt sends, made at the first one; null if they are the body';
+-- The claim jumps along this index from lane to lane, so that what waits behind a head is not read.
+create index outbox_lane on {schema}.outbox (provider, lane, place) where open;
 
--- For whoever looks after what went wrong, among millions that went well.
-create index intents_unwell on {schema}.intents (provider, seq) where not open and error is not null;
+insert into {schema}.outbox (seq, provider, destination, lane, place)
+select seq, provider, destination, coalesce(ordering, key), seq from {schema}.intents;
 
 create table {schema}.attempts (
     intent bigint not null,

@@ -146,8 +146,7 @@ async def _list(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
 
 def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
     attempts, acts, body = found.pop("attempts"), found.pop("acts"), found.pop("body")
-    found["consumer"] = found.pop("consumer_name")
-    shown = {name: value for name, value in found.items() if name not in ("wire", "token")}
+    shown = dict(found)
     for name in ("hash", "wire_hash"):
         shown[name] = None if found[name] is None else bytes(found[name]).hex()
     if args.body:

@@ -1,9 +1,10 @@
 -- Holds what consumers of this app want of a provider that it does not have.
 with held as (
-    update {schema}.intents i set state = 'held', error = 'the app has no provider of this name'
-    where i.open and i.state = 'ready' and i.provider = $1
+    update {schema}.outbox o set state = 'held', error = 'the app has no provider of this name'
+    from {schema}.intents i
+    where o.open and o.state = 'ready' and o.provider = $1 and i.seq = o.seq
         and i.consumer = any (array(select number from {schema}.consumers where name = any ($2::text[])))
-    returning i.provider
+    returning o.provider
 ),
 told as (
     insert into {schema}.breakers (provider, destination, held) select distinct provider, '*', 'missing' from held

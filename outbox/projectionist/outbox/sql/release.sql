@@ -4,6 +4,6 @@ with mended as (
     where provider = any ($1::text[]) and held = any ($2::text[])
     returning provider, destination
 )
-update {schema}.intents i set state = 'ready', due = null
-where i.open and i.state = 'held' and i.provider = any (array(select provider from mended))
-    and exists (select from mended m where m.provider = i.provider and m.destination in (i.destination, '*'))
+update {schema}.outbox o set state = 'ready', due = null
+where o.open and o.state = 'held' and o.provider = any (array(select provider from mended))
+    and exists (select from mended m where m.provider = o.provider and m.destination in (o.destination, '*'))

@@ -2,6 +2,6 @@
 update {schema}.breakers b set held = null, changed = clock_timestamp()
 where b.held is not null
     and exists (
-        select from {schema}.intents i
-        where i.key = any ($1::text[]) and i.provider = b.provider and i.destination = b.destination
+        select from {schema}.outbox o
+        where o.seq = any ($1::bigint[]) and o.provider = b.provider and o.destination = b.destination
     )

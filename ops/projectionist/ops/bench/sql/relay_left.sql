@@ -1,2 +1,2 @@
 -- Whether an intent is left to send.
-select exists (select from {schema}.intents where open)
+select exists (select from {schema}.outbox)
