@@ -99,7 +99,7 @@ def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, o
 def _refer(added: Sequence[Parked], room: int) -> None:
     """Leave the bytes of what exceeds the aggregate's room in the stream; a failed event keeps its own."""
     for one in added[max(room, 0) :]:
-        one.is_reference = one.cause is not Cause.FAILED and not one.delivery.released
+        one.is_reference = one.cause is not Cause.FAILED and one.delivery.released is None
 
 
 _STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from projectionist.core import headers
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.headers import HeaderError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ NOTHING: Fields = (None,) * (len(WORDS) + 6)
 
 _TRACE = range(len(WORDS), len(WORDS) + 4)
 _MOST_PLANS = 1024
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _NEVER = re.compile(r"(?!)")
 _SIMPLE = "([!-$&-~]+)"
 """A value that is itself as it stands: nothing to trim, nothing to decode."""
@@ -114,6 +116,29 @@ class Heads:
         except UnicodeEncodeError:
             raise HeaderError(f"header {self.names[slot]} is not UTF-8") from None
         return headers.decode(value) if slot in self._coded and "%" in value else value
+
+
+class BadHeader(ProjectionistError):
+    """A header with this name or value cannot be written."""
+
+
+def replaced(head: bytes | None, given: Mapping[str, str | None]) -> bytes:
+    """A header block with these headers instead of its own of the same names; None removes one."""
+    for name, value in given.items():
+        if not _NAME.fullmatch(name) or (value is not None and not value.isprintable()):
+            raise BadHeader(
+                f"{name!r}: {value!r} cannot be a header",
+                remedy="A name is of letters, digits and -, a value of one printable line",
+            )
+    names = {name.lower().encode() for name in given}
+    lines = (head or b"NATS/1.0\r\n\r\n").split(b"\r\n")
+    kept = [b for b in lines[1:] if b":" in b and b.partition(b":")[0].strip().lower() not in names]
+    fresh = [f"{name}: {_coded(name, value)}".encode() for name, value in given.items() if value is not None]
+    return b"\r\n".join([lines[0], *kept, *fresh, b"", b""])
+
+
+def _coded(name: str, value: str) -> str:
+    return headers.encode(value) if name.lower().startswith("ce-") else value
 
 
 def _loose(lines: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from projectionist.core.sql import Statements
 
 if TYPE_CHECKING:
     from collections import Counter
+    from datetime import datetime
 
     from asyncpg import Record
 
     from projectionist.core.db import Connection
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.references import Fetched
-    from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
+    from projectionist.runner.writes import Failed, Identity, Kept, Moved, Parked, Put, Told, Wish
 
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
@@ -121,9 +124,18 @@ class Store:
         )
         return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
 
-    async def place(self, aggregates: Sequence[str]) -> None:
-        """Make sure that each of these sorted aggregates has a position to lock."""
-        await self.connection.execute(self._sql["place"], self.consumer, aggregates)
+    async def place(self, aggregates: Sequence[str], version: int) -> None:
+        """Make sure that each of these sorted aggregates has a position to lock; a new one stands at `version`."""
+        await self.connection.execute(self._sql["place"], self.consumer, aggregates, version)
+
+    async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
+        """Which of these aggregates wait for a first version, and the lowest parked version of each."""
+        rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
+        return {row["aggregate"]: row["lowest"] for row in rows}
+
+    async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
+        """Step over the versions up to these, once and for all; the caller holds the positions."""
+        await self.connection.execute(self._sql["begin"], self.consumer, aggregates, versions)
 
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""
@@ -214,11 +226,31 @@ class Store:
             self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED)
         )
 
-    async def quarantine(self, incarnation: int, put: Sequence[Put]) -> None:
-        """Put aside what cannot be read or contradicts itself."""
+    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> None:
+        """Put aside what cannot be read or contradicts itself; `code` is the fingerprint that judged so."""
         ordered = sorted(put, key=lambda p: p.seq)
         await self.connection.execute(
-            self._sql["quarantine"], self.consumer, incarnation, *_columns(ordered, _PUT)
+            self._sql["quarantine"], self.consumer, incarnation, code, *_columns(ordered, _PUT)
+        )
+
+    async def quarantine_due(self, most: int, most_bytes: int) -> list[Record]:
+        """What is to be read again, and the headers and data to read."""
+        return await self.connection.fetch(self._sql["quarantine_due"], self.consumer, most, most_bytes)
+
+    async def quarantine_asked(self, incarnation: int, seqs: Sequence[int]) -> dict[int, datetime]:
+        """Lock those of these entries that are to come out, still; when that was asked for."""
+        rows = await self.connection.fetch(self._sql["quarantine_asked"], self.consumer, incarnation, seqs)
+        return {row["seq"]: row["due"] for row in rows}
+
+    async def quarantine_release(self, incarnation: int, seqs: Sequence[int]) -> None:
+        """These have become events."""
+        await self.connection.execute(self._sql["quarantine_release"], self.consumer, incarnation, seqs)
+
+    async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[Kept]) -> None:
+        """These were read again and stay, unless somebody has acted on them in the meantime."""
+        await self.connection.executemany(
+            self._sql["quarantine_keep"],
+            [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 
     async def report(self, incarnation: int, told: Sequence[Told]) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.consumer import Paused
+from projectionist.core.trouble import is_transient
+from projectionist.runner.baseline import notes
+from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
 from projectionist.runner.groups import flattened
@@ -16,7 +18,6 @@ from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
@@ -59,11 +60,10 @@ class Worker:
             except StreamMissing:
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            except BrokerError as error:
+            except Exception as error:  # whatever its class: only what ends by itself is waited out
+                if not (isinstance(error, BrokerError | Paused) or is_transient(error)):
+                    raise
                 await self._wait(str(error))
-            except Paused as error:
-                while await self._office.paused(self.definition) and not self._stopping.is_set():
-                    await self._wait(str(error))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -80,12 +80,14 @@ class Worker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
+        if found["paused"]:  # before anything is read that would have to wait for its redelivery
+            raise paused(self.definition.name)
         source = self._source(found["durable"])
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
-            self._tell_start(consumer)
+            await self._tell_start(consumer, stream.state.first_seq)
             await self._work(consumer, source)
         finally:
             with anyio.CancelScope(shield=True):
@@ -95,8 +97,8 @@ class Worker:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         limits = self._settings.batch
-        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
-        due = Due(consumer, session, references)
+        stored = Stored(self._client, self.definition.stream)
+        due = Due(consumer, session, stored, limits.max_bytes)
         self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), due, limits)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
@@ -124,7 +126,10 @@ class Worker:
             contiguous=definition.sequence == CONTIGUOUS,
         )
 
-    def _tell_start(self, consumer: Consumer) -> None:
+    async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
+        begins = first_seq > 1 and await self._office.begins(consumer)
+        for note in notes(self.definition, first_seq, begins=begins):
+            log.warning("%s: %s", self.definition.name, note)
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")

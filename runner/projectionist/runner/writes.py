@@ -86,6 +86,20 @@ class Put(msgspec.Struct):
     hash: bytes
 
 
+class Kept(msgspec.Struct):
+    """Something that was read again and stays in quarantine."""
+
+    seq: int
+    due: datetime
+    """When somebody asked for it: whoever asks again meanwhile is not answered by this."""
+    reason: str
+    detail: str
+    source: str | None = None
+    id: str | None = None
+    aggregate: str | None = None
+    version: int | None = None
+
+
 class Told(msgspec.Struct):
     """An incident."""
 
@@ -131,6 +145,7 @@ class Writes:
         self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Put] = []
+        self.kept: list[Kept] = []
         self.incidents: list[Told] = []
         self.winners: list[tuple[str, int, str, str]] = []
         self.wishes: list[Wish] = []
