@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.core.breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 from projectionist.core.signals import announce
+from projectionist.core.states import Effect
 from projectionist.outbox.store import circuit_of
 
 if TYPE_CHECKING:
@@ -37,11 +38,14 @@ class Circuits:
         self._policy = policy
 
     async def admitted(self, leased: Sequence[Leased], now: float) -> list[Leased]:
-        """Those that may be sent: of a destination whose pause is over, one, by the relay that asks first."""
+        """Those to go on with: of a destination whose pause is over, one, by the relay that asks first.
+
+        What may have been sent already is not for the circuit to stop.
+        """
         probed: set[str] = set()
         allowed = []
         for each in leased:
-            if each.circuit.state is State.CLOSED:
+            if each.circuit.state is State.CLOSED or each.state is Effect.UNKNOWN:
                 allowed.append(each)
             elif each.request.destination not in probed:
                 probed.add(each.request.destination)

@@ -21,7 +21,7 @@ from projectionist.outbox import settling
 from projectionist.outbox.circuits import Circuits
 from projectionist.outbox.crew import Crew
 from projectionist.outbox.link import Away
-from projectionist.outbox.providers.build import attempt, marks, prepare, sought
+from projectionist.outbox.providers.build import attempt, begun, marks, prepare, sought, told
 from projectionist.outbox.providers.profiles import Recourse, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.settler import Settler
@@ -142,7 +142,7 @@ class Sender:
         """Render and record what is to be sent, then send it, while the next batch is being leased."""
         try:
             for each in await self._started(await self._prepared(batch)):
-                future = self._provider.begin(each.request)
+                future = begun(self._provider, each.request)
                 if future is None:
                     sends.start(self._send(each))
                 else:
@@ -159,7 +159,8 @@ class Sender:
             sends.start(self._look_up(leased))
         elif silent or what is Recourse.RECONCILE:
             step = settling.after_silence(standing, self._rules, _chance())
-            self._settler.put(Settled(leased, SILENT if silent else FORGOTTEN, step, tried=silent))
+            reply = SILENT if silent else FORGOTTEN
+            self._settler.put(Settled(leased, reply, step, tried=silent, heard=False))
         else:
             return True
         return False
@@ -172,7 +173,7 @@ class Sender:
                 continue
             wire = prepare(self._provider, each.request)
             if isinstance(wire, Reply):
-                self._conclude(each, wire, tried=False)
+                self._conclude(each, wire, tried=False, heard=False)
             else:
                 fresh.append(each)
                 each.request = msgspec.structs.replace(each.request, wire=wire)
@@ -191,7 +192,7 @@ class Sender:
             begun = await self._starts.start(batch, horizon(self._rules.profile))
         except Away:
             for each in batch:
-                self._conclude(each, UNSURE, tried=False)
+                self._conclude(each, UNSURE, tried=False, heard=False)
             raise
         announce("relay.started")
         self._free += len(batch) - len(begun)
@@ -201,24 +202,28 @@ class Sender:
         try:
             reply = await attempt(self._provider, leased.request)
         except asyncio.CancelledError:
-            self._conclude(leased, STOPPED)
+            self._conclude(leased, STOPPED, heard=False)
             raise
         announce("relay.replied")
         self._conclude(leased, reply)
 
     def _answered(self, leased: Leased, future: asyncio.Future[Reply]) -> None:
         announce("relay.replied")
-        self._conclude(leased, STOPPED if future.cancelled() else future.result())
+        if future.cancelled():
+            self._conclude(leased, STOPPED, heard=False)
+        else:
+            self._conclude(leased, told(self._provider, future))
 
     async def _look_up(self, leased: Leased) -> None:
         reply = await sought(self._provider, leased.request)
         announce("relay.looked_up")
         step = settling.after_lookup(reply, self._standing(leased), self._rules, _chance())
-        self._settler.put(Settled(leased, reply, step, tried=reply.outcome is not Outcome.RETRY))
+        tried = reply.outcome is not Outcome.RETRY
+        self._settler.put(Settled(leased, reply, step, tried=tried, heard=False))
 
-    def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True) -> None:
+    def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True, heard: bool = True) -> None:
         step = settling.after(reply, self._standing(leased), self._rules, _chance())
-        self._settler.put(Settled(leased, reply, step, tried=tried))
+        self._settler.put(Settled(leased, reply, step, tried=tried, heard=heard))
 
     def _standing(self, leased: Leased) -> Standing:
         since = leased.since_first()

@@ -113,7 +113,7 @@ _FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})
 def _tells(settled: Settled) -> bool:
     """Whether a circuit has to hear of this: every failure, and a success after failures."""
     reply: Reply = settled.reply
-    if not settled.tried or reply.hold or reply.reason == TOO_LATE.reason:
+    if not settled.heard or reply.hold or reply.reason == TOO_LATE.reason:
         return False
     circuit = settled.leased.circuit
     return not healthy(reply) or circuit.failures > 0 or circuit.state is not State.CLOSED

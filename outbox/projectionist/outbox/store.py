@@ -79,12 +79,17 @@ class Haul(msgspec.Struct):
 
 
 class Settled(msgspec.Struct):
-    """One reply and what it makes of its intent. `tried`: it is the end of an attempt, and goes into its history."""
+    """One reply and what it makes of its intent.
+
+    `tried`: it is the end of an attempt, and goes into its history. `heard`: the destination itself has spoken,
+    or failed to, so that its circuit has to know.
+    """
 
     leased: Leased
     reply: Reply
     next: Next
     tried: bool = True
+    heard: bool = True
 
     def is_plain(self) -> bool:
         """Whether it is a success at the first attempt, as nearly all are."""

@@ -462,3 +462,40 @@ async def test_a_provider_that_has_a_lookup_is_asked_before_a_person(rig: Outbox
     assert Findable.executions == {done: 1, lost: 1}
     assert (await rig.row(done))["attempt"] == 1
     assert (await rig.row(lost))["attempt"] == 2
+
+
+async def test_a_relay_that_stops_blames_no_destination(rig: Outbox) -> None:
+    stub = scripted()
+    keys = [await rig.want(lane=f"order/{n}") for n in range(8)]
+    for key in keys:
+        stub.script[key] = [held_until(asyncio.Event())]
+    async with rig.relaying(made(stub)) as relay:
+        for key in keys:
+            await rig.becomes(key, "started")
+        relay.stop()
+        relay.abandon()
+    assert await rig.states() == {"ready": 8}
+    assert await rig.connection.fetch("select from projectionist.breakers") == []
+
+
+async def test_a_provider_that_breaks_while_it_begins_leaves_the_outcome_unknown(rig: Outbox) -> None:
+    class Broken(scripted(FORGETS)):  # type: ignore[misc] # a class made for this test
+        def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+            raise RuntimeError(request.key)
+
+    key = await rig.want()
+    async with rig.relaying(made(Broken)):
+        row = await rig.becomes(key, "reconcile")
+    assert row["error"] == "the provider raised RuntimeError"
+
+
+async def test_a_provider_that_raises_leaves_the_outcome_unknown(rig: Outbox) -> None:
+    async def raises(_: Scripted, __: Request) -> Reply:
+        raise RuntimeError
+
+    stub = scripted(FORGETS)
+    key = await rig.want()
+    stub.script[key] = [raises]
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(key, "reconcile")
+    assert row["error"] == "the provider raised RuntimeError"

@@ -70,6 +70,25 @@ async def attempt(provider: Provider, request: Request) -> Reply:
     return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
 
 
+def begun(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
+    """The reply of an attempt that is on its way without a task, or None: then it is for `attempt`."""
+    try:
+        return provider.begin(request)
+    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+        failed: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+
+def told(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
+    """What came of an attempt that `begun` began, as `attempt` would say it."""
+    error = future.exception()
+    if error is not None:
+        return Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+    reply = future.result()
+    return _storable(reply, outcome=_final(reply, provider.settings.retry))
+
+
 async def marks(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
     """What the provider notes before the first attempt of each, for a later lookup; None where it cannot."""
     noted: list[str | None] = [None] * len(requests)
