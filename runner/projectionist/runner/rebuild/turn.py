@@ -13,8 +13,8 @@ import anyio
 
 from projectionist.core.leases import Lease, Leases
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.rebuild.desk import BuildLost, Desk, RebuildError
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
