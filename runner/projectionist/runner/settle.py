@@ -13,6 +13,7 @@ from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Batch, Transaction
 from projectionist.runner.trouble import Trouble, classify
+from projectionist.runner.turn import Turn
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
@@ -32,26 +33,26 @@ class Settler:
         self._consumer = consumer
         self._session = session
 
-    async def settle(self, batch: Batch) -> list[Applied]:
+    async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
-        tries = 0
+        tries, turn = 0, turn or Turn()
         while True:
             try:
-                return [await self._once(batch)]
+                return [await self._once(batch, turn)]
             except Again:
                 announce("batch.again")
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
                     case Trouble.DATA if batch.refused is None:
-                        return await self._isolate(batch, str(error))
+                        return await self._isolate(batch, str(error), turn)
                     case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
                 tries += 1
                 await self._outage(error, tries)
 
-    async def _once(self, batch: Batch) -> Applied:
+    async def _once(self, batch: Batch, turn: Turn) -> Applied:
         store, model = await self._session.ready()
-        applied = await Transaction(self._consumer, store, model, batch).run()
+        applied = await Transaction(self._consumer, store, model, batch, turn).run()
         self._session.well()
         return applied
 
@@ -61,17 +62,18 @@ class Settler:
         announce("batch.outage")
         await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
-    async def _isolate(self, batch: Batch, error: str) -> list[Applied]:
+    async def _isolate(self, batch: Batch, error: str, turn: Turn) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
         announce("batch.isolated")
         parts = units(batch)
         if len(parts) > 1:
             middle = len(parts) // 2
             halves = merged(parts[:middle], batch.limit), merged(parts[middle:], batch.limit)
-            return [applied for half in halves for applied in await self.settle(half)]
+            return [applied for half in halves for applied in await self.settle(half, turn)]
         if batch.limit is None:
-            return await self.settle(msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1))
-        return await self.settle(msgspec.structs.replace(batch, refused=error))
+            less = msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1)
+            return await self.settle(less, turn)
+        return await self.settle(msgspec.structs.replace(batch, refused=error), turn)
 
 
 def units(batch: Batch) -> list[Batch]:
