@@ -12,8 +12,8 @@ import msgspec
 
 from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
+from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch, Transaction
-from projectionist.runner.trouble import Trouble, classify
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:

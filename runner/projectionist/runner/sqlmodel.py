@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
+from projectionist.core.trouble import is_transient
 from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
 from projectionist.projections.failure import FailureKind, failure_of
@@ -17,7 +18,6 @@ from projectionist.projections.sql_tables import resolved
 from projectionist.projections.steps import Step
 from projectionist.runner.closing import Broken
 from projectionist.runner.model import Folded, Wished, failed, ordered, preset, step_of
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection

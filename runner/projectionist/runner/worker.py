@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
@@ -21,7 +22,6 @@ from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.stored import Stored
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
