@@ -62,6 +62,24 @@ class Rig:
         headers: dict[str, str] | None = None,
     ) -> int:
         """Store one event in the stream; its sequence."""
+        subject = self.stream.subject(kind, aggregate)
+        return await self.publish_to(
+            event, aggregate, version, subject, id=id, source=source, kind=kind, headers=headers
+        )
+
+    async def publish_to(
+        self,
+        event: Event,
+        aggregate: str,
+        version: int | None,
+        subject: str,
+        *,
+        id: str | None = None,  # noqa: A002 - the envelope's word
+        source: str = "shop",
+        kind: str = "order",
+        headers: dict[str, str] | None = None,
+    ) -> int:
+        """Store one event under any subject of the stream; its sequence."""
         fields = {
             "ce-id": id or f"e{next(self._ids)}",
             "ce-source": source,
@@ -72,7 +90,8 @@ class Rig:
             **({} if version is None else {"ce-aggregateversion": str(version)}),
             **(headers or {}),
         }
-        return await self.publish_raw(msgspec.json.encode(event), fields, aggregate, kind=kind)
+        ack = await self.nats.jetstream().publish(subject, msgspec.json.encode(event), headers=fields)
+        return ack.seq
 
     async def publish_raw(
         self, data: bytes, headers: dict[str, str] | None, aggregate: str, *, kind: str = "order"

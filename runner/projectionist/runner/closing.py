@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 
+AGAIN = 10
+"""By how much longer than at first a gap is left alone that has been looked into."""
+
+
 class Broken(msgspec.Struct):
     """The event at which an aggregate's run stopped."""
 
@@ -96,6 +100,6 @@ def _moved(
         moved.head, moved.delay = Head.DRAINING, 0.0
     elif moved.parked:
         moved.head, moved.delay = Head.GAP, grace
-        if before.head == Head.GAP and not applied and not course.due:
-            moved.delay, moved.due = None, before.due
+        if before.head == Head.GAP and not applied:
+            moved.delay, moved.due = (grace * AGAIN, None) if course.due else (None, before.due)
     return moved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
@@ -10,7 +11,7 @@ from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     import asyncpg
     from asyncpg import Record
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.jetstream import Stream
+    from projectionist.runner.store import Store
 
 
 class Office:
@@ -46,6 +48,12 @@ class Office:
         """Whether an operator has paused the consumer."""
         row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
         return row is not None and row["paused"]
+
+    @asynccontextmanager
+    async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
+        """The consumer's store on a lent connection, in no transaction."""
+        async with self._pool.acquire() as connection:
+            yield store_of(connection, self._schema, consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,13 +17,14 @@ from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
+
+After = Callable[[Batch, Sequence[Applied]], Awaitable[None]]
+"""What is done after a batch was settled and acked."""
 
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
@@ -47,11 +49,13 @@ class Pipeline:
         read: Callable[[Arrival], Delivery | Unreadable],
         settler: Settler,
         limits: Limits,
+        after: After,
     ) -> None:
         self._source = source
         self._read_one = read
         self._settler = settler
         self._limits = limits
+        self._after = after
         self._handoff: Handoff[Read] = Handoff()
         self._stopping = False
         self._taking = anyio.CancelScope()
@@ -64,6 +68,10 @@ class Pipeline:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read)
             tasks.start_soon(self._work)
+
+    async def offer(self, batch: Batch) -> None:
+        """Have deliveries settled that came on another way; they carry no ack."""
+        await self._handoff.put(Read([], batch))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -100,18 +108,21 @@ class Pipeline:
         while not self._handoff.over:
             read = await self._handoff.take(max(0.0, self._due_at - time.monotonic()))
             if read is not None:
-                await self._settle(read.batch)
+                applied = await self._settle(read.batch)
                 self._source.ack(read.arrivals)
                 announce("batch.acked")
+                await self._after(read.batch, applied)
             if time.monotonic() >= self._due_at and not self._stopping:
                 await self._take_up_due()
 
-    async def _settle(self, batch: Batch) -> None:
+    async def _settle(self, batch: Batch) -> list[Applied]:
         begun = time.monotonic()
-        for applied in await self._settler.settle(batch):
-            self._plan_due(applied)
+        applied = await self._settler.settle(batch)
+        for one in applied:
+            self._plan_due(one)
         self.durations.append(time.monotonic() - begun)
         self.batches += 1
+        return applied
 
     def _plan_due(self, applied: Applied) -> None:
         if applied.delay is not None:
@@ -122,7 +133,9 @@ class Pipeline:
         self._due_at = time.monotonic() + SWEEP_S
         due, entries = await self._settler.due(MOST_DUE)
         if due or entries:
-            await self._settle(Batch(due=due, entries=entries))
+            batch = Batch(due=due, entries=entries)
+            applied = await self._settle(batch)
             announce("due.settled")
+            await self._after(batch, applied)
         if len(due) == MOST_DUE or len(entries) == MOST_DUE:
             self._due_at = 0.0

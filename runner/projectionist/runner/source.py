@@ -99,6 +99,11 @@ class JetStreamSource:
         self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
 
+    @property
+    def durable(self) -> str:
+        """The durable's name."""
+        return self._wanted.name
+
     async def open(self) -> Stream:
         """Create or check the durable and begin to pull; may be called again after SourceLost."""
         await self._stop()

@@ -89,6 +89,10 @@ class Store:
         """The one row such a statement finds, if any."""
         return await self.connection.fetchrow(self._sql[statement], self.consumer, *arguments)
 
+    async def rows(self, statement: str, *arguments: object) -> list[Record]:
+        """All rows such a statement finds."""
+        return await self.connection.fetch(self._sql[statement], self.consumer, *arguments)
+
     async def enter(self) -> None:
         """Wait behind exclusive takers of this consumer."""
         await self.connection.execute(self._sql["barrier"], self._barrier)

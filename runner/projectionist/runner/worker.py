@@ -10,6 +10,7 @@ import anyio
 from projectionist.core.signals import announce
 from projectionist.runner.consumer import Paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError
@@ -20,10 +21,13 @@ from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nats.aio.client import Client
 
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
+    from projectionist.runner.apply import Applied, Batch
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
 
@@ -87,13 +91,20 @@ class Worker:
     async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+
+        async def after(batch: Batch, applied: Sequence[Applied]) -> None:
+            gaps.note(batch, applied)
+
         self._pipeline = Pipeline(
-            source, consumer.reader.read, Settler(consumer, session), self._settings.batch
+            source, consumer.reader.read, Settler(consumer, session), self._settings.batch, after
         )
+        gaps = GapFetch(consumer, self._office, self._client, source.durable, offer=self._pipeline.offer)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(heart.run)
+                if consumer.sequence == CONTIGUOUS:
+                    tasks.start_soon(gaps.run)
                 if self._stopping.is_set():
                     self._pipeline.stop()
                 await self._pipeline.run()
@@ -120,6 +131,12 @@ class Worker:
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")
+        if consumer.sequence == CONTIGUOUS and not self.definition.subjects.names_aggregate:
+            log.warning(
+                "%s: subjects= does not say where the aggregate stands, so missing versions cannot be fetched: "
+                "write {aggregate} in its place",
+                self.definition.name,
+            )
         announce("worker.running")
 
     def _tell(self, text: str) -> None:

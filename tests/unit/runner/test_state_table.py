@@ -10,7 +10,7 @@ import pytest
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
-from projectionist.runner.closing import Broken, close
+from projectionist.runner.closing import AGAIN, Broken, close
 from projectionist.runner.course import course, may_move
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.writes import Failed, Writes
@@ -203,6 +203,7 @@ def test_a_parked_event_holds_its_version_against_one_that_arrives() -> None:
 
 def test_a_new_gap_is_left_alone_for_its_grace_and_an_old_one_is_not_put_off_by_followers() -> None:
     assert batch(Head.CLEAR, [5]).delay == GRACE
+    assert batch(Head.GAP, behind=[5], due=True).delay == AGAIN * GRACE  # it is looked into by now
     assert batch(Head.GAP, [6], [5]).delay is None  # its own due time stays
 
 
