@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,12 @@ def empty() -> Iterator[Path]:
 
 
 async def test_the_demo_shows_the_main_job_and_leaves_nothing_behind(tmp_path: Path, empty: Path) -> None:
-    ended = await run_projectionist("demo", cwd=tmp_path, TMPDIR=str(empty))
+    ended = await run_projectionist("demo", "--orders", "300", "--json", cwd=tmp_path, TMPDIR=str(empty))
     assert ended.code == 0, ended.err
-    assert "applied 0001_house" in ended.out
-    assert "is up to date" in ended.out
     assert "fsync on" in ended.err
+    outcome = json.loads(ended.out)
+    assert outcome["rows"]["order_summary"] == 300
+    assert set(outcome["differing"].values()) == {0}
+    assert outcome["outcomes"]["duplicate"] > 0, "the producer was not careless enough to show anything"
+    assert outcome["outcomes"]["parked_gap"] > 0
+    assert outcome["outcomes"]["intents"] == 300

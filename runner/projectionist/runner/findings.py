@@ -35,10 +35,9 @@ class Lack(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """The versions, for people."""
         first, last = self.version + 1, self.until - 1
-        versions = f"version {first}" if first == last else f"versions {first} to {last}"
-        return f"{versions} of {self.aggregate}"
+        return f"version {first}" if first == last else f"versions {first} to {last}"
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
@@ -92,7 +91,7 @@ def find(lack: Lack, evidence: Evidence) -> Finding:
 def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
     """The finding in words, with the next step."""
     key = "elsewhere" if finding is Finding.FILTERED and evidence.elsewhere is not None else finding
-    text = f"{{lack.shown}} {_WHAT[key]}; {_THEN[key]}"
+    text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
     if finding is not Finding.IN_FLIGHT:
         text += ", or step over them with `accept-gap {lack.aggregate} {first} {last}`"
     filled = text.format(lack=lack, evidence=evidence, last=lack.until - 1, first=lack.version + 1)
@@ -111,17 +110,17 @@ def _listed(aside: Sequence[Aside]) -> str:
 
 
 _WHAT: dict[str, str] = {
-    Finding.IN_FLIGHT: "may still be delivered",
-    Finding.PURGED: "may have been purged: stream {evidence.stream} begins at sequence {evidence.first_seq}, "
-    "and the event before them was {lack.seq}",
-    Finding.FILTERED: "cannot be looked for: the consumer's subjects do not say which subject of stream "
-    "{evidence.stream} is this aggregate's",
-    "elsewhere": "are published where this consumer does not read: version {evidence.elsewhere.version} is at "
-    "sequence {evidence.elsewhere.seq} on {evidence.elsewhere.subject}",
-    Finding.LOST: "are not in stream {evidence.stream}: everything up to sequence {evidence.last_seq} was settled, "
-    "and subject {evidence.subject} was read to that end. They were never published, or deleted",
-    Finding.IMPLAUSIBLE: "would be more than stream {evidence.stream} has ever held ({evidence.last_seq} messages): "
-    "version {lack.until} at sequence {lack.behind} is not to be believed, or the stream begins in mid-history",
+    Finding.IN_FLIGHT: "they may still be delivered",
+    Finding.PURGED: "purged, it seems: stream {evidence.stream} begins at sequence {evidence.first_seq}, and the event "
+    "before them was {lack.seq}",
+    Finding.FILTERED: "the consumer's subjects do not say which subject of stream {evidence.stream} is this "
+    "aggregate's",
+    "elsewhere": "version {evidence.elsewhere.version} is at sequence {evidence.elsewhere.seq} on "
+    "{evidence.elsewhere.subject}, which this consumer does not read",
+    Finding.LOST: "not in stream {evidence.stream}. Everything up to sequence {evidence.last_seq} was settled, and "
+    "subject {evidence.subject} was read to that end: never published, or deleted",
+    Finding.IMPLAUSIBLE: "more than stream {evidence.stream} has ever held ({evidence.last_seq} messages). Version "
+    "{lack.until} at sequence {lack.behind} is not to be believed, or the stream begins in mid-history",
 }
 _THEN: dict[str, str] = {
     Finding.IN_FLIGHT: "nothing has to be done",

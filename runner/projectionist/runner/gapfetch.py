@@ -22,7 +22,9 @@ from projectionist.runner import jetstream, lookup
 from projectionist.runner.apply import Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Aside, Evidence, Lack, find, is_implausible, told
+from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError, Stream
+from projectionist.runner.stored import Stored
 from projectionist.runner.trouble import is_transient
 from projectionist.runner.writes import Told
 
@@ -79,6 +81,7 @@ class GapFetch:
         self._consumer = consumer
         self._office = office
         self._client = client
+        self._stored = Stored(client, consumer.definition.stream)
         self._durable = durable
         self._offer = offer
         self._asked: set[str] = set()
@@ -164,7 +167,7 @@ class GapFetch:
             resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
             if evidence.subject is not None and not is_implausible(lack, state.last_seq):
                 resume = resume if waited is None else waited.resume
-                seen = await lookup.look(self._client, self._consumer, lack, evidence.subject, resume)
+                seen = await lookup.look(self._stored, self._consumer, lack, evidence.subject, resume)
                 news, moving = await self._news(seen.found)
                 this.found += news
                 if news or moving:
@@ -196,7 +199,7 @@ class GapFetch:
         """The finding with all that can be said about it."""
         finding = find(lack, evidence)
         if evidence.subject is not None and finding is not Finding.IMPLAUSIBLE:
-            other = await lookup.elsewhere(self._client, self._consumer, lack)
+            other = await lookup.elsewhere(self._stored, self._consumer, lack)
             evidence = msgspec.structs.replace(evidence, elsewhere=other)
         async with self._office.store(self._consumer) as store:
             rows = await store.rows("put_aside", lack.aggregate, evidence.subject)
@@ -215,8 +218,10 @@ class GapFetch:
     async def _conclude(self, verdicts: Sequence[tuple[Lack, Finding, str]]) -> None:
         """Write the findings down, each in a transaction of its own, unless the aggregate has moved meanwhile."""
         for number, (lack, finding, detail) in enumerate(verdicts):
-            async with self._office.store(self._consumer) as store, store.connection.transaction():
-                await store.enter()
+            async with (
+                self._office.store(self._consumer) as store,
+                holding(store, self._consumer, [lack.aggregate]),
+            ):
                 if await store.row("conclude", lack.aggregate, lack.version, finding) is None:
                     continue
                 fact = Told(Fact(finding), lack.behind, None, None, lack.aggregate, lack.until, detail)

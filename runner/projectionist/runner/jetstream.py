@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+LOOK_S = 2.0
+"""How long the answer about one message may take; whoever asks looks again soon."""
+
 
 class BrokerError(ProjectionistError):
     """The broker refused or did not answer a request. Nothing was lost: try again, or do what it says."""
@@ -26,10 +29,6 @@ class StreamMissing(BrokerError):
 
 class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
-
-
-class MessageMissing(BrokerError):
-    """The stream holds no such message: purged, deleted, or never there. The broker does not say which."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True):
@@ -90,6 +89,24 @@ class Consumer(msgspec.Struct, frozen=True):
     num_ack_pending: int
 
 
+class MessageMissing(BrokerError):
+    """The stream holds no such message, or none of that subject from there on."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message as the stream holds it."""
+
+    subject: str
+    seq: int
+    time: datetime
+    hdrs: bytes | None = None
+    data: bytes = b""
+
+
+class _Found(msgspec.Struct):
+    message: Message
+
+
 class _Refusal(msgspec.Struct):
     code: int = 0
     err_code: int = 0
@@ -101,21 +118,21 @@ class _Head(msgspec.Struct):
 
 
 _MISSING = {
+    10037: MessageMissing,
     10059: StreamMissing,
     10014: ConsumerMissing,
     10149: ConsumerMissing,
-    10037: MessageMissing,
 }
 
 
 async def stream(client: Client, name: str) -> Stream:
     """The stream of this name."""
-    return await ask(client, f"STREAM.INFO.{name}", b"", Stream)
+    return await _ask(client, f"STREAM.INFO.{name}", b"", Stream)
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> Consumer:
     """The durable `name` of a stream."""
-    return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
+    return await _ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
 
 
 async def put_consumer(client: Client, stream_name: str, config: dict[str, Any], *, action: str) -> Consumer:
@@ -124,11 +141,26 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
     if config.get("filter_subject"):
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
-    return await ask(client, subject, body, Consumer)
+    return await _ask(client, subject, body, Consumer)
 
 
-async def ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
-    """The broker's answer to one request of the JetStream API."""
+async def message(client: Client, stream_name: str, seq: int, subject: str | None = None) -> Message | None:
+    """The message at `seq`, or the first of `subject` from there on; None if there is none.
+
+    The stream's leader is asked: what it does not have is not there. (A direct get may be answered by a replica
+    that is behind.)
+    """
+    wanted = {"seq": seq} if subject is None else {"seq": seq, "next_by_subj": subject}
+    try:
+        found = await _ask(
+            client, f"STREAM.MSG.GET.{stream_name}", msgspec.json.encode(wanted), _Found, LOOK_S
+        )
+    except MessageMissing:
+        return None
+    return found.message
+
+
+async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
     try:
         data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
     except (NatsError, TimeoutError, OSError) as error:

@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core import clock
 from projectionist.core.headers import HeaderError
+from projectionist.core.wire import Arrival
 from projectionist.projections.subjects import AGGREGATE
-from projectionist.runner import stored
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Elsewhere, Lack
 from projectionist.runner.heads import Heads
 from projectionist.runner.subjects import overlap
 
 if TYPE_CHECKING:
-    from nats.aio.client import Client
-
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream import Message, Stream
+    from projectionist.runner.stored import Stored
 
+NOWHERE = -1
 MOST_READ = 10_000
 """How many messages one step reads; a longer subject takes several."""
 MOST_BYTES = 8 * 1024 * 1024
@@ -48,16 +49,16 @@ def subject_of(lack: Lack, subjects: Subjects, stream: Stream) -> str | None:
     return subject
 
 
-async def look(client: Client, consumer: Consumer, lack: Lack, subject: str, resume: int) -> Look:
+async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, resume: int) -> Look:
     """Read the subject from `resume` on, until all missing versions are there, or to its end, or to the limits."""
     found: dict[int, Delivery] = {}
     size, seq = 0, resume
     for _ in range(MOST_READ):
-        message = await stored.following(client, consumer.definition.stream, subject, seq)
+        message = await stored.first(subject, seq)
         if message is None:
             return Look(list(found.values()), seq, ended=True)
         seq = message.seq + 1
-        delivery = consumer.reader.read(stored.arrival(message))
+        delivery = consumer.reader.read(_arrival(message))
         if isinstance(delivery, Delivery) and _is_missing(lack, delivery):
             # Of two that claim one version the first stands, as it would have when they were delivered.
             found.setdefault(delivery.version or 0, delivery)
@@ -67,23 +68,31 @@ async def look(client: Client, consumer: Consumer, lack: Lack, subject: str, res
     return Look(list(found.values()), seq, ended=False)
 
 
+def _arrival(message: Message) -> Arrival:
+    """The message as the reader takes it: like a first delivery, but over no connection, so that it is never acked."""
+    told = f"$JS.ACK.-.-.1.{message.seq}.0.{int(message.time.timestamp() * 1e9)}.0"
+    return Arrival(
+        message.subject, told.encode(), message.hdrs, message.data, clock.now(), connection=NOWHERE
+    )
+
+
 def _is_missing(lack: Lack, delivery: Delivery) -> bool:
     return delivery.aggregate == lack.aggregate and lack.misses(delivery.version)
 
 
-async def elsewhere(client: Client, consumer: Consumer, lack: Lack) -> Elsewhere | None:
+async def elsewhere(stored: Stored, consumer: Consumer, lack: Lack) -> Elsewhere | None:
     """A missing version on another subject with the aggregate's token at the same place, if there is one near."""
     heads = Heads(consumer.policy.headers)
     for subject in _widened(consumer.definition.subjects, lack):
         seq = lack.seq + 1
         for _ in range(MOST_PROBED):
-            message = await stored.following(client, consumer.definition.stream, subject, seq)
+            message = await stored.first(subject, seq)
             if message is None:
                 break
             seq = message.seq + 1
             if _reads(consumer.definition.subjects, message.subject):
                 continue
-            version = _version(heads, message.head, lack, consumer.policy.aggregate_type or "")
+            version = _version(heads, message.hdrs, lack, consumer.policy.aggregate_type or "")
             if lack.misses(version):
                 return Elsewhere(version or 0, message.seq, message.subject)
     return None

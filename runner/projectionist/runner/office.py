@@ -37,12 +37,13 @@ class Office:
         async with self._pool.acquire() as connection:
             return await Registry(connection, self._schema).checked(definition)
 
-    async def join(self, definition: Definition, policy: Policy, stream: Stream) -> Consumer:
-        """Join the processes that run this consumer."""
+    async def join(
+        self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
+    ) -> Consumer:
+        """Join the processes that run this consumer; `early`: this one was there before the stream."""
         async with self._pool.acquire() as connection:
-            return await Registry(connection, self._schema).join(
-                definition, policy, stream, readopt=self._readopt
-            )
+            registry = Registry(connection, self._schema)
+            return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
 
     async def paused(self, definition: Definition) -> bool:
         """Whether an operator has paused the consumer."""

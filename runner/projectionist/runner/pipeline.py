@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
     from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.due import Due
     from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
 
@@ -30,7 +32,6 @@ SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
-MOST_DUE = 200
 
 
 class Read(msgspec.Struct):
@@ -48,18 +49,21 @@ class Pipeline:
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
         settler: Settler,
+        due: Due,
         limits: Limits,
         after: After,
     ) -> None:
         self._source = source
         self._read_one = read
         self._settler = settler
+        self._due = due
         self._limits = limits
         self._after = after
         self._handoff: Handoff[Read] = Handoff()
         self._stopping = False
         self._taking = anyio.CancelScope()
-        self._due_at = 0.0
+        self._sweep_at = 0.0
+        self._planned: list[float] = []
         self.durations: deque[float] = deque(maxlen=512)
         self.batches = 0
 
@@ -106,13 +110,13 @@ class Pipeline:
 
     async def _work(self) -> None:
         while not self._handoff.over:
-            read = await self._handoff.take(max(0.0, self._due_at - time.monotonic()))
+            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()))
             if read is not None:
                 applied = await self._settle(read.batch)
                 self._source.ack(read.arrivals)
                 announce("batch.acked")
                 await self._after(read.batch, applied)
-            if time.monotonic() >= self._due_at and not self._stopping:
+            if time.monotonic() >= self._due_at() and not self._stopping:
                 await self._take_up_due()
 
     async def _settle(self, batch: Batch) -> list[Applied]:
@@ -126,16 +130,21 @@ class Pipeline:
 
     def _plan_due(self, applied: Applied) -> None:
         if applied.delay is not None:
-            self._due_at = min(self._due_at, time.monotonic() + applied.delay)
+            heappush(self._planned, time.monotonic() + applied.delay)
+
+    def _due_at(self) -> float:
+        return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
     async def _take_up_due(self) -> None:
-        """Settle what waits for its time: retries, the rest of long drains, gaps to be looked at again."""
-        self._due_at = time.monotonic() + SWEEP_S
-        due, entries = await self._settler.due(MOST_DUE)
-        if due or entries:
-            batch = Batch(due=due, entries=entries)
-            applied = await self._settle(batch)
+        """Settle what waits for its time."""
+        now = time.monotonic()
+        self._sweep_at = now + SWEEP_S
+        while self._planned and self._planned[0] <= now:
+            heappop(self._planned)
+        batches, more = await self._due.take()
+        for batch in batches:
+            await self._after(batch, await self._settle(batch))
+        if batches:
             announce("due.settled")
-            await self._after(batch, applied)
-        if len(due) == MOST_DUE or len(entries) == MOST_DUE:
-            self._due_at = 0.0
+        if more:
+            self._sweep_at = 0.0

@@ -45,12 +45,19 @@ class Registry:
         self._sql = Statements("projectionist.runner", schema)
 
     async def join(
-        self, definition: Definition, policy: Policy, stream: Stream, *, readopt: bool = False
+        self,
+        definition: Definition,
+        policy: Policy,
+        stream: Stream,
+        *,
+        early: bool = False,
+        readopt: bool = False,
     ) -> Consumer:
         """Bring the registration up to this code, once for all processes that start with it, and join it.
 
         Raises NotRegistered, StreamReplaced, or Superseded where this code was replaced by a newer one before
-        (`readopt` takes it up again).
+        (`readopt` takes it up again). `early`: this process waited for the stream before it existed, so that no
+        event of it is older than the first run.
         """
         found = await self.checked(definition)
         number: int = found["number"]
@@ -61,7 +68,8 @@ class Registry:
             if row["code"] != definition.code:
                 await self._adopt(definition, row, readopt=readopt)
             await self._check_stream(definition, stream)
-            mark = stream.state.last_seq + 1 if definition.effects == "now" else 0
+            silent = definition.effects == "now" and not early
+            mark = stream.state.last_seq + 1 if silent else 0
             await self._connection.execute(self._sql["set_mark"], number, mark)
             slots = await self._slots(definition, number)
         runner = await self._connection.fetchval(

@@ -1,65 +1,57 @@
-"""Single messages of a stream, read from its leader: what a replica answers may be old."""
+"""Single messages of a stream, read from its leader: some at once, and no more bytes than asked for."""
 
 from __future__ import annotations
 
-from base64 import b64decode
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import msgspec
+import anyio
 
-from projectionist.core import clock
-from projectionist.core.wire import Arrival
-from projectionist.runner.jetstream import MessageMissing, ask
+from projectionist.runner import jetstream
+from projectionist.runner.jetstream import BrokerError
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-NEVER = -1
-"""The connection of an arrival that came over none of the source's: its ack is never sent."""
+    from projectionist.runner.jetstream import Message
+
+AT_ONCE = 16
+"""How many requests are on their way at the same time: what is read beyond the limit of bytes is that much."""
 
 
-class Stored(msgspec.Struct, frozen=True):
-    """A message as the stream keeps it."""
+class Stored:
+    """One stream, for whoever needs messages beside those that are delivered."""
 
-    subject: str
-    seq: int
-    time: datetime
-    hdrs: str = ""
-    data: str = ""
+    def __init__(self, client: Client, stream: str) -> None:
+        self._client = client
+        self._stream = stream
 
-    @property
-    def head(self) -> bytes | None:
-        """Its headers, unread."""
-        return b64decode(self.hdrs) if self.hdrs else None
+    async def first(self, subject: str, seq: int = 1) -> Message | None:
+        """The first message of a subject (it may hold wildcards) at or after `seq`. Raises BrokerError."""
+        return await jetstream.message(self._client, self._stream, seq, subject)
 
+    async def each(self, seqs: Iterable[int], most_bytes: int) -> dict[int, Message | None]:
+        """The messages at these sequences, None for one that is gone.
 
-class _Answer(msgspec.Struct):
-    message: Stored
+        They are asked for in the order given, until `most_bytes` are there; the rest is left out. Raises BrokerError.
+        """
+        found: dict[int, Message | None] = {}
+        failed: list[BrokerError] = []
+        left, size = iter(seqs), 0
 
+        async def ask() -> None:
+            nonlocal size
+            while size < most_bytes and not failed and (seq := next(left, None)) is not None:
+                try:
+                    found[seq] = message = await jetstream.message(self._client, self._stream, seq)
+                except BrokerError as error:
+                    failed.append(error)
+                else:
+                    size += 0 if message is None else len(message.data)
 
-async def following(client: Client, stream: str, subject: str, seq: int) -> Stored | None:
-    """The first message of `subject` (wildcards allowed) at sequence `seq` or after it, if there is one."""
-    # Without a sequence the broker would answer with the last message instead of the first.
-    return await _get(client, stream, {"seq": max(seq, 1), "next_by_subj": subject})
-
-
-async def at(client: Client, stream: str, seq: int) -> Stored | None:
-    """The message with this sequence, if the stream still holds it."""
-    return await _get(client, stream, {"seq": seq})
-
-
-def arrival(stored: Stored) -> Arrival:
-    """The message as the reader takes it; it looks like a first delivery, and has no ack."""
-    told = f"$JS.ACK.-.-.1.{stored.seq}.0.{int(stored.time.timestamp() * 1e9)}.0"
-    return Arrival(
-        stored.subject, told.encode(), stored.head, b64decode(stored.data), clock.now(), connection=NEVER
-    )
-
-
-async def _get(client: Client, stream: str, wanted: dict[str, Any]) -> Stored | None:
-    try:
-        body = msgspec.json.encode(wanted)
-        return (await ask(client, f"STREAM.MSG.GET.{stream}", body, _Answer)).message
-    except MessageMissing:
-        return None
+        async with anyio.create_task_group() as tasks:
+            for _ in range(AT_ONCE):
+                tasks.start_soon(ask)
+        if failed:
+            raise failed[0]
+        return found

@@ -10,15 +10,18 @@ import anyio
 from projectionist.core.signals import announce
 from projectionist.runner.consumer import Paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.due import Due
 from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
+from projectionist.runner.stored import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +51,8 @@ class Worker:
         self._stopping = anyio.Event()
         self._pipeline: Pipeline | None = None
         self._told = ""
+        self._early = False
+        """Whether this process was there before the stream: then none of its events is from before the first run."""
 
     async def run(self) -> None:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
@@ -55,6 +60,9 @@ class Worker:
             try:
                 with flattened():
                     await self._serve()
+            except StreamMissing:
+                self._early = True
+                await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             except BrokerError as error:
                 await self._wait(str(error))
             except Paused as error:
@@ -79,9 +87,8 @@ class Worker:
         source = self._source(found["durable"])
         stream = await source.open()
         try:
-            consumer = await self._office.join(
-                self.definition, self._settings.policy(self.definition.name), stream
-            )
+            policy = self._settings.policy(self.definition.name)
+            consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             self._tell_start(consumer)
             await self._work(consumer, source)
         finally:
@@ -91,12 +98,15 @@ class Worker:
     async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+        limits = self._settings.batch
+        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
+        due = Due(consumer, session, references)
 
         async def after(batch: Batch, applied: Sequence[Applied]) -> None:
             gaps.note(batch, applied)
 
         self._pipeline = Pipeline(
-            source, consumer.reader.read, Settler(consumer, session), self._settings.batch, after
+            source, consumer.reader.read, Settler(consumer, session), due, limits, after
         )
         gaps = GapFetch(consumer, self._office, self._client, source.durable, offer=self._pipeline.offer)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)

@@ -76,7 +76,7 @@ async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_i
         assert await waits(live, s.Orders) == "lost"
         kind, detail = await incident(live)
         assert kind == "lost"
-        assert detail.startswith(f"version 2 of order/o1 are not in stream {live.stream.name}")
+        assert detail.startswith(f"order/o1 lacks version 2: not in stream {live.stream.name}")
         assert "accept-gap order/o1 2 2" in detail
         assert (await live.fetch("select seq, version from {s}.incidents"))[0] == (behind, 3)
 
@@ -115,7 +115,7 @@ async def test_purged_versions_are_told_apart_from_lost_ones(live: Rig) -> None:
         assert await waits(live, s.Orders) == "purged"
         kind, detail = await incident(live)
         assert kind == "purged"
-        assert detail.startswith("versions 1 to 2 of order/o1 may have been purged: ")
+        assert detail.startswith("order/o1 lacks versions 1 to 2: purged, it seems: ")
         assert "begins at sequence 3" in detail
 
         async with live.verbs(s.Orders) as verbs:
@@ -141,7 +141,7 @@ async def test_a_consumer_whose_subjects_cut_an_aggregate_is_told_where_the_rest
             self.notes += 1
 
     await live.migrate(Cut)
-    elsewhere = await live.publish_to(OrderNoted("one"), "o1", 1, live.stream.subject("archive", "o1"))
+    elsewhere = await live.publish(OrderNoted("one"), "o1", 1, place="archive")
     await live.publish(OrderNoted("two"), "o1", 2)
 
     async with live.running(Cut):

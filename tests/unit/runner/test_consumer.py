@@ -30,6 +30,7 @@ def control(of: Consumer, **given: Any) -> dict[str, Any]:
         "paused": False,
         "effects_incarnation": 2,
         "effects_mark": 10,
+        "own_type": "order",
     } | given
 
 

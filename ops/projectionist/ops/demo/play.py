@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -12,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
-from projectionist.outbox.publisher import Draft, Publisher
+from nats.js.errors import NotFoundError
 
 from projectionist.core import broker, db, headers
 from projectionist.core.sql import Statements
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
+from projectionist.ops.terminal import note
+from projectionist.outbox.publisher import Draft, Publisher
 
 if TYPE_CHECKING:
+    from anyio.abc import Process
+    from asyncpg import Record
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection
@@ -67,28 +72,34 @@ async def play(
 
 @asynccontextmanager
 async def _runners(settings: Settings, count: int) -> AsyncIterator[None]:
-    """As many `projectionist run` processes, which share the work."""
+    """As many `projectionist run` processes, which share the work; what one says is shown if it fails."""
     urls = {
         "PROJECTIONIST_POSTGRES__URL": settings.postgres.url.reveal() if settings.postgres.url else "",
         "PROJECTIONIST_NATS__URL": settings.nats.url[0].reveal(),
     }
     command = [sys.executable, "-m", "projectionist.ops", "run", APP]
-    processes = [
-        await anyio.open_process(command, stdout=None, stderr=None, stdin=None, env={**os.environ, **urls})
-        for _ in range(count)
-    ]
-    try:
-        yield
-    finally:
-        with anyio.move_on_after(15, shield=True):
-            for process in processes:
-                with suppress(ProcessLookupError):
-                    process.terminate()
-            for process in processes:
-                await process.wait()
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
+    with tempfile.TemporaryFile() as said:
+        processes = [
+            await anyio.open_process(command, stdout=said, stderr=said, env={**os.environ, **urls})
+            for _ in range(count)
+        ]
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                codes = [await _ended(process) for process in processes]
+            if any(codes):
+                said.seek(0)
+                note(said.read().decode(errors="replace"))
+
+
+async def _ended(process: Process) -> int:
+    with suppress(ProcessLookupError):
+        process.terminate()
+    with anyio.move_on_after(15):
+        return await process.wait()
+    process.kill()
+    return await process.wait()
 
 
 async def _looking(connection: Connection, look: Callable[[Connection], Awaitable[None]]) -> None:
@@ -132,12 +143,18 @@ async def _settled(client: Client, connection: Connection, schema: str) -> None:
     """Wait until the broker has nothing left for any consumer and nothing of it is unacked or parked."""
     sql = Statements("projectionist.ops", schema)
     while True:
-        consumers = await connection.fetch(sql["durables"])
-        states = [await client.jetstream().consumer_info(row["stream"], row["durable"]) for row in consumers]
-        held = await connection.fetchval(sql["heads_held"])
-        if consumers and not held and not any(s.num_pending or s.num_ack_pending for s in states):
+        read_up = await _read_up(client, await connection.fetch(sql["durables"]))
+        if read_up and not await connection.fetchval(sql["heads_held"]):
             return
         await anyio.sleep(0.1)
+
+
+async def _read_up(client: Client, durables: Sequence[Record]) -> bool:
+    try:
+        states = [await client.jetstream().consumer_info(row["stream"], row["durable"]) for row in durables]
+    except NotFoundError:  # its process is still starting
+        return False
+    return not any(state.num_pending or state.num_ack_pending for state in states)
 
 
 async def _compared(
