@@ -168,8 +168,11 @@ async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], 
             f"The broker did not answer {request}: {str(error) or type(error).__name__}",
             remedy="Check that JetStream is on and that these credentials may publish to $JS.API.>",
         ) from error
-    refusal = msgspec.json.decode(data, type=_Head).error
-    if refusal is None:
-        return msgspec.json.decode(data, type=answer)
+    try:
+        refusal = msgspec.json.decode(data, type=_Head).error
+        if refusal is None:
+            return msgspec.json.decode(data, type=answer)
+    except msgspec.MsgspecError as error:
+        raise BrokerError(f"The broker's answer to {request} cannot be read: {error}") from error
     kind = _MISSING.get(refusal.err_code, BrokerError)
     raise kind(f"The broker refused {request}: {refusal.description} ({refusal.err_code})")
