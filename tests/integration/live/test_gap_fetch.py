@@ -189,7 +189,7 @@ async def test_a_version_beyond_all_reason_is_implausible_and_can_be_discarded(l
     async with live.running(s.Orders):
         assert await waits(live, s.Orders) == "implausible"
         _, detail = await incident(live)
-        assert f"version {2**62} at sequence 2 is not to be believed" in detail
+        assert f"Version {2**62} at sequence 2 is not to be believed" in detail
         await live.publish(OrderNoted("two"), "o1", 2)
         await eventually(lambda: reached(live, s.Orders, "order/o1", (2, "waiting", 1)))
 
