@@ -64,6 +64,8 @@ class Applied(msgspec.Struct):
     writes: Writes
     delay: float | None
     """Seconds until something of this batch is due again."""
+    tried: int = 0
+    """How many aggregates, or events without order, handlers were called for."""
 
 
 class Transaction:
@@ -95,7 +97,7 @@ class Transaction:
             announce("batch.written")
         announce("batch.committed")
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
-        return Applied(self.writes, self.writes.soonest())
+        return Applied(self.writes, self.writes.soonest(), sum(1 for one in courses if one.tried))
 
     def _close(self, one: Course, broken: Broken | None) -> None:
         consumer = self.consumer

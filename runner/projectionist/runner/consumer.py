@@ -27,6 +27,13 @@ class Paused(ProjectionistError):
     """An operator has paused the consumer."""
 
 
+class Tripped(ProjectionistError):
+    """Too many keys fail at once: nothing is fetched until the breaker closes, by itself or by a verb."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the breaker is open: {reason}")
+
+
 class Exists:
     """Aggregates whose position row is known to exist, so that no placeholder has to be written for them."""
 
@@ -109,6 +116,10 @@ class Consumer:
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
             raise Paused(f"consumer {self.definition.name!r} is paused", remedy="Resume it when it may go on")
+        if control["breaker"] is not None and (control["breaker"], control["prober"]) != (
+            *("half_open", self.runner),
+        ):
+            raise Tripped(control["trouble"])
         if (control["epoch"], control["incarnation"], control["generation"]) != (
             *(self.epoch, self.incarnation, self.generation),
         ):

@@ -77,6 +77,7 @@ class GapFetch:
         durable: str,
         *,
         offer: Callable[[Batch], Awaitable[None]],
+        filtered: Callable[[], Awaitable[None]],
     ) -> None:
         self._consumer = consumer
         self._office = office
@@ -84,11 +85,10 @@ class GapFetch:
         self._stored = Stored(client, consumer.definition.stream)
         self._durable = durable
         self._offer = offer
+        self._filtered = filtered
         self._asked: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
         self._changed = anyio.Event()
-        self.filtered = 0
-        """How many findings said that subjects do not lead to the versions."""
 
     def note(self, batch: Batch, applied: Iterable[Applied]) -> None:
         """Take over, of what was due in a batch, the heads that still lack versions."""
@@ -227,7 +227,8 @@ class GapFetch:
                 fact = Told(Fact(finding), lack.behind, None, None, lack.aggregate, lack.until, detail)
                 await store.report(self._consumer.incarnation, [fact])
                 await store.count(self._consumer.runner, Counter({("", f"finding_{finding}"): 1}))
-            self.filtered += finding is Finding.FILTERED
+            if finding is Finding.FILTERED:
+                await self._filtered()
             log.log(logging.WARNING if number < SHOWN else logging.DEBUG, "%s: %s", self._name, detail)
             announce("gap.concluded")
         if len(verdicts) > SHOWN:

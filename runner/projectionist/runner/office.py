@@ -50,6 +50,10 @@ class Office:
         row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
         return row is not None and row["paused"]
 
+    async def shut(self, definition: Definition) -> bool:
+        """Whether the consumer's breaker lets nobody try anything now."""
+        return bool(await self._pool.fetchval(self._sql["breaker_shut"], definition.name))
+
     @asynccontextmanager
     async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
         """The consumer's store on a lent connection, in no transaction."""

@@ -14,6 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.consumer import Paused, Superseded, Tripped
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
 
+REFUSALS = (Paused, Superseded, Tripped)
+"""Ends that say nothing about the events: others may have them at once."""
 After = Callable[[Batch, Sequence[Applied]], Awaitable[None]]
 """What is done after a batch was settled and acked."""
 
@@ -57,9 +60,11 @@ class Pipeline:
         self._read_one = read
         self._settler = settler
         self._due = due
-        self._limits = limits
+        self.limits = limits
         self._after = after
         self._handoff: Handoff[Read] = Handoff()
+        self._open: list[Sequence[Arrival]] = []
+        """What was taken and is not settled."""
         self._stopping = False
         self._taking = anyio.CancelScope()
         self._sweep_at = 0.0
@@ -69,9 +74,14 @@ class Pipeline:
 
     async def run(self) -> None:
         """Work until `stop` is called; a batch that has begun is brought to its end."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read)
-            tasks.start_soon(self._work)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read)
+                tasks.start_soon(self._work)
+        except* REFUSALS:
+            for arrivals in self._open:
+                self._source.give_back(arrivals)
+            raise
 
     async def offer(self, batch: Batch) -> None:
         """Have deliveries settled that came on another way; they carry no ack."""
@@ -83,15 +93,16 @@ class Pipeline:
         self._taking.cancel()
 
     async def _read(self) -> None:
-        limits = self._limits
         try:
             while not self._stopping:
+                limits = self.limits
                 arrivals: list[Arrival] = []
                 with anyio.CancelScope() as self._taking:
                     arrivals = await self._source.take(
                         limits.max_rows, limits.max_bytes, limits.max_ms / 1000
                     )
                 if arrivals:
+                    self._open.append(arrivals)
                     await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
         finally:
             self._handoff.close()
@@ -114,6 +125,8 @@ class Pipeline:
             if read is not None:
                 applied = await self._settle(read.batch)
                 self._source.ack(read.arrivals)
+                if read.arrivals:
+                    self._open.remove(read.arrivals)
                 announce("batch.acked")
                 await self._after(read.batch, applied)
             if time.monotonic() >= self._due_at() and not self._stopping:

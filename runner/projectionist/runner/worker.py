@@ -8,29 +8,18 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.consumer import Paused
+from projectionist.runner.consumer import Paused, Tripped
 from projectionist.runner.course import CONTIGUOUS
-from projectionist.runner.due import Due
-from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.groups import flattened
-from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
-from projectionist.runner.models import model_for
-from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.references import References
-from projectionist.runner.session import Session
-from projectionist.runner.settle import Settler
+from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
-from projectionist.runner.stored import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nats.aio.client import Client
 
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.apply import Applied, Batch
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
 
@@ -49,7 +38,7 @@ class Worker:
         self._client = client
         self._office = office
         self._stopping = anyio.Event()
-        self._pipeline: Pipeline | None = None
+        self._serving: Serving | None = None
         self._told = ""
         self._early = False
         """Whether this process was there before the stream: then none of its events is from before the first run."""
@@ -65,6 +54,10 @@ class Worker:
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             except BrokerError as error:
                 await self._wait(str(error))
+            except Tripped as error:
+                await self._wait(str(error))
+                while await self._office.shut(self.definition) and not self._stopping.is_set():
+                    await self._wait(str(error))
             except Paused as error:
                 while await self._office.paused(self.definition) and not self._stopping.is_set():
                     await self._wait(str(error))
@@ -72,8 +65,8 @@ class Worker:
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._stopping.set()
-        if self._pipeline is not None:
-            self._pipeline.stop()
+        if self._serving is not None:
+            self._serving.stop()
 
     async def _wait(self, reason: str) -> None:
         self._tell(reason)
@@ -90,40 +83,14 @@ class Worker:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             self._tell_start(consumer)
-            await self._work(consumer, source)
+            self._serving = Serving(consumer, self._settings, self._client, self._office, source)
+            if self._stopping.is_set():
+                self._serving.stop()
+            await self._serving.run()
         finally:
+            self._serving = None
             with anyio.CancelScope(shield=True):
                 await source.close()
-
-    async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
-        schema = self._settings.postgres.schema
-        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
-        limits = self._settings.batch
-        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
-        due = Due(consumer, session, references)
-
-        async def after(batch: Batch, applied: Sequence[Applied]) -> None:
-            gaps.note(batch, applied)
-
-        self._pipeline = Pipeline(
-            source, consumer.reader.read, Settler(consumer, session), due, limits, after
-        )
-        gaps = GapFetch(consumer, self._office, self._client, source.durable, offer=self._pipeline.offer)
-        heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(heart.run)
-                if consumer.sequence == CONTIGUOUS:
-                    tasks.start_soon(gaps.run)
-                if self._stopping.is_set():
-                    self._pipeline.stop()
-                await self._pipeline.run()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._pipeline = None
-            with anyio.CancelScope(shield=True):
-                await session.close()
-                await heart.stop()
 
     def _source(self, durable: str) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
