@@ -240,6 +240,10 @@ class Rig:
         )
         return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
 
+    async def lab_connection(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection to the database that is nobody else's; the test closes it."""
+        return await asyncpg.connect(self.database)
+
     @asynccontextmanager
     async def verbs(self, cls: type) -> AsyncIterator[Verbs]:
         """The operator's verbs for one consumer."""

@@ -95,6 +95,11 @@ class Consumer:
         self.parking = Reading(definition.stream, self.reader)
         self._batches = 0
 
+    @property
+    def stores_first(self) -> bool:
+        """Whether events are acked when they are safe in the inbox, and applied from there."""
+        return self.policy.ack == "after-store"
+
     def next_batch(self) -> int:
         """A number for a batch that no other process uses."""
         self._batches += 1

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import msgspec
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
     from projectionist.runner.delivery import Unreadable
-    from projectionist.runner.due import Due
     from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
 
@@ -35,6 +34,13 @@ SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
+
+
+class Due(Protocol):
+    """Where batches come from whose time has come."""
+
+    async def take(self) -> tuple[list[Batch], bool]:
+        """Batches to be settled now, and whether there is more."""
 
 
 class Read(msgspec.Struct):

@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.draining import Drain
 from projectionist.runner.due import Due
 from projectionist.runner.failing import PROBED
 from projectionist.runner.gapfetch import GapFetch
@@ -24,9 +25,11 @@ from projectionist.runner.stored import Stored
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.apply import Applied, Batch
     from projectionist.runner.consumer import Consumer
+    from projectionist.runner.model import Model
     from projectionist.runner.office import Office
     from projectionist.runner.source import JetStreamSource
 
@@ -37,15 +40,25 @@ class Serving:
     def __init__(
         self, consumer: Consumer, settings: Settings, client: Client, office: Office, source: JetStreamSource
     ) -> None:
-        schema, limits = settings.postgres.schema, settings.batch
+        limits = settings.batch
+
+        def model(connection: Connection, who: Consumer) -> Model:
+            return model_for(connection, who, settings.postgres.schema)
+
         self._consumer = consumer
         self._limits = limits
         self._breaker = Breaker(consumer, office)
-        self._session = Session(consumer, settings.postgres, lambda c, who: model_for(c, who, schema))
+        self._session = Session(consumer, settings.postgres, model)
         stored = Stored(client, consumer.definition.stream)
-        due = Due(consumer, self._session, References(consumer, stored, limits.max_bytes))
+        references = References(consumer, stored, limits.max_bytes)
+        self._drain: Drain | None = None
+        if consumer.stores_first:
+            own = Session(consumer, settings.postgres, model)
+            self._drain = Drain(consumer, own, references, settings, self._after)
         self._pipeline = Pipeline(
-            source, consumer.reader.read, Settler(consumer, self._session), due, limits, self._after
+            *(source, consumer.reader.read, Settler(consumer, self._session)),
+            self._drain or Due(consumer, self._session, references),
+            *(limits, self._after),
         )
         self._gaps = GapFetch(
             consumer,
@@ -53,7 +66,10 @@ class Serving:
             offer=self._pipeline.offer,
             filtered=self._breaker.filtered,
         )
-        self._heart = Heart(consumer, office, self._pipeline, source, self._session, settings.run.heartbeat_s)
+        self._heart = Heart(
+            *(consumer, office, self._drain or self._pipeline, source, self._session),
+            settings.run.heartbeat_s,
+        )
 
     async def run(self) -> None:
         """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
@@ -66,7 +82,11 @@ class Serving:
                 tasks.start_soon(self._heart.run)
                 if self._consumer.sequence == CONTIGUOUS:
                     tasks.start_soon(self._gaps.run)
-                await self._pipeline.run()
+                async with anyio.create_task_group() as work:
+                    if self._drain is not None:
+                        work.start_soon(self._drain.run)
+                    await self._pipeline.run()
+                    self.stop()
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
@@ -76,6 +96,8 @@ class Serving:
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._pipeline.stop()
+        if self._drain is not None:
+            self._drain.stop()
 
     async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
         self._gaps.note(batch, applied)

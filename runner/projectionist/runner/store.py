@@ -131,6 +131,11 @@ class Store:
         """Lock and read the positions of these aggregates."""
         return await self.connection.fetch(self._sql["positions"], self.consumer, aggregates)
 
+    async def owned(self, aggregates: Iterable[str], runner: int) -> set[str]:
+        """Those of the aggregates, whose positions are locked, that this runner has claimed, still."""
+        rows = await self.rows("owned", sorted(aggregates), runner)
+        return {row["aggregate"] for row in rows}
+
     async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
         """The first parked entries behind each (aggregate, version), as many as its third number says."""
         return await self.connection.fetch(

@@ -1,13 +1,12 @@
 -- Store first: parked events as a queue, claimed by aggregate. And the breaker of a consumer.
 
-alter table {schema}.positions add column owner integer, add column reclaims smallint not null default 0;
+alter table {schema}.positions add column owner integer;
 comment on column {schema}.positions.owner is 'the runner that has claimed what is stored for this aggregate';
-comment on column {schema}.positions.reclaims is
-    'how often a claim was taken over from a runner that was gone: what keeps killing runners is tried alone';
 create index positions_owned on {schema}.positions (consumer, owner) where owner is not null;
 
-alter table {schema}.runners add column leased_until timestamptz;
+alter table {schema}.runners add column leased_until timestamptz, add column drain_pid integer;
 comment on column {schema}.runners.leased_until is 'the lease behind all claims of this runner';
+comment on column {schema}.runners.drain_pid is 'the PostgreSQL process in which this runner settles what it has claimed';
 
 create table {schema}.consumer_breakers (
     consumer integer primary key,
