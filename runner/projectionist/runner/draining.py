@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from projectionist.runner.store import Store
 
 
+SWEEP_S = 1.0
+"""How often what is due is looked for, even while nothing can be stored."""
 SLOWEST = 3
 """A lease lasts so many times as long as 99 of 100 batches take, if that is more than the settings say."""
 
@@ -52,9 +54,7 @@ class Drain:
         self._references = references
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s
-        self._keeper = Keeper(
-            settings.postgres, consumer.runner, lambda: self.lease_s, lambda: session.backend_pid
-        )
+        self._keeper = Keeper(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)
         self._woken = anyio.Event()
         self._stopping = False
         self.durations: deque[float] = deque(maxlen=512)
@@ -71,11 +71,12 @@ class Drain:
         self._woken.set()
 
     async def run(self) -> None:
-        """Work whenever the pipeline looks for what is due."""
+        """Work whenever the pipeline looks for what is due, and at least every second."""
         try:
             await self._keeper.start()
             while not self._stopping:
-                await self._woken.wait()
+                with anyio.move_on_after(SWEEP_S):
+                    await self._woken.wait()
                 self._woken = anyio.Event()
                 while await self._once():
                     announce("drain.goes_on")
@@ -122,7 +123,6 @@ class Drain:
             self._consumer.check(await store.control())
             rows = await store.rows("claim_due", self._consumer.runner, MOST_DUE)
         if not rows:
-            await store.run("end_frozen")
             return None, False
         announce("drain.claimed")
         claimed = sorted(row["aggregate"] for row in rows)

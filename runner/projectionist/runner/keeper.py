@@ -1,4 +1,7 @@
-"""Keeps the lease behind a runner's claims: on a thread, a loop and a connection that no handler can hold up."""
+"""Keeps the lease behind a runner's claims: on a thread, a loop and a connection that no handler can hold up.
+
+On the same way it frees what others hold whose lease is over: this process's batches may be waiting for just that.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,14 @@ SHARE = 4
 
 
 class Keeper:
-    """Renews the lease of one runner from `start` to `stop`. `lease_s` and `pid` are asked before each renewal."""
+    """Renews the lease of one runner from `start` to `stop`. `lease_s` is asked before each renewal."""
 
-    def __init__(
-        self, postgres: Postgres, runner: int, lease_s: Callable[[], float], pid: Callable[[], int | None]
-    ) -> None:
+    def __init__(self, postgres: Postgres, consumer: int, runner: int, lease_s: Callable[[], float]) -> None:
         self._postgres = postgres
+        self._consumer = consumer
         self._runner = runner
         self._lease_s = lease_s
-        self._pid = pid
-        self._renew = Statements("projectionist.runner", postgres.schema)["renew_lease"]
+        self._sql = Statements("projectionist.runner", postgres.schema)
         self._thread = threading.Thread(target=self._run, name=f"lease of runner {runner}", daemon=True)
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
@@ -75,7 +76,8 @@ class Keeper:
         try:
             if connection is None:
                 connection = await connect(self._postgres, application_name="projectionist lease")
-            await connection.execute(self._renew, self._runner, lease_s, self._pid(), timeout=lease_s or 1.0)
+            await connection.execute(self._sql["renew_lease"], self._runner, lease_s, timeout=lease_s or 1.0)
+            await connection.execute(self._sql["end_frozen"], self._consumer, timeout=lease_s or 1.0)
         except (
             OSError,
             TimeoutError,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.support.lab import SCHEMA
+from nats.js.errors import NotFoundError
+from tests.support.lab import SCHEMA, Stream
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -18,12 +19,11 @@ from projectionist.runner import status
 from projectionist.runner.run import refuse_unwatched
 from projectionist.runner.verbs import Act
 
-pytestmark = pytest.mark.asyncio
-
 STORE = Policy(ack="after-store")
 ACT = Act("ann", "looked at it")
 
 
+@pytest.mark.asyncio
 async def test_an_event_is_stored_then_applied_with_its_effect(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -46,6 +46,7 @@ async def test_an_event_is_stored_then_applied_with_its_effect(live: Rig) -> Non
     assert await live.unaccounted(s.Orders) == []
 
 
+@pytest.mark.asyncio
 async def test_what_is_stored_is_acked_and_shown_as_backlog_while_nobody_can_drain_it(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -70,11 +71,15 @@ async def test_what_is_stored_is_acked_and_shown_as_backlog_while_nobody_can_dra
 async def acked(live: Rig) -> bool:
     """Whether the broker holds nothing of the consumer any more."""
     durable = await live.value("select durable from {s}.consumers")
-    info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
+    try:
+        info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
+    except NotFoundError:
+        return False
     assert (info.num_pending, info.num_ack_pending) == (0, 0)
     return True
 
 
+@pytest.mark.asyncio
 async def test_gaps_failures_and_repeats_are_what_they_are_without_it(live: Rig) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
@@ -114,6 +119,7 @@ async def test_gaps_failures_and_repeats_are_what_they_are_without_it(live: Rig)
 
 
 @pytest.mark.parametrize("sequence", ["unordered", "monotonic"])
+@pytest.mark.asyncio
 async def test_the_other_sequences_are_stored_first_too(live: Rig, sequence: str) -> None:
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders)
@@ -128,6 +134,7 @@ async def test_the_other_sequences_are_stored_first_too(live: Rig, sequence: str
 
 
 @pytest.mark.parametrize("ack", ["after-commit", "after-store"])
+@pytest.mark.asyncio
 async def test_ten_thousand_events_by_two_workers_equal_the_fold(live: Rig, ack: str) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -163,6 +170,7 @@ def history(
     return events, {f"o{number}": text for number in range(aggregates)}
 
 
+@pytest.mark.asyncio
 async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_over(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -184,6 +192,7 @@ async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_ov
     assert await live.rows("orders") == [("o1", "new", 0, '["one", "two"]')]
 
 
+@pytest.mark.asyncio
 async def test_a_runner_whose_claim_was_taken_over_applies_nothing_of_it(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -195,7 +204,8 @@ async def test_a_runner_whose_claim_was_taken_over_applies_nothing_of_it(live: R
             await heard.wait("drain.claimed")
             # It waits for the table inside its batch. Its session ends, and before it comes back another has it.
             await blocker.execute(
-                f"select pg_terminate_backend(drain_pid) from {SCHEMA}.runners where drain_pid is not null"
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+                " and application_name like 'projectionist % Orders' and wait_event_type = 'Lock'"
             )
             await blocker.execute("rollback")
             await blocker.close()
@@ -205,8 +215,6 @@ async def test_a_runner_whose_claim_was_taken_over_applies_nothing_of_it(live: R
 
 
 def test_it_is_refused_where_nobody_would_see_the_backlog() -> None:
-    from tests.support.lab import Stream
-
     orders = definition(shop(Stream("SHOP")).Orders)
     unwatched = Settings(consumer_defaults=STORE)
 

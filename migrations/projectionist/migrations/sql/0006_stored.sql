@@ -4,9 +4,8 @@ alter table {schema}.positions add column owner integer;
 comment on column {schema}.positions.owner is 'the runner that has claimed what is stored for this aggregate';
 create index positions_owned on {schema}.positions (consumer, owner) where owner is not null;
 
-alter table {schema}.runners add column leased_until timestamptz, add column drain_pid integer;
+alter table {schema}.runners add column leased_until timestamptz;
 comment on column {schema}.runners.leased_until is 'the lease behind all claims of this runner';
-comment on column {schema}.runners.drain_pid is 'the PostgreSQL process in which this runner settles what it has claimed';
 
 create table {schema}.consumer_breakers (
     consumer integer primary key,
