@@ -23,6 +23,7 @@ from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.projections import Definition, Event, definition
 from projectionist.runner.office import Office
+from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
@@ -31,6 +32,36 @@ from projectionist.runner.worker import Worker
 
 PATIENCE = Policy(ack_wait_s=10, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3))
 """What tests run by: little of it."""
+
+
+_NEVER = {
+    "a position that counts other events than those that are parked behind it": """
+        select p.consumer, p.aggregate, p.parked, count(e.id)
+        from {s}.positions p
+        left join {s}.parked e on e.consumer = p.consumer and e.aggregate = p.aggregate and e.ordered
+        group by p.consumer, p.aggregate, p.parked having p.parked <> count(e.id)""",
+    "an event parked at or below its position": """
+        select e.* from {s}.parked e join {s}.positions p using (consumer, aggregate)
+        where e.ordered and e.version <= p.version""",
+    "a head that disagrees with what is parked behind it": """
+        select p.* from {s}.positions p where (p.head = 'clear') <> (p.parked = 0)""",
+    "a head that waits for its time and has none": """
+        select p.* from {s}.positions p
+        where (p.head in ('gap', 'failed', 'draining')) <> (p.due is not null)""",
+    "a failed head whose first event has not failed": """
+        select p.* from {s}.positions p cross join lateral (
+            select e.cause from {s}.parked e
+            where e.consumer = p.consumer and e.aggregate = p.aggregate and e.ordered order by e.version limit 1
+        ) first
+        where p.head in ('failed', 'waiting') and p.finding is null and first.cause <> 'failed'""",
+    "an inbox row that says parked of an event that is not, or the other way round": """
+        select coalesce(i.id, e.id) from (select * from {s}.inbox where state = 'parked') i
+        full join (select * from {s}.parked where not discarded) e using (consumer, source, id)
+        where i.id is null or e.id is null""",
+    "an intent of an event that was not applied": """
+        select n.* from {s}.intents n left join {s}.inbox i using (consumer, source, id)
+        where i.state is distinct from 'applied'""",
+}
 
 
 class Rig:
@@ -46,6 +77,9 @@ class Rig:
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
         self.policy = settings.consumer_defaults
+        self.office = Office(self.pool, SCHEMA)
+        self.tampered = False
+        """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -71,20 +105,14 @@ class Rig:
         """Store one event in the stream, under subject token `place` instead of its kind; its sequence."""
         made = headers_of(event, aggregate, version, id=id or f"e{next(self._ids)}", source=source, kind=kind)
         return await self.publish_raw(
-            msgspec.json.encode(event), made | (headers or {}), aggregate, kind=kind, place=place
+            msgspec.json.encode(event), made | (headers or {}), aggregate, kind=place or kind
         )
 
     async def publish_raw(
-        self,
-        data: bytes,
-        headers: dict[str, str] | None,
-        aggregate: str,
-        *,
-        kind: str = "order",
-        place: str | None = None,
+        self, data: bytes, headers: dict[str, str] | None, aggregate: str, *, kind: str = "order"
     ) -> int:
         """Store bytes in the stream as they are; their sequence."""
-        subject = self.stream.subject(place or kind, aggregate)
+        subject = self.stream.subject(kind, aggregate)
         ack = await self.nats.jetstream().publish(subject, data, headers=headers)
         return ack.seq
 
@@ -115,9 +143,8 @@ class Rig:
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
-        office = Office(self.pool, SCHEMA)
         workers = [
-            Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
+            Worker(definition(cls), settings, client, self.office) for client in clients for cls in consumers
         ]
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
         self._tasks += tasks
@@ -169,7 +196,8 @@ class Rig:
             " or exists (select from {s}.parked where consumer = $1 and due <= clock_timestamp())",
             row["number"],
         )
-        return not due
+        # The broker counts a message that is on its way neither as pending nor as unacked, for a moment.
+        return not due and (self.tampered or not await self._unaccounted(one.name))
 
     async def rows(self, table: str, order: str = "1") -> list[tuple[Any, ...]]:
         """The rows of a read model, as its readers see them."""
@@ -192,6 +220,11 @@ class Rig:
             return True
 
         await eventually(reached)
+
+    async def blocked(self) -> None:
+        """Wait until somebody waits for a lock in this database."""
+        waiting = "from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        await self.value_of(f"select exists (select {waiting})", True)
 
     async def states(self, cls: type) -> dict[str, str]:
         """The inbox of a consumer: event id to state."""
@@ -228,17 +261,37 @@ class Rig:
         await subscription.unsubscribe()
 
     async def unaccounted(self, cls: type) -> list[int]:
-        """Stream sequences of which this consumer knows nothing, up to the end of the stream. It should be none."""
+        """Stream sequences of which this consumer knows nothing, up to the end of the stream."""
+        return await self._unaccounted(definition(cls).name)
+
+    async def _unaccounted(self, name: str) -> list[int]:
         state = (await self.nats.jetstream().stream_info(self.stream.name)).state
+        if not state.messages:
+            return []
         rows = await self.fetch(
             """select x.seq from {s}.consumers c cross join lateral (
                 select seq from {s}.inbox where consumer = c.number
                 union select seq from {s}.duplicates where consumer = c.number
                 union select seq from {s}.quarantine where consumer = c.number
             ) x where c.name = $1""",
-            definition(cls).name,
+            name,
         )
         return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
+
+    async def assert_sound(self) -> None:
+        """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""
+        if self.tampered:
+            return
+        for name, durable in await self.fetch("select name, durable from {s}.consumers"):
+            try:
+                info = await self.nats.jetstream().consumer_info(self.stream.name, durable)
+            except nats.js.errors.NotFoundError:
+                continue  # it has never run
+            missing = await self._unaccounted(name)
+            pending = (info.num_pending or 0) + (info.num_ack_pending or 0)
+            assert len(missing) <= pending, f"{name} knows nothing of {missing}, and {pending} are pending"
+        for what, sql in _NEVER.items():
+            assert await self.fetch(sql) == [], what
 
     async def lab_connection(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection to the database that is nobody else's; the test closes it."""
@@ -250,6 +303,12 @@ class Rig:
         async with self.pool.acquire() as connection:
             registered = await Registry(connection, SCHEMA).checked(definition(cls))
             yield Verbs(store_of(connection, SCHEMA, registered["number"]))
+
+    @asynccontextmanager
+    async def quarantine(self, cls: type) -> AsyncIterator[QuarantineVerbs]:
+        """The operator's verbs for what one consumer has put into quarantine."""
+        async with self.verbs(cls) as verbs:
+            yield QuarantineVerbs(verbs._store)
 
 
 def headers_of(

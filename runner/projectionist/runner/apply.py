@@ -7,7 +7,7 @@ nobody else may touch, and at last the append-only tables in stream order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,6 +33,7 @@ from projectionist.runner.parking import Behind, behind
 from projectionist.runner.reuse import (
     intent_reuse,
     judge_old,
+    kept_aside,
     put_aside,
     reused_identity,
     reused_version,
@@ -87,6 +88,8 @@ class Transaction:
         self.model = model
         self.batch = batch
         self.number = consumer.next_batch()
+        self.incarnation = 0
+        self.released: Sequence[Delivery] = ()
         self.writes = Writes()
 
     async def run(self) -> Applied:
@@ -95,7 +98,7 @@ class Transaction:
             await self.store.enter()
             self.consumer.check(await self.store.control())
             announce("batch.entered")
-            fresh = await self._claim()
+            fresh = await self._claim(await self._deliveries())
             announce("batch.claimed")
             courses = await self._judge(fresh)
             announce("batch.judged")
@@ -115,14 +118,26 @@ class Transaction:
 
     # -- claim ---------------------------------------------------------------------------------------------------
 
-    async def _claim(self) -> list[Delivery]:
+    async def _deliveries(self) -> Sequence[Delivery]:
+        """The deliveries of the batch; of those out of quarantine, which come from one incarnation of the stream,
+        the ones that nobody has decided otherwise about."""
+        deliveries = self.batch.deliveries
+        self.incarnation = self.consumer.incarnation
+        if not deliveries or deliveries[0].released is None:
+            return deliveries
+        self.incarnation = deliveries[0].incarnation or self.incarnation
+        asked = await self.store.quarantine_asked(self.incarnation, [d.seq for d in deliveries])
+        self.released = [d for d in deliveries if asked.get(d.seq) == d.released]
+        return self.released
+
+    async def _claim(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Take the identities nobody has settled; note repeats, and identities that came with other content."""
-        taken = intake(self.batch.deliveries)
+        taken = intake(deliveries)
         fresh = taken.fresh
         if not fresh:
             return []
         kept = [d.data for d in fresh] if self.consumer.policy.payload == "always" else [None] * len(fresh)
-        count = await self.store.claim(self.number, self.consumer.incarnation, fresh, kept)
+        count = await self.store.claim(self.number, self.incarnation, fresh, kept)
         if count == len(fresh) and not taken.again:
             return fresh
         return await self._sort_known(fresh, taken.again)
@@ -146,7 +161,7 @@ class Transaction:
         """A known identity: the same event again, or another one under its name."""
         if row["hash"] != delivery.hash:
             self._contradicts(delivery, Fact.IDENTITY_REUSE, reused_identity(row))
-        elif (row["incarnation"], row["seq"]) != (self.consumer.incarnation, delivery.seq):
+        elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
             self.writes.counts[delivery.type, "duplicate"] += 1
         else:
@@ -212,7 +227,7 @@ class Transaction:
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
         unknown = self.consumer.exists.unknown(aggregates)
         if unknown:
-            await self.store.place(unknown)
+            await self.store.place(unknown, self.consumer.start)
         rows = await self.store.positions(aggregates)
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
@@ -248,8 +263,11 @@ class Transaction:
         )
 
     def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
-        self.writes.quarantined.append(put_aside(delivery, fact, detail))
-        self.writes.counts[delivery.type, "quarantined"] += 1
+        if delivery.released is None:
+            self.writes.quarantined.append(put_aside(delivery, fact, detail))
+            self.writes.counts[delivery.type, "quarantined"] += 1
+        else:
+            self.writes.kept.append(kept_aside(delivery, delivery.released, fact, detail))
         self._tell(delivery, fact, detail)
 
     def _tell(self, d: Delivery, fact: Fact, detail: str) -> None:
@@ -290,22 +308,32 @@ class Transaction:
             await store.choose(writes.winners)
 
     async def _write_aside(self) -> None:
-        """What is only ever appended."""
-        store, writes, incarnation = self.store, self.writes, self.consumer.incarnation
+        """What is only ever appended, and what comes out of quarantine, whose rows are locked since the beginning."""
+        store, writes, incarnation, code = self.store, self.writes, self.incarnation, self.consumer.code
         for bad in self.batch.unreadable:
             writes.quarantined.append(unreadable(bad))
             writes.counts["", "quarantined"] += 1
         if writes.repeats:
             await store.repeat(incarnation, writes.repeats)
         if writes.quarantined:
-            await store.quarantine(incarnation, writes.quarantined)
+            await store.quarantine(incarnation, code, writes.quarantined)
+        if writes.kept:
+            await store.quarantine_keep(incarnation, code, writes.kept)
+        if self.released:
+            await self._release({one.seq for one in writes.kept})
         if writes.incidents:
             await store.report(incarnation, writes.incidents)
+
+    async def _release(self, kept: Container[int]) -> None:
+        out = [delivery for delivery in self.released if delivery.seq not in kept]
+        await self.store.quarantine_release(self.incarnation, [delivery.seq for delivery in out])
+        for delivery in out:
+            self.writes.counts[delivery.type, "released"] += 1
 
     async def _park(self) -> None:
         """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""
         writes = self.writes
-        free = await self.store.park(self.consumer.incarnation, writes.parked, self.consumer.code)
+        free = await self.store.park(self.incarnation, writes.parked, self.consumer.code)
         refused = [p.delivery for p in writes.parked if (p.delivery.source, p.delivery.id) not in free]
         if not refused:
             return
@@ -323,4 +351,4 @@ class Transaction:
         stored = await self.store.intents_known([wish.key for wish in wishes])
         clashes = [intent_reuse(wish) for wish in wishes if stored[wish.key]["hash"] != wish.hash]
         if clashes:
-            await self.store.report(self.consumer.incarnation, clashes)
+            await self.store.report(self.incarnation, clashes)

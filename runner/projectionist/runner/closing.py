@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 
-AGAIN = 10
-"""By how much longer than at first a gap is left alone that has been looked into."""
+_CLEAR = Head.CLEAR
+LOOK_AGAIN_S = 30.0
+"""How often a gap is looked at that nothing has filled; whoever fills it drains it, without being looked for."""
 REFETCH_S = 1.0
 """How long a head waits whose bytes the broker could not be asked for."""
 
@@ -40,6 +41,17 @@ def close(
     their bytes: those beyond are references to the stream.
     """
     applied = course.tried if broken is None else course.tried[: broken.at]
+    if (
+        broken is None
+        and applied
+        and not course.held
+        and (position := course.position)
+        and not position.parked
+    ):
+        _count(applied, writes)  # nearly always: nothing was parked, and nothing is
+        last = applied[-1]
+        writes.moved.append(Moved(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq))
+        return
     drained = _complete(applied, writes)
     before, begun = course.position, len(writes.parked)
     if broken is not None:
@@ -57,9 +69,14 @@ def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
     for delivery in drained:
         writes.unparked.append(delivery)
         writes.settle(delivery, delivery.provisional, None)
-    for delivery in applied:
-        writes.counts[delivery.type, delivery.provisional] += 1
+    _count(applied, writes)
     return len(drained)
+
+
+def _count(applied: Sequence[Delivery], writes: Writes) -> None:
+    counts = writes.counts
+    for delivery in applied:
+        counts[delivery.type, delivery.provisional] += 1
 
 
 def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes, *, ordered: bool = True) -> None:
@@ -84,7 +101,7 @@ def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, o
 def _refer(added: Sequence[Parked], room: int) -> None:
     """Leave the bytes of what exceeds the aggregate's room in the stream; what failed or is stored keeps its own."""
     for one in added[max(room, 0) :]:
-        one.is_reference = one.cause in {Cause.GAP, Cause.BLOCKED} and not one.delivery.released
+        one.is_reference = one.cause in {Cause.GAP, Cause.BLOCKED} and one.delivery.released is None
 
 
 _STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})
@@ -126,5 +143,5 @@ def _moved(
     elif moved.parked:
         moved.head, moved.delay = Head.GAP, grace
         if before.head == Head.GAP and not applied:
-            moved.delay, moved.due = (grace * AGAIN, None) if course.due else (None, before.due)
+            moved.delay, moved.due = (LOOK_AGAIN_S, None) if course.due else (None, before.due)
     return moved

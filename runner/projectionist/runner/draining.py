@@ -15,20 +15,18 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Batch
-from projectionist.runner.course import UNORDERED
-from projectionist.runner.due import MOST_DUE
+from projectionist.runner.due import MOST_DUE, Due
 from projectionist.runner.heart import percentile
 from projectionist.runner.keeper import Keeper
 from projectionist.runner.settle import Settler
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.runner.apply import Applied
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.references import References
     from projectionist.runner.session import Session
     from projectionist.runner.store import Store
+    from projectionist.runner.stored import Stored
 
 
 SWEEP_S = 1.0
@@ -44,18 +42,18 @@ class Drain:
         self,
         consumer: Consumer,
         session: Session,
-        references: References,
+        stored: Stored,
         settings: Settings,
         after: Callable[[Batch, Sequence[Applied]], Awaitable[None]],
     ) -> None:
         self._consumer = consumer
         self._session = session
         self._settler = Settler(consumer, session)
-        self._references = references
+        self._due = Due(consumer, session, stored, settings.batch.max_bytes, self._claim)
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s
         self._keeper = Keeper(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)
-        self._woken = anyio.Event()
+        self._woken, self._again_s = anyio.Event(), SWEEP_S
         self._stopping = False
         self.durations: deque[float] = deque(maxlen=512)
         self.batches = 0
@@ -75,9 +73,9 @@ class Drain:
         try:
             await self._keeper.start()
             while not self._stopping:
-                with anyio.move_on_after(SWEEP_S):
+                with anyio.move_on_after(self._again_s):
                     await self._woken.wait()
-                self._woken = anyio.Event()
+                self._woken, self._again_s = anyio.Event(), SWEEP_S
                 while await self._once():
                     announce("drain.goes_on")
         finally:
@@ -87,10 +85,11 @@ class Drain:
 
     async def _once(self) -> bool:
         """Claim and settle; whether there may be more."""
-        batch, more = await self._claimed()
-        if batch is not None:
+        self._again_s = self._again_s or SWEEP_S
+        batches, more = await self._due.take()
+        for batch in batches:
             await self._settle(batch)
-        return more and not self._stopping
+        return (more or not self._again_s) and not self._stopping
 
     async def _settle(self, batch: Batch) -> None:
         begun = time.monotonic()
@@ -100,32 +99,16 @@ class Drain:
         # Longer than the slowest batches take: a runner that is slow, and lives, is not taken for dead.
         p99 = percentile(sorted(self.durations), 0.99) or 0.0
         self.lease_s = max(self._least_lease_s, SLOWEST * p99 / 1000)
+        self._again_s = min([self._again_s, *(one.delay for one in applied if one.delay is not None)])
         announce("drain.settled")
         await self._after(batch, applied)
 
-    async def _claimed(self) -> tuple[Batch | None, bool]:
-        """What this runner settles next, and whether there may be more; nothing while PostgreSQL is away."""
-        try:
-            store, _ = await self._session.ready()
-            if self._consumer.sequence == UNORDERED:
-                entries = await store.due_entries(MOST_DUE)
-                return (Batch(entries=entries) if entries else None), len(entries) == MOST_DUE
-            return await self._aggregates(store)
-        except Exception as error:  # what is not an outage goes up
-            if not is_transient(error):
-                raise
-            await self._session.failed(error)
-            return None, False
-
-    async def _aggregates(self, store: Store) -> tuple[Batch | None, bool]:
+    async def _claim(self, store: Store) -> list[str]:
+        """Claim aggregates that are due."""
         async with store.connection.transaction():
             await store.enter()
             self._consumer.check(await store.control())
             rows = await store.rows("claim_due", self._consumer.runner, MOST_DUE)
-        if not rows:
-            return None, False
-        announce("drain.claimed")
-        claimed = sorted(row["aggregate"] for row in rows)
-        later = await self._references.fetch(store, claimed)
-        now = [aggregate for aggregate in claimed if aggregate not in later]
-        return (Batch(due=now) if now else None), True
+        if rows:
+            announce("drain.claimed")
+        return sorted(row["aggregate"] for row in rows)

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from projectionist.runner.apply import Batch
+from projectionist.runner.baseline import Baselines
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.quarantine import Quarantine
+from projectionist.runner.references import References
 from projectionist.runner.trouble import Trouble, classify
 
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.references import References
     from projectionist.runner.session import Session
     from projectionist.runner.store import Store
+    from projectionist.runner.stored import Stored
 
 MOST_DUE = 200
 
 
-class Due:
-    """Finds what is due for one consumer: retries, the rest of long drains, gaps to be looked at again."""
+Heads = Callable[["Store"], Awaitable[list[str]]]
+"""Which aggregates a process takes up next, at most MOST_DUE."""
 
-    def __init__(self, consumer: Consumer, session: Session, references: References) -> None:
+
+class Due:
+    """Finds what is due for one consumer: retries, the rest of long drains, gaps, quarantine to be read again."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        session: Session,
+        stored: Stored,
+        most_bytes: int,
+        heads: Heads | None = None,
+    ) -> None:
+        """`heads` stands in for the list of all that is due."""
         self._consumer = consumer
         self._session = session
-        self._references = references
+        self._due_heads = heads or _due_heads
+        self._baselines = Baselines(consumer, stored)
+        self._references = References(consumer, stored, most_bytes)
+        self._quarantine = Quarantine(consumer, stored, most_bytes)
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
         try:
             store, _ = await self._session.ready()
-            if self._consumer.sequence == UNORDERED:
-                return await self._entries(store)
-            return await self._heads(store)
+            unordered = self._consumer.sequence == UNORDERED
+            batches, more = await (self._entries(store) if unordered else self._heads(store))
+            read, unread = await self._quarantine.take(store)
+            return batches + read, more or unread
         except Exception as error:  # whatever its class: only an outage is waited out
             if classify(error) is not Trouble.INFRASTRUCTURE:
                 raise
@@ -43,7 +63,14 @@ class Due:
         return [Batch(entries=entries)] if entries else [], len(entries) == MOST_DUE
 
     async def _heads(self, store: Store) -> tuple[list[Batch], bool]:
-        due = await store.due(MOST_DUE)
-        later = await self._references.fetch(store, due) if due else set()
+        due = await self._due_heads(store)
+        if not due:
+            return [], False
+        await self._baselines.settle(store, due)
+        later = await self._references.fetch(store, due)
         now = [aggregate for aggregate in due if aggregate not in later]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
+
+
+async def _due_heads(store: Store) -> list[str]:
+    return await store.due(MOST_DUE)

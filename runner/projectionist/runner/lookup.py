@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core import clock
 from projectionist.core.headers import HeaderError
-from projectionist.core.wire import Arrival
 from projectionist.projections.subjects import AGGREGATE
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Elsewhere, Lack
@@ -18,10 +16,9 @@ from projectionist.runner.subjects import overlap
 if TYPE_CHECKING:
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.jetstream import Message, Stream
+    from projectionist.runner.jetstream import Stream
     from projectionist.runner.stored import Stored
 
-NOWHERE = -1
 MOST_READ = 10_000
 """How many messages one step reads; a longer subject takes several."""
 MOST_BYTES = 8 * 1024 * 1024
@@ -58,7 +55,7 @@ async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, res
         if message is None:
             return Look(list(found.values()), seq, ended=True)
         seq = message.seq + 1
-        delivery = consumer.reader.read(_arrival(message))
+        delivery = consumer.reader.reread(message.arrival(), message.seq)
         if isinstance(delivery, Delivery) and _is_missing(lack, delivery):
             # Of two that claim one version the first stands, as it would have when they were delivered.
             found.setdefault(delivery.version or 0, delivery)
@@ -66,14 +63,6 @@ async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, res
             if len(found) == lack.count or size > MOST_BYTES:
                 break
     return Look(list(found.values()), seq, ended=False)
-
-
-def _arrival(message: Message) -> Arrival:
-    """The message as the reader takes it: like a first delivery, but over no connection, so that it is never acked."""
-    told = f"$JS.ACK.-.-.1.{message.seq}.0.{int(message.time.timestamp() * 1e9)}.0"
-    return Arrival(
-        message.subject, told.encode(), message.hdrs, message.data, clock.now(), connection=NOWHERE
-    )
 
 
 def _is_missing(lack: Lack, delivery: Delivery) -> bool:

@@ -45,11 +45,6 @@ class Office:
             registry = Registry(connection, self._schema)
             return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
 
-    async def paused(self, definition: Definition) -> bool:
-        """Whether an operator has paused the consumer."""
-        row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
-        return row is not None and row["paused"]
-
     async def shut(self, definition: Definition) -> bool:
         """Whether the consumer's breaker lets nobody try anything now."""
         return bool(await self._pool.fetchval(self._sql["breaker_shut"], definition.name))
@@ -64,6 +59,10 @@ class Office:
         """Write a heartbeat."""
         await self._pool.execute(self._sql["beat"], runner, *facts)
 
+    async def begins(self, consumer: Consumer) -> bool:
+        """Whether aggregates of this consumer may still wait for a first version."""
+        return bool(await self._pool.fetchval(self._sql["begins"], consumer.number))
+
     async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
         """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
         statement = "rearm_entries" if consumer.sequence == UNORDERED else "rearm"
@@ -74,6 +73,11 @@ class Office:
             if row is None or row["code"] != consumer.code or row["paused"]:
                 return []
             return await connection.fetch(self._sql[statement], consumer.number, consumer.code, most)
+
+    async def reread(self, consumer: Consumer, most: int) -> bool:
+        """Have at most so much of quarantine read again that other code could not read; whether there was any."""
+        tag = await self._pool.execute(self._sql["quarantine_rearm"], consumer.number, consumer.code, most)
+        return not tag.endswith(" 0")
 
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
         """Whether one of the sample has got through, and whether one is still to be tried."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.projections import ddl
@@ -65,12 +66,12 @@ class ReadModels:
         return [change for change in changes if change is not None]
 
     async def apply(self, definitions: Sequence[Definition], changes: Sequence[Change]) -> None:
-        """Do it, one transaction a consumer; what needs a rebuild is left as it is."""
+        """Do it, one transaction a consumer; what needs a rebuild, or has been done by another, is left as it is."""
         by_name = {definition.name: definition for definition in definitions}
         for change in changes:
             if not change.rebuild:
                 async with self._connection.transaction():
-                    await self._apply(by_name[change.consumer], change)
+                    await self._apply_once(by_name[change.consumer], change)
 
     async def _planned(
         self, d: Definition, known: dict[str, Record], owners: dict[str, str]
@@ -111,6 +112,17 @@ class ReadModels:
             self._sql["generation_tables"], row["number"], row["generation"]
         )
         return msgspec.json.decode(text, type=dict[str, Kept])
+
+    async def _apply_once(self, d: Definition, change: Change) -> None:
+        turn = advisory_key(self._schema, "read models")
+        await self._connection.execute(self._sql["barrier_alone"], turn)
+        now = await self.plan([d])  # another process may have been here since
+        if now and msgspec.structs.replace(now[0], notes=change.notes) != change:
+            raise ReadModelError(
+                f"the tables of {d.name!r} have changed since this was planned", remedy="Run it again"
+            )
+        if now:
+            await self._apply(d, change)
 
     async def _apply(self, d: Definition, change: Change) -> None:
         tables = msgspec.json.encode(keeping(d)).decode()

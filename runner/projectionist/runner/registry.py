@@ -98,7 +98,7 @@ class Registry:
         await self._connection.execute(self._sql["breaker_reset"], row["number"])
         await self._connection.execute(
             *(self._sql["audit"], row["number"], "adopt-code", definition.code.hex()),
-            *("projectionist", "older code taken up again" if before else "new code at start"),
+            *("projectionist", "older code taken up again" if before else "new code at start", "{}"),
         )
         log.info("%s: new code taken up; rows written by older code stay until a rebuild", definition.name)
 

@@ -17,7 +17,6 @@ from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.heart import Heart
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.stored import Stored
@@ -50,14 +49,13 @@ class Serving:
         self._breaker = Breaker(consumer, office)
         self._session = Session(consumer, settings.postgres, model)
         stored = Stored(client, consumer.definition.stream)
-        references = References(consumer, stored, limits.max_bytes)
         self._drain: Drain | None = None
         if consumer.stores_first:
             own = Session(consumer, settings.postgres, model)
-            self._drain = Drain(consumer, own, references, settings, self._after)
+            self._drain = Drain(consumer, own, stored, settings, self._after)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, Settler(consumer, self._session)),
-            self._drain or Due(consumer, self._session, references),
+            self._drain or Due(consumer, self._session, stored, limits.max_bytes),
             *(limits, self._after),
         )
         self._gaps = GapFetch(

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from projectionist.core.sql import Statements
 
 if TYPE_CHECKING:
     from collections import Counter
+    from datetime import datetime
 
     from asyncpg import Record
 
     from projectionist.core.db import Connection
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.references import Fetched
-    from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
+    from projectionist.runner.writes import Failed, Identity, Kept, Moved, Parked, Put, Told, Wish
 
 _CLAIMED = attrgetter(
-    *("source", "id", "provisional", "seq", "subject", "type", "schema", "aggregate", "version"),
+    *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
     *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
 )
+_CLAIMED_ALIKE = 3
+"""So many of them, the first, are often the same for a whole batch."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -37,7 +42,8 @@ _PARKED = attrgetter(
     *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
-_MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
+_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq")
+_MOVED_ALIKE = 2
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
     *(
@@ -110,9 +116,8 @@ class Store:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
-        tag = await self.connection.execute(
-            self._sql["claim"], self.consumer, batch, incarnation, *_columns(fresh, _CLAIMED), data
-        )
+        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE)
+        tag = await self.connection.execute(self._sql["claim"], self.consumer, batch, incarnation, *columns)
         return _counted(tag)
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
@@ -123,9 +128,18 @@ class Store:
         )
         return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
 
-    async def place(self, aggregates: Sequence[str]) -> None:
-        """Make sure that each of these sorted aggregates has a position to lock."""
-        await self.connection.execute(self._sql["place"], self.consumer, aggregates)
+    async def place(self, aggregates: Sequence[str], version: int) -> None:
+        """Make sure that each of these sorted aggregates has a position to lock; a new one stands at `version`."""
+        await self.connection.execute(self._sql["place"], self.consumer, aggregates, version)
+
+    async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
+        """Which of these aggregates wait for a first version, and the lowest parked version of each."""
+        rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
+        return {row["aggregate"]: row["lowest"] for row in rows}
+
+    async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
+        """Step over the versions up to these, once and for all; the caller holds the positions."""
+        await self.connection.execute(self._sql["begin"], self.consumer, aggregates, versions)
 
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""
@@ -202,7 +216,8 @@ class Store:
 
     async def advance(self, moved: Sequence[Moved]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
-        await self.connection.execute(self._sql["advance"], self.consumer, *_columns(moved, _MOVED))
+        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE)
+        await self.connection.execute(self._sql["advance"], self.consumer, *columns)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
@@ -220,11 +235,31 @@ class Store:
             self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED)
         )
 
-    async def quarantine(self, incarnation: int, put: Sequence[Put]) -> None:
-        """Put aside what cannot be read or contradicts itself."""
+    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> None:
+        """Put aside what cannot be read or contradicts itself; `code` is the fingerprint that judged so."""
         ordered = sorted(put, key=lambda p: p.seq)
         await self.connection.execute(
-            self._sql["quarantine"], self.consumer, incarnation, *_columns(ordered, _PUT)
+            self._sql["quarantine"], self.consumer, incarnation, code, *_columns(ordered, _PUT)
+        )
+
+    async def quarantine_due(self, most: int, most_bytes: int) -> list[Record]:
+        """What is to be read again, and the headers and data to read."""
+        return await self.connection.fetch(self._sql["quarantine_due"], self.consumer, most, most_bytes)
+
+    async def quarantine_asked(self, incarnation: int, seqs: Sequence[int]) -> dict[int, datetime]:
+        """Lock those of these entries that are to come out, still; when that was asked for."""
+        rows = await self.connection.fetch(self._sql["quarantine_asked"], self.consumer, incarnation, seqs)
+        return {row["seq"]: row["due"] for row in rows}
+
+    async def quarantine_release(self, incarnation: int, seqs: Sequence[int]) -> None:
+        """These have become events."""
+        await self.connection.execute(self._sql["quarantine_release"], self.consumer, incarnation, seqs)
+
+    async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[Kept]) -> None:
+        """These were read again and stay, unless somebody has acted on them in the meantime."""
+        await self.connection.executemany(
+            self._sql["quarantine_keep"],
+            [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 
     async def report(self, incarnation: int, told: Sequence[Told]) -> None:
@@ -270,6 +305,18 @@ class Store:
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*map(get, rows), strict=True)
+
+
+def _sparing(columns: Sequence[Sequence[object]], alike: int) -> Iterator[object]:
+    """Columns as arguments, the first `alike` each as a value and an array: every element costs the driver time.
+
+    Where all are the same the value stands for them, and where all are null nothing does; the array is empty then.
+    """
+    one = [column[0] if column.count(column[0]) == len(column) else None for column in columns[:alike]]
+    yield from one
+    yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
+    for column in columns[alike:]:
+        yield () if column[0] is None and column.count(None) == len(column) else column
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:

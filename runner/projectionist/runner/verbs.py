@@ -6,7 +6,7 @@ act on the same event at once; whoever comes second sees what the first has done
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -223,13 +223,17 @@ class Verbs:
             *("decide", kind, entry["aggregate"], entry["version"], None, entry["source"], entry["id"]),
             *(data, digest, act.actor, act.reason),
         )
-        await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act)
+        hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
+        await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act, hashes)
 
     async def _record(self, verb: str, stand: Stand, act: Act) -> None:
         await self._record_on(verb, stand.aggregate, act)
 
-    async def _record_on(self, verb: str, thing: str, act: Act) -> None:
-        await self._store.run("audit", verb, thing, act.actor, act.reason)
+    async def _record_on(
+        self, verb: str, thing: str, act: Act, detail: Mapping[str, str] | None = None
+    ) -> None:
+        text = msgspec.json.encode(detail or {}).decode()
+        await self._store.run("audit", verb, thing, act.actor, act.reason, text)
 
 
 def _first_version(stand: Stand) -> int | None:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.consumer import Paused, Tripped
+from projectionist.runner.baseline import notes
+from projectionist.runner.consumer import Paused, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
+from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -52,15 +54,10 @@ class Worker:
             except StreamMissing:
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            except BrokerError as error:
+            except Exception as error:  # whatever its class: only what ends by itself is waited out
+                if not (isinstance(error, BrokerError | Paused | Tripped) or is_transient(error)):
+                    raise
                 await self._wait(str(error))
-            except Tripped as error:
-                await self._wait(str(error))
-                while await self._office.shut(self.definition) and not self._stopping.is_set():
-                    await self._wait(str(error))
-            except Paused as error:
-                while await self._office.paused(self.definition) and not self._stopping.is_set():
-                    await self._wait(str(error))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -77,12 +74,16 @@ class Worker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
+        if found["paused"]:  # before anything is read that would have to wait for its redelivery
+            raise paused(self.definition.name)
+        if await self._office.shut(self.definition):
+            raise Tripped("see `projectionist status`")
         source = self._source(found["durable"])
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
-            self._tell_start(consumer)
+            await self._tell_start(consumer, stream.state.first_seq)
             self._serving = Serving(consumer, self._settings, self._client, self._office, source)
             if self._stopping.is_set():
                 self._serving.stop()
@@ -104,16 +105,13 @@ class Worker:
             contiguous=definition.sequence == CONTIGUOUS,
         )
 
-    def _tell_start(self, consumer: Consumer) -> None:
+    async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
+        begins = first_seq > 1 and await self._office.begins(consumer)
+        for note in notes(self.definition, first_seq, begins=begins):
+            log.warning("%s: %s", self.definition.name, note)
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")
-        if consumer.sequence == CONTIGUOUS and not self.definition.subjects.names_aggregate:
-            log.warning(
-                "%s: subjects= does not say where the aggregate stands, so missing versions cannot be fetched: "
-                "write {aggregate} in its place",
-                self.definition.name,
-            )
         announce("worker.running")
 
     def _tell(self, text: str) -> None:

@@ -57,7 +57,7 @@ class Parked(msgspec.Struct):
         return None if self.is_reference else self.delivery.problem
 
 
-class Moved(msgspec.Struct):
+class Moved(msgspec.Struct, gc=False):
     """Where one aggregate stands after the batch."""
 
     aggregate: str
@@ -84,6 +84,20 @@ class Put(msgspec.Struct):
     data: bytes | None
     size: int
     hash: bytes
+
+
+class Kept(msgspec.Struct):
+    """Something that was read again and stays in quarantine."""
+
+    seq: int
+    due: datetime
+    """When somebody asked for it: whoever asks again meanwhile is not answered by this."""
+    reason: str
+    detail: str
+    source: str | None = None
+    id: str | None = None
+    aggregate: str | None = None
+    version: int | None = None
 
 
 class Told(msgspec.Struct):
@@ -131,6 +145,7 @@ class Writes:
         self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Put] = []
+        self.kept: list[Kept] = []
         self.incidents: list[Told] = []
         self.winners: list[tuple[str, int, str, str]] = []
         self.wishes: list[Wish] = []

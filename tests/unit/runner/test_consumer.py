@@ -10,7 +10,8 @@ from tests.support.shop import shop
 
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer, Exists, Paused, Superseded, Tripped
+from projectionist.runner.consumer import Consumer, Paused, Superseded, Tripped
+from projectionist.runner.exists import Exists
 
 
 def consumer() -> Consumer:

@@ -11,7 +11,7 @@ from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
 from projectionist.projections.definition import Sequencing
-from projectionist.runner.closing import AGAIN, Broken, close
+from projectionist.runner.closing import LOOK_AGAIN_S, Broken, close
 from projectionist.runner.course import course, may_move, reach
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.writes import Failed, Writes
@@ -102,6 +102,8 @@ def batch(
             (2, Head.FAILED, 2),
             {},
         ),
+        ({"head": Head.FAILED, "behind": [3], "due": True}, (3, Head.CLEAR, 0), {}),
+        ({"head": Head.DRAINING, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.WAITING, 2), {}),
         ({"head": Head.FAILED, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.DRAINING, 2), {}),
         ({"head": Head.DRAINING, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
         ({"head": Head.DRAINING, "behind": [3, 4, 5, 6], "due": True}, (5, Head.DRAINING, 1), {}),
@@ -204,8 +206,12 @@ def test_a_parked_event_holds_its_version_against_one_that_arrives() -> None:
 
 def test_a_new_gap_is_left_alone_for_its_grace_and_an_old_one_is_not_put_off_by_followers() -> None:
     assert batch(Head.CLEAR, [5]).delay == GRACE
-    assert batch(Head.GAP, behind=[5], due=True).delay == AGAIN * GRACE  # it is looked into by now
     assert batch(Head.GAP, [6], [5]).delay is None  # its own due time stays
+
+
+def test_a_gap_that_stays_empty_is_looked_at_ever_so_often_and_not_all_the_time() -> None:
+    assert batch(Head.GAP, behind=[5], due=True).delay == LOOK_AGAIN_S
+    assert batch(Head.GAP, [3], [5]).delay == GRACE  # the next gap is a new one
 
 
 def test_the_rest_of_a_long_drain_is_due_at_once() -> None:
