@@ -163,5 +163,5 @@ async def reset(connection: Connection, schema: str, name: str, act: Act) -> boo
         store = store_of(connection, schema, found["number"])
         if await store.row("breaker_reset") is None:
             return False
-        await store.run("audit", "breaker-reset", name, act.actor, act.reason)
+        await store.run("audit", "breaker-reset", name, act.actor, act.reason, "{}")
     return True

@@ -81,7 +81,8 @@ def _count(applied: Sequence[Delivery], writes: Writes) -> None:
 
 def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes, *, ordered: bool = True) -> None:
     for delivery in waiting:
-        _park(delivery, cause, Failed(delay=0.0), writes, ordered=ordered)
+        # Without order nothing but its own time calls it up again, and that is now.
+        _park(delivery, cause, Failed() if ordered else Failed(delay=0.0), writes, ordered=ordered)
 
 
 def _break(delivery: Delivery, failed: Failed, writes: Writes, *, ordered: bool) -> None:

@@ -77,7 +77,7 @@ class Drain:
                     await self._woken.wait()
                 self._woken, self._again_s = anyio.Event(), SWEEP_S
                 while await self._once():
-                    announce("drain.goes_on")
+                    pass
         finally:
             with anyio.CancelScope(shield=True):
                 await self._keeper.stop()

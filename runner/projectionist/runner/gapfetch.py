@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,7 +22,7 @@ from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.runner import jetstream, lookup
 from projectionist.runner.apply import Batch
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.findings import Aside, Evidence, Lack, find, is_implausible, told
+from projectionist.runner.findings import Aside, Evidence, Lack, find, told
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored
@@ -105,14 +106,19 @@ class GapFetch:
             with anyio.move_on_after(POLL_S if self._waiting else None):
                 await self._changed.wait()
             self._changed = anyio.Event()
-            try:
+            with self._put_off():
                 await self._round()
-            except Exception as error:  # what is not an outage goes up
-                if not isinstance(error, BrokerError) and not is_transient(error):
-                    raise
-                log.debug("%s: gap fetch put off: %s", self._name, error)
-                self._waiting.clear()
             announce("gap.looked")
+
+    @contextmanager
+    def _put_off(self) -> Iterator[None]:
+        """Leave what an outage interrupts to the time when it is due again; anything else goes up."""
+        try:
+            yield
+        except Exception as error:  # each is looked at in the next line
+            if not isinstance(error, BrokerError) and not is_transient(error):
+                raise
+            log.debug("%s: gap fetch put off: %s", self._name, error)
 
     @property
     def _name(self) -> str:
@@ -155,31 +161,33 @@ class GapFetch:
     ) -> None:
         """Look for one aggregate's versions: they are found, or waited for, or there is a finding."""
         async with limiter:
-            state = this.stream.state
-            evidence = Evidence(
-                self._consumer.definition.stream,
-                state.first_seq,
-                state.last_seq if waited is None else waited.last_seq,
-                lookup.subject_of(lack, self._consumer.definition.subjects, this.stream),
-                floor_passed=waited is not None,
-            )
-            # A position of an earlier incarnation says nothing about this stream.
-            resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
-            if evidence.subject is not None and not is_implausible(lack, state.last_seq):
-                resume = resume if waited is None else waited.resume
-                seen = await lookup.look(self._stored, self._consumer, lack, evidence.subject, resume)
-                news, moving = await self._news(seen.found)
-                this.found += news
-                if news or moving:
-                    return
-                resume = seen.resume
-                evidence = msgspec.structs.replace(
-                    evidence, floor_passed=evidence.floor_passed and seen.ended
-                )
-            if find(lack, evidence) is Finding.IN_FLIGHT:
-                self._wait(Waiting(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
-            else:
-                this.verdicts.append(await self._verdict(lack, evidence))
+            with self._put_off():
+                await self._looked(lack, waited, this)
+
+    async def _looked(self, lack: Lack, waited: Waiting | None, this: Round) -> None:
+        state = this.stream.state
+        evidence = Evidence(
+            self._consumer.definition.stream,
+            state.first_seq,
+            state.last_seq if waited is None else waited.last_seq,
+            lookup.subject_of(lack, self._consumer.definition.subjects, this.stream),
+            floor_passed=waited is not None,
+        )
+        # A position of an earlier incarnation says nothing about this stream.
+        resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
+        if evidence.subject is not None:
+            resume = resume if waited is None else waited.resume
+            seen = await lookup.look(self._stored, self._consumer, lack, evidence.subject, resume)
+            news, moving = await self._news(seen.found)
+            this.found += news
+            if news or moving:
+                return
+            resume = seen.resume
+            evidence = msgspec.structs.replace(evidence, floor_passed=evidence.floor_passed and seen.ended)
+        if find(lack, evidence) is Finding.IN_FLIGHT:
+            self._wait(Waiting(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
+        else:
+            this.verdicts.append(await self._verdict(lack, evidence))
 
     def _wait(self, one: Waiting) -> None:
         if len(self._waiting) < MOST_WAITING:

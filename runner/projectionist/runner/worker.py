@@ -76,7 +76,7 @@ class Worker:
         found = await self._office.registration(self.definition)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
-        if await self._office.shut(self.definition):
+        if found["code"] == self.definition.code and await self._office.shut(self.definition):
             raise Tripped("see `projectionist status`")
         source = self._source(found["durable"])
         stream = await source.open()

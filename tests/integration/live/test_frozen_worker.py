@@ -70,8 +70,8 @@ async def check(live: Rig, cls: type) -> None:
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-# Between the claim and its batch; in the middle of that; and while it stores what has come.
-@pytest.mark.parametrize("moment", ["drain.claimed", "drain.goes_on", "batch.folded"])
+# Between the claim and its batch, while it stores what has come, and between a commit and what follows it.
+@pytest.mark.parametrize("moment", ["drain.claimed", "batch.folded", "batch.committed"])
 async def test_what_a_frozen_worker_had_in_hand_is_applied_by_another(
     live: Rig, folder: Path, moment: str
 ) -> None:
