@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 _CLEAR = Head.CLEAR
-LOOK_AGAIN_S = 30.0
-"""How often a gap is looked at that nothing has filled; whoever fills it drains it, without being looked for."""
 REFETCH_S = 1.0
 """How long a head waits whose bytes the broker could not be asked for."""
 
@@ -136,13 +134,13 @@ def _moved(
         moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
         moved.delay = broken.failed.delay
     elif not applied and before.head in _STANDING and not course.due:
-        moved.head, moved.due = Head(before.head), before.due
+        moved.head, moved.due, moved.finding = Head(before.head), before.due, before.finding
     elif not applied and course.lacks and before.head in _STANDING:
         moved.head, moved.delay = Head(before.head), REFETCH_S
     elif moved.parked and course.more:
         moved.head, moved.delay = Head.DRAINING, 0.0
     elif moved.parked:
         moved.head, moved.delay = Head.GAP, grace
-        if before.head == Head.GAP and not applied:
-            moved.delay, moved.due = (LOOK_AGAIN_S, None) if course.due else (None, before.due)
+        if before.head == Head.GAP and not applied and not course.due:
+            moved.delay, moved.due = None, before.due
     return moved

@@ -66,9 +66,9 @@ class Due:
         due = await self._due_heads(store)
         if not due:
             return [], False
-        await self._baselines.settle(store, due)
+        put_off = await self._baselines.settle(store, due)
         later = await self._references.fetch(store, due)
-        now = [aggregate for aggregate in due if aggregate not in later]
+        now = [aggregate for aggregate in due if aggregate not in later and aggregate not in put_off]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
 
 

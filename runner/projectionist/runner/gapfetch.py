@@ -46,7 +46,8 @@ PATIENCE_S = 5.0
 MOST_WAITING = 10_000
 SHOWN = 3
 """How many findings of one round get a log line of their own."""
-BATCH = 1_000
+BATCH, MOST_BYTES = 1_000, 16 * 1024 * 1024
+"""How many events, or bytes of them, are handed over together."""
 MOVING = frozenset({Entry.PARKED, Entry.APPLIED})
 
 
@@ -64,6 +65,7 @@ class Round(msgspec.Struct):
 
     stream: Stream
     found: list[Delivery] = []
+    size: int = 0
     verdicts: list[tuple[Lack, Finding, str]] = []
 
 
@@ -136,7 +138,7 @@ class GapFetch:
                 waited = passed.get(lack.aggregate)
                 same = waited is not None and waited.lack == lack
                 tasks.start_soon(self._look, lack, waited if same else None, this, limiter)
-        await self._hand_over(this.found)
+        await self._hand_over(this)
         await self._conclude(this.verdicts)
 
     async def _passed(self) -> dict[str, Waiting]:
@@ -179,8 +181,8 @@ class GapFetch:
             resume = resume if waited is None else waited.resume
             seen = await lookup.look(self._stored, self._consumer, lack, evidence.subject, resume)
             news, moving = await self._news(seen.found)
-            this.found += news
             if news or moving:
+                await self._gather(news, this)
                 return
             resume = seen.resume
             evidence = msgspec.structs.replace(evidence, floor_passed=evidence.floor_passed and seen.ended)
@@ -215,13 +217,19 @@ class GapFetch:
         finding = find(lack, evidence)
         return lack, finding, told(lack, finding, evidence)
 
-    async def _hand_over(self, found: Sequence[Delivery]) -> None:
-        if not found:
-            return
-        log.info("%s: %d missing events fetched from the stream", self._name, len(found))
-        for start in range(0, len(found), BATCH):
-            await self._offer(Batch(found[start : start + BATCH]))
-        announce("gap.fetched")
+    async def _gather(self, news: Sequence[Delivery], this: Round) -> None:
+        this.found += news
+        this.size += sum(len(delivery.data) for delivery in news)
+        if len(this.found) >= BATCH or this.size > MOST_BYTES:
+            await self._hand_over(this)
+
+    async def _hand_over(self, this: Round) -> None:
+        """Give what was found to the pipeline, which takes one batch at a time; meanwhile no more is read."""
+        found, this.found, this.size = this.found, [], 0
+        if found:
+            log.info("%s: %d missing events fetched from the stream", self._name, len(found))
+            await self._offer(Batch(found))
+            announce("gap.fetched")
 
     async def _conclude(self, verdicts: Sequence[tuple[Lack, Finding, str]]) -> None:
         """Write the findings down, each in a transaction of its own, unless the aggregate has moved meanwhile."""

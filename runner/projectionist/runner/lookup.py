@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_READ = 10_000
 """How many messages one step reads; a longer subject takes several."""
-MOST_BYTES = 8 * 1024 * 1024
+MOST_BYTES = 2 * 1024 * 1024
 """How much one step brings; the rest is fetched when this has been drained."""
 MOST_PROBED = 1_000
 

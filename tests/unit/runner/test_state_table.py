@@ -11,7 +11,7 @@ from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
 from projectionist.projections.definition import Sequencing
-from projectionist.runner.closing import LOOK_AGAIN_S, Broken, close
+from projectionist.runner.closing import Broken, close
 from projectionist.runner.course import course, may_move, reach
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.writes import Failed, Writes
@@ -207,11 +207,6 @@ def test_a_parked_event_holds_its_version_against_one_that_arrives() -> None:
 def test_a_new_gap_is_left_alone_for_its_grace_and_an_old_one_is_not_put_off_by_followers() -> None:
     assert batch(Head.CLEAR, [5]).delay == GRACE
     assert batch(Head.GAP, [6], [5]).delay is None  # its own due time stays
-
-
-def test_a_gap_that_stays_empty_is_looked_at_ever_so_often_and_not_all_the_time() -> None:
-    assert batch(Head.GAP, behind=[5], due=True).delay == LOOK_AGAIN_S
-    assert batch(Head.GAP, [3], [5]).delay == GRACE  # the next gap is a new one
 
 
 def test_the_rest_of_a_long_drain_is_due_at_once() -> None:
