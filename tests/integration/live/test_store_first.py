@@ -133,21 +133,14 @@ async def test_the_other_sequences_are_stored_first_too(live: Rig, sequence: str
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-@pytest.mark.parametrize("ack", ["after-commit", "after-store"])
 @pytest.mark.asyncio
-async def test_ten_thousand_events_by_two_workers_equal_the_fold(live: Rig, ack: str) -> None:
+async def test_ten_thousand_events_by_two_workers_equal_the_fold(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     events, expected = history(random.Random(7), aggregates=200, each=50)
     await live.publish_all(events)
 
-    await live.settle(
-        *(s.Orders,),
-        processes=2,
-        seconds=60,
-        policy=Policy(ack="after-store" if ack == "after-store" else "after-commit"),
-        limits=Limits(max_rows=300),
-    )
+    await live.settle(s.Orders, processes=2, seconds=60, policy=STORE, limits=Limits(max_rows=300))
 
     assert {row[0]: row[3] for row in await live.rows("orders")} == expected
     assert await live.value("select count(*) from {s}.inbox where state <> 'applied'") == 0
