@@ -54,8 +54,10 @@ def test_the_finding_follows_from_the_evidence(given: dict[str, Any], finding: F
     [
         (
             {},
-            "not in stream SHOP. Everything up to sequence 20 was settled, and subject shop.order.o1 was read to that "
-            + "end: never published, or deleted",
+            (
+                "not in stream SHOP. Everything up to sequence 20 was settled, and subject shop.order.o1 was read to "
+                "that end: never published, or deleted"
+            ),
             "publish them with the ids they had",
         ),
         (
@@ -75,8 +77,10 @@ def test_the_finding_follows_from_the_evidence(given: dict[str, Any], finding: F
         ),
         (
             {"last_seq": 1},
-            "more than stream SHOP has ever held (1 messages). Version 6 at sequence 14 is not to be believed, or the "
-            + "stream begins in mid-history",
+            (
+                "more than stream SHOP has ever held (1 messages). Version 6 at sequence 14 is not to be believed, "
+                "or the stream begins in mid-history"
+            ),
             "discard that event, or give the consumer a baseline",
         ),
     ],
