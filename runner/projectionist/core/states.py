@@ -68,6 +68,7 @@ class Fact(StrEnum):
     IDENTITY_REUSE = "identity_reuse"
     VERSION_REUSE = "version_reuse"
     INTENT_REUSE = "intent_reuse"
+    INTENT_MISMATCH = "intent_mismatch"
     LATE = "late"
     PURGED = "purged"
     FILTERED = "filtered"

@@ -21,7 +21,7 @@ from projectionist.runner.consumer import Tripped
 from projectionist.runner.failing import Probe, Window, seen
 from projectionist.runner.registry import NotRegistered
 from projectionist.runner.session import store_of
-from projectionist.runner.trouble import is_transient
+from projectionist.core.trouble import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch
 from projectionist.runner.baseline import Baselines
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.quarantine import Quarantine
 from projectionist.runner.references import References
-from projectionist.runner.trouble import Trouble, classify
 
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer

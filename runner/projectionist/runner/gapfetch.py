@@ -26,7 +26,7 @@ from projectionist.runner.findings import Aside, Evidence, Lack, find, told
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored
-from projectionist.runner.trouble import is_transient
+from projectionist.core.trouble import is_transient
 from projectionist.runner.writes import Told
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,8 @@ import msgspec
 
 from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
+from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch, Transaction
-from projectionist.runner.trouble import Trouble, classify
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 OUTAGE = Retry(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
 """How a batch waits for PostgreSQL: at most one try a second, for as long as it takes."""
+
+LONG_S = 20.0
+"""A try that fails after so long is not made as a whole again: the server ends what idles, or runs, for too long."""
 
 
 class Settler:
@@ -36,6 +40,7 @@ class Settler:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
         tries = 0
         while True:
+            begun = time.monotonic()
             try:
                 return [await self._once(batch)]
             except Again:
@@ -47,7 +52,10 @@ class Settler:
                     case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
                 tries += 1
+                lasted = time.monotonic() - begun
                 await self._outage(error, tries)
+                if lasted > LONG_S and (less := self._less(batch)):
+                    return [applied for part in less for applied in await self.settle(part)]
 
     async def _once(self, batch: Batch) -> Applied:
         store, model = await self._session.ready()
@@ -66,12 +74,23 @@ class Settler:
         announce("batch.isolated")
         parts = units(batch)
         if len(parts) > 1:
-            middle = len(parts) // 2
-            halves = merged(parts[:middle], batch.limit), merged(parts[middle:], batch.limit)
-            return [applied for half in halves for applied in await self.settle(half)]
-        if batch.limit is None:
+            return [applied for half in halves(parts, batch.limit) for applied in await self.settle(half)]
+        if batch.limit is None or batch.limit > 1:
             return await self.settle(msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1))
         return await self.settle(msgspec.structs.replace(batch, refused=error))
+
+    def _less(self, batch: Batch) -> Sequence[Batch]:
+        """The batch in halves; of a single aggregate, what it drains at once halved. Nothing where it is one event."""
+        if len(parts := units(batch)) > 1:
+            return halves(parts, batch.limit)
+        limit = self._consumer.policy.drain_limit if batch.limit is None else batch.limit
+        return [msgspec.structs.replace(batch, limit=limit // 2)] if limit > 1 else []
+
+
+def halves(parts: Sequence[Batch], limit: int | None) -> tuple[Batch, Batch]:
+    """Parts of a batch as two batches."""
+    middle = len(parts) // 2
+    return merged(parts[:middle], limit), merged(parts[middle:], limit)
 
 
 def units(batch: Batch) -> list[Batch]:

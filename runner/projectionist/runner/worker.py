@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
@@ -15,7 +16,6 @@ from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
