@@ -17,11 +17,11 @@ from projectionist.core import clock
 from projectionist.core.breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.trouble import is_transient
 from projectionist.runner.consumer import Tripped
 from projectionist.runner.failing import Probe, Window, seen
 from projectionist.runner.registry import NotRegistered
 from projectionist.runner.session import store_of
-from projectionist.core.trouble import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

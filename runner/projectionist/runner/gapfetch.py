@@ -19,6 +19,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact, Finding, Head
+from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream, lookup
 from projectionist.runner.apply import Batch
 from projectionist.runner.delivery import Delivery
@@ -26,7 +27,6 @@ from projectionist.runner.findings import Aside, Evidence, Lack, find, told
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored
-from projectionist.core.trouble import is_transient
 from projectionist.runner.writes import Told
 
 if TYPE_CHECKING:
