@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,6 +16,7 @@ from projectionist.core.signals import announce
 from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
+from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,13 +48,15 @@ class Pipeline:
         self,
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
-        settler: Settler,
+        settlers: Sequence[Settler],
         due: Due,
         limits: Limits,
     ) -> None:
         self._source = source
         self._read_one = read
-        self._settler = settler
+        self._settlers = settlers
+        """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
+        self._turn: Turn | None = None
         self._due = due
         self._limits = limits
         self._handoff: Handoff[Read] = Handoff()
@@ -67,7 +71,8 @@ class Pipeline:
         """Work until `stop` is called; a batch that has begun is brought to its end."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read)
-            tasks.start_soon(self._work)
+            for settler in self._settlers:
+                tasks.start_soon(self._work, settler)
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -100,20 +105,25 @@ class Pipeline:
             await checkpoint()
         return Batch(deliveries, unreadable)
 
-    async def _work(self) -> None:
+    async def _work(self, settler: Settler) -> None:
+        sweeps = settler is self._settlers[0]
         while not self._handoff.over:
-            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()))
+            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
-                await self._settle(read.batch)
+                await self._settle(settler, read.batch)
                 self._source.ack(read.arrivals)
                 announce("batch.acked")
-            if time.monotonic() >= self._due_at() and not self._stopping:
-                await self._take_up_due()
+            if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
+                await self._take_up_due(settler)
 
-    async def _settle(self, batch: Batch) -> None:
+    async def _settle(self, settler: Settler, batch: Batch) -> None:
         begun = time.monotonic()
-        for applied in await self._settler.settle(batch):
-            self._plan_due(applied)
+        turn = self._turn = Turn(self._turn)
+        try:
+            for applied in await settler.settle(batch, turn):
+                self._plan_due(applied)
+        finally:
+            turn.over()
         self.durations.append(time.monotonic() - begun)
         self.batches += 1
 
@@ -124,7 +134,7 @@ class Pipeline:
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
-    async def _take_up_due(self) -> None:
+    async def _take_up_due(self, settler: Settler) -> None:
         """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
@@ -132,7 +142,7 @@ class Pipeline:
             heappop(self._planned)
         batches, more = await self._due.take()
         for batch in batches:
-            await self._settle(batch)
+            await self._settle(settler, batch)
         if batches:
             announce("due.settled")
         if more:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
@@ -21,7 +22,6 @@ from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.stored import Stored
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+AT_ONCE = 2
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
 RETRY_S = 1.0
 """How often a missing stream or a paused consumer is looked at again."""
 
@@ -95,11 +97,15 @@ class Worker:
 
     async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
         schema = self._settings.postgres.schema
-        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+        sessions = [
+            Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+            for _ in range(AT_ONCE)
+        ]
+        session, settlers = sessions[0], [Settler(consumer, session) for session in sessions]
         limits = self._settings.batch
         stored = Stored(self._client, self.definition.stream)
         due = Due(consumer, session, stored, limits.max_bytes)
-        self._pipeline = Pipeline(source, consumer.reader.read, Settler(consumer, session), due, limits)
+        self._pipeline = Pipeline(source, consumer.reader.read, settlers, due, limits)
         heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
             async with anyio.create_task_group() as tasks:
@@ -111,7 +117,8 @@ class Worker:
         finally:
             self._pipeline = None
             with anyio.CancelScope(shield=True):
-                await session.close()
+                for session in sessions:
+                    await session.close()
                 await heart.stop()
 
     def _source(self, durable: str) -> JetStreamSource:
