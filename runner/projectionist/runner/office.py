@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
@@ -12,7 +13,7 @@ from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     import asyncpg
     from asyncpg import Record
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.jetstream import Stream
+    from projectionist.runner.store import Store
 
 
 class Office:
@@ -54,6 +56,16 @@ class Office:
         """Drop generations that were kept long enough."""
         async with self._pool.acquire() as connection:
             await sweep(Desk(connection, self._schema), consumer.number)
+
+    async def shut(self, definition: Definition) -> bool:
+        """Whether the consumer's breaker lets nobody try anything now."""
+        return bool(await self._pool.fetchval(self._sql["breaker_shut"], definition.name))
+
+    @asynccontextmanager
+    async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
+        """The consumer's store on a lent connection, in no transaction."""
+        async with self._pool.acquire() as connection:
+            yield store_of(connection, self._schema, consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""
