@@ -169,6 +169,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     drain_limit: Count = 500
     gap_grace_ms: Duration = 500
     ack: Literal["after-commit", "after-store"] = "after-commit"
+    keep_generation_s: Duration = 86_400
+    replay: Literal["forbidden", "no-effects", "allow"] | None = None
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64

@@ -121,6 +121,8 @@ class Transaction:
             for index, one in enumerate(courses):
                 self._close(one, folded.broken.get(index))
             await self._write(folded)
+            if self.consumer.marks is not None:
+                await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
         announce("batch.committed")
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
@@ -352,6 +354,17 @@ class Transaction:
         await self.store.quarantine_release(self.incarnation, [delivery.seq for delivery in out])
         for delivery in out:
             self.writes.counts[delivery.type, "released"] += 1
+
+    async def _mark(self, courses: Sequence[Course], folded: Folded, slot: int) -> None:
+        """Tell the open build what has moved: aggregates, and sequences of what has no order."""
+        moved = {m.aggregate for m in self.writes.moved if m.seq is not None}
+        moved.update(
+            str(one.tried[0].seq)
+            for index, one in enumerate(courses)
+            if one.position is None and index not in folded.broken
+        )
+        if moved:
+            await self.store.mark(slot, sorted(moved))
 
     async def _park(self) -> None:
         """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""

@@ -64,6 +64,8 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
+        self.marks: int | None = None
+        """The slot for dirty marks while a build is open."""
         self.exists = Exists()
         self.reader = Reader(
             policy,
@@ -111,6 +113,7 @@ class Consumer:
         ):
             self.join(control)
         self.own_type = control["own_type"]
+        self.marks = None if control["build"] is None else control["slot"]
 
     def frozen_slot(self, slot: str) -> str:
         """The name under which a slot was first registered."""

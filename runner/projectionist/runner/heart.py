@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from projectionist.runner.source import Source
 
 log = logging.getLogger("projectionist.runner")
+
+
+SWEEP_S = 300.0
 
 
 class Paced(Protocol):
@@ -50,6 +54,7 @@ class Heart:
         self._session = session
         self._interval_s = interval_s
         self._rearm = Rearm(consumer, office)
+        self._sweeps_at = 0.0
 
     async def run(self) -> None:
         """Beat at every interval."""
@@ -78,10 +83,17 @@ class Heart:
             )
             if state == "running":
                 await self._rearm.step()
+                await self._sweep()
         except Exception as error:  # an outage is told by the session; anything else is a fault of ours
             if not is_transient(error):
                 raise
         announce("heart.beat")
+
+    async def _sweep(self) -> None:
+        """Now and then, drop generations that were kept long enough."""
+        if clock.now() >= self._sweeps_at:
+            self._sweeps_at = clock.now() + SWEEP_S
+            await self._office.sweep(self._consumer)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

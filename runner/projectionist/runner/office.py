@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 
@@ -59,6 +61,11 @@ class Office:
         """The consumer's store on a lent connection, in no transaction."""
         async with self._pool.acquire() as connection:
             yield store_of(connection, self._schema, consumer.number)
+
+    async def sweep(self, consumer: Consumer) -> None:
+        """Drop generations that were kept long enough."""
+        async with self._pool.acquire() as connection:
+            await sweep(Desk(connection, self._schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""

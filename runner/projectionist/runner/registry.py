@@ -142,6 +142,13 @@ def _checked(definition: Definition, row: Record | None) -> Record:
                 f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
                 remedy='That is another consumer: give it a name of its own, name="…"',
             )
+    if definition.revision < row["revision"]:
+        raise Superseded(
+            f"consumer {name!r} runs revision {row['revision']}, this code is revision {definition.revision}",
+            remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
+        )
+    if definition.revision > row["revision"]:
+        return row  # whoever finds that has a generation to build before anything is applied
     if row["shape"] != definition.shape:
         raise NotRegistered(
             f"the table of {name!r} has another shape than its class",

@@ -289,6 +289,10 @@ class Store:
         """What is stored under these intent keys."""
         return {row["key"]: row for row in await self.connection.fetch(self._sql["intents_known"], keys)}
 
+    async def mark(self, slot: int, marks: Sequence[str]) -> None:
+        """Leave sorted marks for the open build."""
+        await self.connection.execute(self._sql["mark"], self.consumer, slot, marks)
+
     async def due(self, most: int) -> list[str]:
         """Aggregates whose head is due."""
         return [

@@ -206,6 +206,7 @@ class Verbs:
 
     async def _move(self, stand: Stand, head: Head) -> None:
         await self._store.run("move", stand.aggregate, stand.version, head, stand.parked, head != Head.CLEAR)
+        await self._store.run("mark_aggregate", stand.aggregate)
 
     async def _settle(self, entry: Record, state: Entry) -> None:
         await self._store.run("remove", entry["source"], entry["id"])

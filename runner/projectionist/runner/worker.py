@@ -14,6 +14,9 @@ from projectionist.runner.consumer import Paused, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
+from projectionist.runner.rebuild.builder import Builder, Options
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
 
@@ -78,6 +81,9 @@ class Worker:
             raise paused(self.definition.name)
         if found["code"] == self.definition.code and await self._office.shut(self.definition):
             raise Tripped("see `projectionist status`")
+        if self.definition.revision > found["revision"]:
+            await self._build()
+            return
         source = self._source(found["durable"])
         stream = await source.open()
         try:
@@ -92,6 +98,26 @@ class Worker:
             self._serving = None
             with anyio.CancelScope(shield=True):
                 await source.close()
+
+    async def _build(self) -> None:
+        """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
+        name = self.definition.name
+        builder = Builder(
+            self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
+        )
+
+        async def stop(scope: anyio.CancelScope) -> None:
+            await self._stopping.wait()
+            scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop, tasks.cancel_scope)
+                self._tell(f"building revision {self.definition.revision} beside the running one")
+                await builder.run()
+                tasks.cancel_scope.cancel()
+        except* Taken as taken:
+            await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
     def _source(self, durable: str) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)

@@ -29,6 +29,8 @@ def control(of: Consumer, **given: Any) -> dict[str, Any]:
         "generation": 1,
         "code": of.code,
         "paused": False,
+        "build": None,
+        "slot": 0,
         "effects_incarnation": 2,
         "effects_mark": 10,
         "own_type": "order",
