@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -17,6 +18,7 @@ from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.consumer import Paused, Superseded, Tripped
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
+from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Batch as Limits
@@ -57,14 +59,16 @@ class Pipeline:
         self,
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
-        settler: Settler,
+        settlers: Sequence[Settler],
         due: Due,
         limits: Limits,
         after: After,
     ) -> None:
         self._source = source
         self._read_one = read
-        self._settler = settler
+        self._settlers = settlers
+        """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
+        self._turn: Turn | None = None
         self._due = due
         self.limits = limits
         self._after = after
@@ -83,7 +87,8 @@ class Pipeline:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read)
-                tasks.start_soon(self._work)
+                for settler in self._settlers:
+                    tasks.start_soon(self._work, settler)
         except* REFUSALS:
             for arrivals in self._open:
                 self._source.give_back(arrivals)
@@ -125,22 +130,27 @@ class Pipeline:
             await checkpoint()
         return Batch(deliveries, unreadable)
 
-    async def _work(self) -> None:
+    async def _work(self, settler: Settler) -> None:
+        sweeps = settler is self._settlers[0]
         while not self._handoff.over:
-            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()))
+            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
-                applied = await self._settle(read.batch)
+                applied = await self._settle(settler, read.batch)
                 self._source.ack(read.arrivals)
                 if read.arrivals:
                     self._open.remove(read.arrivals)
                 announce("batch.acked")
                 await self._after(read.batch, applied)
-            if time.monotonic() >= self._due_at() and not self._stopping:
-                await self._take_up_due()
+            if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
+                await self._take_up_due(settler)
 
-    async def _settle(self, batch: Batch) -> list[Applied]:
+    async def _settle(self, settler: Settler, batch: Batch) -> list[Applied]:
         begun = time.monotonic()
-        applied = await self._settler.settle(batch)
+        turn = self._turn = Turn(self._turn)
+        try:
+            applied = await settler.settle(batch, turn)
+        finally:
+            turn.over()
         for one in applied:
             self._plan_due(one)
         self.durations.append(time.monotonic() - begun)
@@ -154,7 +164,7 @@ class Pipeline:
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
-    async def _take_up_due(self) -> None:
+    async def _take_up_due(self, settler: Settler) -> None:
         """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
@@ -162,7 +172,7 @@ class Pipeline:
             heappop(self._planned)
         batches, more = await self._due.take()
         for batch in batches:
-            await self._after(batch, await self._settle(batch))
+            await self._after(batch, await self._settle(settler, batch))
         if batches:
             announce("due.settled")
         if more:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from projectionist.runner.source import JetStreamSource
 
 
+AT_ONCE = 2
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
+
+
 class Serving:
     """Serves one consumer until it is stopped or something ends it."""
 
@@ -47,15 +51,16 @@ class Serving:
         self._consumer = consumer
         self._limits = limits
         self._breaker = Breaker(consumer, office)
-        self._session = Session(consumer, settings.postgres, model)
+        self._sessions = [Session(consumer, settings.postgres, model) for _ in range(AT_ONCE)]
+        session, settlers = self._sessions[0], [Settler(consumer, session) for session in self._sessions]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
             own = Session(consumer, settings.postgres, model)
             self._drain = Drain(consumer, own, stored, settings, self._after)
         self._pipeline = Pipeline(
-            *(source, consumer.reader.read, Settler(consumer, self._session)),
-            self._drain or Due(consumer, self._session, stored, limits.max_bytes),
+            *(source, consumer.reader.read, settlers),
+            self._drain or Due(consumer, session, stored, limits.max_bytes),
             *(limits, self._after),
         )
         self._gaps = GapFetch(
@@ -65,7 +70,7 @@ class Serving:
             filtered=self._breaker.filtered,
         )
         self._heart = Heart(
-            *(consumer, office, self._drain or self._pipeline, source, self._session),
+            *(consumer, office, self._drain or self._pipeline, source, session),
             settings.run.heartbeat_s,
         )
 
@@ -88,7 +93,8 @@ class Serving:
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._session.close()
+                for session in self._sessions:
+                    await session.close()
                 await self._heart.stop()
 
     def stop(self) -> None:
