@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from projectionist.runner.office import Office
     from projectionist.runner.source import JetStreamSource
 
-
 AT_ONCE = 2
 """How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
 
@@ -52,14 +51,14 @@ class Serving:
         self._limits = limits
         self._breaker = Breaker(consumer, office)
         self._sessions = [Session(consumer, settings.postgres, model) for _ in range(AT_ONCE)]
-        session, settlers = self._sessions[0], [Settler(consumer, session) for session in self._sessions]
+        session = self._sessions[0]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
             own = Session(consumer, settings.postgres, model)
             self._drain = Drain(consumer, own, stored, settings, self._after)
         self._pipeline = Pipeline(
-            *(source, consumer.reader.read, settlers),
+            *(source, consumer.reader.read, [Settler(consumer, one) for one in self._sessions]),
             self._drain or Due(consumer, session, stored, limits.max_bytes),
             *(limits, self._after),
         )
