@@ -52,6 +52,11 @@ class Office:
         self._joined.add(definition.name)
         return consumer
 
+    async def sweep(self, consumer: Consumer) -> None:
+        """Drop generations that were kept long enough."""
+        async with self._pool.acquire() as connection:
+            await sweep(Desk(connection, self._schema), consumer.number)
+
     async def shut(self, definition: Definition) -> bool:
         """Whether the consumer's breaker lets nobody try anything now."""
         return bool(await self._pool.fetchval(self._sql["breaker_shut"], definition.name))
@@ -61,11 +66,6 @@ class Office:
         """The consumer's store on a lent connection, in no transaction."""
         async with self._pool.acquire() as connection:
             yield store_of(connection, self._schema, consumer.number)
-
-    async def sweep(self, consumer: Consumer) -> None:
-        """Drop generations that were kept long enough."""
-        async with self._pool.acquire() as connection:
-            await sweep(Desk(connection, self._schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""
