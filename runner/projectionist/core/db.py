@@ -36,6 +36,8 @@ class Row(Protocol):
 CONNECT_WITHIN_S = 10.0
 
 SESSION = {
+    # A statement that has waited is followed by one that sees what it waited for, whatever the database prefers.
+    "default_transaction_isolation": "read committed",
     # Who waits longer for a lock than this looks for the holder instead of waiting on.
     "lock_timeout": "8s",
     "statement_timeout": "1min",

@@ -131,7 +131,7 @@ def _moved(
         moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
         moved.delay = broken.failed.delay
     elif not applied and before.head in _STANDING and not course.due:
-        moved.head, moved.due = Head(before.head), before.due
+        moved.head, moved.due, moved.finding = Head(before.head), before.due, before.finding
     elif not applied and course.lacks and before.head in _STANDING:
         moved.head, moved.delay = Head(before.head), REFETCH_S
     elif moved.parked and course.more:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from projectionist.outbox import AGGREGATE, body_hash, intent_key, options_of
+from projectionist.outbox.keys import ordering_key as intent_ordering
 from projectionist.runner.writes import Wish
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> l
             wishes.append(_wish(consumer, one))
             writes.counts[delivery.type, "intents"] += 1
         else:
-            writes.counts[delivery.type, f"suppressed_{one.slot}"] += 1
+            # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
+            writes.counts[delivery.type, f"suppressed_{options_of(one.intent).slot}"] += 1
     wishes.sort(key=lambda w: (w.aggregate or "", w.version or 0, w.slot))
     return wishes
 
@@ -62,7 +64,7 @@ def ordering_key(consumer: str, delivery: Delivery, intent: Intent) -> str | Non
     options = options_of(intent)
     if options.order_by is None:
         return None
-    scope = delivery.aggregate if options.order_by is AGGREGATE else str(getattr(intent, options.order_by))
+    scope = delivery.aggregate if options.order_by is AGGREGATE else getattr(intent, options.order_by)
     if scope is None:
         return None
-    return "".join(f"{len(part)}:{part}" for part in (consumer, options.provider, scope))
+    return intent_ordering(consumer, options.provider, str(scope))

@@ -9,8 +9,8 @@ import anyio
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.rearm import Rearm
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

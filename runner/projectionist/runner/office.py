@@ -29,6 +29,7 @@ class Office:
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
+        self._joined: set[str] = set()
 
     async def registration(self, definition: Definition) -> Record:
         """The consumer's registration; raises NotRegistered where class and database disagree."""
@@ -39,9 +40,13 @@ class Office:
         self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
     ) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
+        # Once: when it joins again after an outage, newer code may have taken over meanwhile.
+        readopt = self._readopt and definition.name not in self._joined
         async with self._pool.acquire() as connection:
             registry = Registry(connection, self._schema)
-            return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
+            consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
+        self._joined.add(definition.name)
+        return consumer
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""

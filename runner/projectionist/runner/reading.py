@@ -178,9 +178,21 @@ class Reader:
         except (HeaderError, Refused):
             return None
         place = row["type"], row["event_schema"], row["aggregate"], row["version"]
-        # The setting `hash` may have changed since it was parked.
-        forms = {body, _canonical(body, self._policy.max_depth)}
-        return body if any(_digest(*place, form) == row["hash"] for form in forms) else None
+        return body if self._hashed_somehow(place, body, row["hash"]) else None
+
+    def is_same(self, delivery: Delivery, digest: bytes) -> bool:
+        """Whether an event with the identity of this one, settled under the hash `digest`, was this one."""
+        if delivery.hash == digest:
+            return True
+        place = delivery.type, delivery.schema, delivery.aggregate, delivery.version
+        return self._hashed_somehow(place, delivery.data, digest)
+
+    def _hashed_somehow(
+        self, place: tuple[str, int, str | None, int | None], data: bytes, digest: bytes
+    ) -> bool:
+        """Whether it is the hash of this event in any of the ways of the setting `hash`, which may have changed."""
+        forms = {data, _canonical(data, self._policy.max_depth)}
+        return any(_digest(*place, form) == digest for form in forms)
 
     def _too_large(self, data: bytes) -> str | None:
         if len(data) <= self._policy.max_event_bytes:

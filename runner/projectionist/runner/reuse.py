@@ -61,6 +61,7 @@ def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
             d.data,
             len(d.data),
             d.hash,
+            d.type,
         )
     )
 

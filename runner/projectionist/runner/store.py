@@ -27,6 +27,8 @@ _CLAIMED = attrgetter(
 )
 _CLAIMED_ALIKE = 3
 """So many of them, the first, are often the same for a whole batch."""
+MOST_EXCESS = 16
+"""How many times as many pairs as wanted one statement may ask for."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -42,7 +44,7 @@ _PARKED = attrgetter(
     *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
-_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq")
+_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
 _MOVED_ALIKE = 2
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
@@ -119,9 +121,7 @@ class Store:
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
         """The inbox rows of these identities."""
         asked = set(identities)
-        rows = await self.connection.fetch(
-            self._sql["known"], self.consumer, sorted({s for s, _ in asked}), sorted({i for _, i in asked})
-        )
+        rows = await self._paired("known", asked)
         return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
 
     async def place(self, aggregates: Sequence[str], version: int) -> None:
@@ -132,6 +132,10 @@ class Store:
         """Which of these aggregates wait for a first version, and the lowest parked version of each."""
         rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
         return {row["aggregate"]: row["lowest"] for row in rows}
+
+    async def put_off(self, aggregates: Sequence[str], seconds: float) -> None:
+        """Make these due later; the caller holds the positions."""
+        await self.connection.execute(self._sql["put_off"], self.consumer, aggregates, seconds)
 
     async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
         """Step over the versions up to these, once and for all; the caller holds the positions."""
@@ -165,8 +169,7 @@ class Store:
     async def versions(self, asked: Iterable[tuple[str, int]]) -> list[Record]:
         """Every inbox row that holds one of these (aggregate, version)."""
         wanted = set(asked)
-        aggregates, versions = zip(*wanted, strict=True)
-        rows = await self.connection.fetch(self._sql["versions"], self.consumer, aggregates, versions)
+        rows = await self._paired("versions", wanted)
         return [row for row in rows if (row["aggregate"], row["version"]) in wanted]
 
     async def stepped_over(self, aggregates: Sequence[str]) -> list[Record]:
@@ -181,8 +184,7 @@ class Store:
 
     async def holders(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Identity]:
         """The identities of the parked events that hold these versions."""
-        aggregates, versions = zip(*asked, strict=True)
-        rows = await self.connection.fetch(self._sql["holders"], self.consumer, aggregates, versions)
+        rows = await self._paired("holders", set(asked))
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
     async def fail_again(self, delivery: Delivery, failed: Failed, code: bytes) -> None:
@@ -219,19 +221,21 @@ class Store:
                 self._sql["settle"], self.consumer, source, ids, state, verdict, batch
             )
 
-    async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> None:
-        """Record known identities that came under another stream sequence."""
+    async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> list[int]:
+        """Record known identities that came under another stream sequence; which sequences are new."""
         ordered = sorted(deliveries, key=lambda d: d.seq)
-        await self.connection.execute(
-            self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED)
-        )
+        columns = _columns(ordered, _REPEATED)
+        rows = await self.connection.fetch(self._sql["repeat"], self.consumer, incarnation, *columns)
+        return [row["seq"] for row in rows]
 
-    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> None:
-        """Put aside what cannot be read or contradicts itself; `code` is the fingerprint that judged so."""
+    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> list[int]:
+        """Put aside what cannot be read or contradicts itself; which sequences are new. `code` judged so."""
         ordered = sorted(put, key=lambda p: p.seq)
-        await self.connection.execute(
-            self._sql["quarantine"], self.consumer, incarnation, code, *_columns(ordered, _PUT)
+        columns = _columns(ordered, _PUT)
+        rows = await self.connection.fetch(
+            self._sql["quarantine"], self.consumer, incarnation, code, *columns
         )
+        return [row["seq"] for row in rows]
 
     async def quarantine_due(self, most: int, most_bytes: int) -> list[Record]:
         """What is to be read again, and the headers and data to read."""
@@ -253,12 +257,14 @@ class Store:
             [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 
-    async def report(self, incarnation: int, told: Sequence[Told]) -> None:
-        """Open incidents."""
+    async def report(self, incarnation: int, told: Sequence[Told]) -> dict[str, list[int]]:
+        """Open incidents; the sequences of new ones, by kind."""
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
-        await self.connection.execute(
-            self._sql["report"], self.consumer, incarnation, *_columns(ordered, _TOLD)
-        )
+        columns = _columns(ordered, _TOLD)
+        new: dict[str, list[int]] = {}
+        for row in await self.connection.fetch(self._sql["report"], self.consumer, incarnation, *columns):
+            new.setdefault(row["kind"], []).append(row["seq"])
+        return new
 
     async def choose(self, winners: Sequence[tuple[str, int, str, str]]) -> None:
         """Record which identity a version belongs to, where two claimed it."""
@@ -292,6 +298,25 @@ class Store:
         await self.connection.execute(
             self._sql["count"], self.consumer, runner, types, outcomes, [counts[key] for key in keys]
         )
+
+    async def _paired(self, statement: str, pairs: Iterable[tuple[str, Any]]) -> list[Record]:
+        """The rows such a statement finds for pairs, among others that the caller drops."""
+        rows: list[Record] = []
+        for firsts, seconds in blocks(sorted(pairs)):
+            rows += await self.connection.fetch(self._sql[statement], self.consumer, firsts, seconds)
+        return rows
+
+
+def blocks(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Sorted pairs as the two arrays of `= any($2) and … = any($3)`, in one block or, where that would ask for far
+    more pairs than these, in several: a thousand aggregates at a thousand versions are a million rows."""
+    firsts, seconds = {first for first, _ in pairs}, {second for _, second in pairs}
+    if len(firsts) * len(seconds) <= MOST_EXCESS * len(pairs):
+        yield sorted(firsts), sorted(seconds)
+    else:
+        half = len(pairs) // 2
+        yield from blocks(pairs[:half])
+        yield from blocks(pairs[half:])
 
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:

@@ -56,7 +56,7 @@ class Stand(msgspec.Struct):
     finding: str | None
     parked: int
     first: Record | None
-    """The parked event with the lowest version."""
+    """The parked event it waits for: the failed one, else the one with the lowest version."""
 
     @property
     def failed(self) -> bool:
@@ -93,7 +93,9 @@ class Verbs:
                 )
             await self._decide(Decided.SKIP, stand, stand.first, act)
             await self._settle(stand.first, Entry.SKIPPED)
-            stand.version, stand.parked = stand.first["version"], stand.parked - 1
+            stand.parked -= 1
+            if stand.first["lowest"]:
+                stand.version = stand.first["version"]
             await self._move(stand, Head.DRAINING if stand.parked else Head.CLEAR)
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:

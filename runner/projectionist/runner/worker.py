@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
+from projectionist.projections.definition import Kind
 from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, paused
 from projectionist.runner.course import CONTIGUOUS
@@ -21,7 +23,6 @@ from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.stored import Stored
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.runner")
 
 AT_ONCE = 2
-"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
+SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
 RETRY_S = 1.0
 """How often a missing stream or a paused consumer is looked at again."""
 
@@ -99,7 +101,7 @@ class Worker:
         schema = self._settings.postgres.schema
         sessions = [
             Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
-            for _ in range(AT_ONCE)
+            for _ in range(1 if self.definition.kind is Kind.SQL else AT_ONCE)
         ]
         session, settlers = sessions[0], [Settler(consumer, session) for session in sessions]
         limits = self._settings.batch

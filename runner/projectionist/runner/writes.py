@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,8 @@ class Moved(msgspec.Struct, gc=False):
     delay: float | None = None
     due: datetime | None = None
     seq: int | None = None
+    finding: str | None = None
+    """Why the missing versions cannot be had, where that is still what it waits for."""
 
 
 class Put(msgspec.Struct):
@@ -84,6 +87,8 @@ class Put(msgspec.Struct):
     data: bytes | None
     size: int
     hash: bytes
+    type: str = ""
+    """Of the event, to be counted by; empty where nobody can read it."""
 
 
 class Kept(msgspec.Struct):
@@ -110,6 +115,7 @@ class Told(msgspec.Struct):
     aggregate: str | None
     version: int | None
     detail: str
+    type: str = ""
 
 
 class Wish(msgspec.Struct):
@@ -155,11 +161,21 @@ class Writes:
         """Correct the provisional state of a claimed or drained entry."""
         self.settled.setdefault((state, verdict), []).append(delivery)
 
-    def unsettle(self, delivery: Delivery) -> None:
-        """Take back the state given to an entry; another one follows."""
+    def unpark(self, delivery: Delivery) -> None:
+        """Take back that an entry was parked, its state and its count; another state follows."""
         for deliveries in self.settled.values():
             if delivery in deliveries:
                 deliveries.remove(delivery)
+        cause = next(one.cause for one in self.parked if one.delivery is delivery)
+        self.counts -= Counter({(delivery.type, f"parked_{cause}"): 1})
+
+    def count_new(self, outcome: str, told: Iterable[tuple[int, str]], new: Iterable[int]) -> None:
+        """Count what was `told` of stream sequences (with event types), once each, where the sequence is `new`."""
+        left = set(new)
+        for seq, kind in told:
+            if seq in left:
+                left.remove(seq)
+                self.counts[kind, outcome] += 1
 
     def soonest(self) -> float | None:
         """Seconds until the first of these aggregates and entries is due again."""

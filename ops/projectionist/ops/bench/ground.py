@@ -67,12 +67,12 @@ class Ground:
             if past:
                 arguments = scene.consumer, past, SOURCE, random_ids
                 await self.connection.execute(sql["fill_inbox"], *arguments, timeout=FILLING_S)
-            await self._settle_down()
+            await self.settle_down()
             yield scene
         finally:
             await self._clean(scene)
 
-    async def _settle_down(self) -> None:
+    async def settle_down(self) -> None:
         """Begin after a checkpoint, where we may ask for one: else it falls into some runs and not into others."""
         try:
             await self.connection.execute("checkpoint", timeout=FILLING_S)

@@ -8,3 +8,4 @@ from unnest(
     $12::bytea[], $13::bytea[], $14::integer[], $15::bytea[]
 ) as bad (seq, reason, detail, subject, source, id, aggregate, version, headers, data, size, hash)
 on conflict do nothing
+returning seq
