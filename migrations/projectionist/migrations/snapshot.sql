@@ -78,6 +78,21 @@ CREATE TABLE projectionist.codes (
 
 COMMENT ON TABLE projectionist.codes IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
 
+CREATE TABLE projectionist.consumer_breakers (
+    consumer integer NOT NULL,
+    state text NOT NULL,
+    epoch integer NOT NULL,
+    failures integer NOT NULL,
+    openings integer NOT NULL,
+    until timestamp with time zone NOT NULL,
+    runner integer,
+    reason text NOT NULL,
+    changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT consumer_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
+);
+
+COMMENT ON TABLE projectionist.consumer_breakers IS 'Consumers on which many keys failed at once: nothing is fetched while open, one runner tries while half open.';
+
 CREATE TABLE projectionist.consumers (
     number integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -415,10 +430,13 @@ CREATE TABLE projectionist.positions (
     parked integer DEFAULT 0 NOT NULL,
     due timestamp with time zone,
     seq bigint,
+    owner integer,
     CONSTRAINT positions_finding_check CHECK ((finding = ANY (ARRAY['in_flight'::text, 'purged'::text, 'filtered'::text, 'lost'::text, 'implausible'::text]))),
     CONSTRAINT positions_head_check CHECK ((head = ANY (ARRAY['clear'::text, 'gap'::text, 'failed'::text, 'waiting'::text, 'draining'::text])))
 )
 WITH (fillfactor='80');
+
+COMMENT ON COLUMN projectionist.positions.owner IS 'the runner that has claimed what is stored for this aggregate';
 
 CREATE TABLE projectionist.quarantine (
     consumer integer NOT NULL,
@@ -468,9 +486,12 @@ CREATE TABLE projectionist.runners (
     p50_ms double precision,
     p99_ms double precision,
     lag bigint,
-    unacked bigint
+    unacked bigint,
+    leased_until timestamp with time zone
 )
 WITH (fillfactor='70');
+
+COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
 
 ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.runners_number_seq
@@ -516,6 +537,9 @@ ALTER TABLE ONLY projectionist.buckets
 
 ALTER TABLE ONLY projectionist.codes
     ADD CONSTRAINT codes_pkey PRIMARY KEY (consumer, code);
+
+ALTER TABLE ONLY projectionist.consumer_breakers
+    ADD CONSTRAINT consumer_breakers_pkey PRIMARY KEY (consumer);
 
 ALTER TABLE ONLY projectionist.consumers
     ADD CONSTRAINT consumers_name_key UNIQUE (name);
@@ -605,6 +629,8 @@ CREATE UNIQUE INDEX parked_version ON projectionist.parked USING btree (consumer
 CREATE INDEX positions_due ON projectionist.positions USING btree (consumer, due) WHERE (due IS NOT NULL);
 
 CREATE INDEX positions_held ON projectionist.positions USING btree (consumer, head) WHERE (head <> 'clear'::text);
+
+CREATE INDEX positions_owned ON projectionist.positions USING btree (consumer, owner) WHERE (owner IS NOT NULL);
 
 CREATE INDEX quarantine_due ON projectionist.quarantine USING btree (consumer, due) WHERE (due IS NOT NULL);
 

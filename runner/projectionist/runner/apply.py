@@ -16,7 +16,17 @@ from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
 from projectionist.projections.judge import Verdict
 from projectionist.runner.closing import close
-from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move, reach
+from projectionist.runner.course import (
+    UNORDERED,
+    Course,
+    Position,
+    alone,
+    course,
+    may_move,
+    put_by,
+    reach,
+    stored,
+)
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.parking import Behind, behind
@@ -68,6 +78,8 @@ class Applied(msgspec.Struct):
     writes: Writes
     delay: float | None
     """Seconds until something of this batch is due again."""
+    tried: int = 0
+    """How many aggregates, or events without order, handlers were called for."""
 
 
 class Transaction:
@@ -112,7 +124,7 @@ class Transaction:
             announce("batch.written")
         announce("batch.committed")
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
-        return Applied(self.writes, self.writes.soonest())
+        return Applied(self.writes, self.writes.soonest(), sum(1 for one in courses if one.tried))
 
     def _close(self, one: Course, broken: Broken | None) -> None:
         consumer = self.consumer
@@ -174,7 +186,8 @@ class Transaction:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
-            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.parking.unparked, again))]
+            new = map(put_by if self.consumer.stores_first else alone, fresh)
+            return [*new, *(alone(self.consumer.parking.unparked(row)) for row in again)]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             groups.setdefault(delivery.aggregate or "", []).append(delivery)
@@ -190,8 +203,12 @@ class Transaction:
 
     async def _plan(self, groups: dict[str, list[Delivery]]) -> list[Course]:
         positions = await self._positions(sorted(groups))
+        if self.consumer.stores_first and not self.batch.due:
+            return [stored(p, groups[p.aggregate], self.consumer.sequence) for p in positions]
         # Under the lock: another process may have settled in the meantime what was listed as due.
         due = {p.aggregate for p in positions if p.is_due}.intersection(self.batch.due)
+        if self.consumer.stores_first:
+            due = await self.store.owned(due, self.consumer.runner)
         sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
@@ -299,6 +316,8 @@ class Transaction:
             await self._park()
         if writes.moved:
             await store.advance(writes.moved)
+        if self.consumer.stores_first and self.batch.due:
+            await store.run("release", self.batch.due, self.consumer.runner)
         for (state, verdict), deliveries in writes.settled.items():
             await store.settle(deliveries, state, verdict, self.number)
         if writes.winners:

@@ -25,6 +25,13 @@ class Paused(ProjectionistError):
     """An operator has paused the consumer."""
 
 
+class Tripped(ProjectionistError):
+    """Too many keys fail at once: nothing is fetched until the breaker closes, by itself or by a verb."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the breaker is open: {reason}")
+
+
 def paused(name: str) -> Paused:
     """Why this consumer applies nothing."""
     return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
@@ -69,6 +76,11 @@ class Consumer:
         self.parking = Reading(definition.stream, self.reader)
         self._batches = 0
 
+    @property
+    def stores_first(self) -> bool:
+        """Whether events are acked when they are safe in the inbox, and applied from there."""
+        return self.policy.ack == "after-store"
+
     def next_batch(self) -> int:
         """A number for a batch that no other process uses."""
         self._batches += 1
@@ -90,6 +102,10 @@ class Consumer:
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
             raise paused(self.definition.name)
+        if control["breaker"] is not None and (control["breaker"], control["prober"]) != (
+            *("half_open", self.runner),
+        ):
+            raise Tripped(control["trouble"])
         if (control["epoch"], control["incarnation"], control["generation"]) != (
             *(self.epoch, self.incarnation, self.generation),
         ):

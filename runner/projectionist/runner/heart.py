@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
 
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
-    from projectionist.runner.pipeline import Pipeline
     from projectionist.runner.session import Session
     from projectionist.runner.source import Source
 
 log = logging.getLogger("projectionist.runner")
+
+
+class Paced(Protocol):
+    """What settles batches."""
+
+    durations: deque[float]
+    batches: int
 
 
 class Heart:
@@ -31,14 +38,14 @@ class Heart:
         self,
         consumer: Consumer,
         office: Office,
-        pipeline: Pipeline,
+        paced: Paced,
         source: Source,
         session: Session,
         interval_s: float,
     ) -> None:
         self._consumer = consumer
         self._office = office
-        self._pipeline = pipeline
+        self._paced = paced
         self._source = source
         self._session = session
         self._interval_s = interval_s
@@ -63,10 +70,10 @@ class Heart:
                 lag, unacked = pending.num_pending, pending.num_ack_pending
         except ProjectionistError:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
-        durations = sorted(self._pipeline.durations)
+        durations = sorted(self._paced.durations)
         try:
             await self._office.beat(
-                *(self._consumer.runner, state, self._session.backend_pid, self._pipeline.batches),
+                *(self._consumer.runner, state, self._session.backend_pid, self._paced.batches),
                 *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
             )
             if state == "running":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
@@ -10,7 +11,7 @@ from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     import asyncpg
     from asyncpg import Record
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.jetstream import Stream
+    from projectionist.runner.store import Store
 
 
 class Office:
@@ -47,6 +49,16 @@ class Office:
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
         return consumer
+
+    async def shut(self, definition: Definition) -> bool:
+        """Whether the consumer's breaker lets nobody try anything now."""
+        return bool(await self._pool.fetchval(self._sql["breaker_shut"], definition.name))
+
+    @asynccontextmanager
+    async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
+        """The consumer's store on a lent connection, in no transaction."""
+        async with self._pool.acquire() as connection:
+            yield store_of(connection, self._schema, consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
 
 from projectionist.core import broker, db
+from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
 from projectionist.runner.groups import flattened
 from projectionist.runner.office import Office
@@ -30,6 +31,7 @@ async def run(definitions: Sequence[Definition], settings: Settings, *, readopt:
 
     Raises what no waiting mends: settings that cannot work, a consumer that newer code has taken over.
     """
+    refuse_unwatched(definitions, settings)
     pool = await db.pool(settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS)
     try:
         client = await broker.connect(settings.nats, name="projectionist run")
@@ -45,6 +47,19 @@ async def run(definitions: Sequence[Definition], settings: Settings, *, readopt:
         with anyio.move_on_after(2, shield=True):
             await pool.close()
         pool.terminate()
+
+
+def refuse_unwatched(definitions: Iterable[Definition], settings: Settings) -> None:
+    """SettingsError if one of these stores first and nobody is there to see its backlog grow.
+
+    With `after-commit` the broker's lag tells of trouble, to whoever watches the broker. Here it stays at zero.
+    """
+    stores = [d.name for d in definitions if settings.policy(d.name).ack == "after-store"]
+    if stores and not settings.telemetry.watched:
+        raise SettingsError(
+            f"{', '.join(stores)}: ack = 'after-store' hides a backlog from the broker, and nobody is told of it here",
+            remedy="Set exporter or endpoint of [telemetry], or unwatched = 'accepted' there",
+        )
 
 
 async def _together(workers: Sequence[Worker], patience_s: float) -> None:

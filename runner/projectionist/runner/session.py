@@ -46,7 +46,8 @@ class Session:
     async def ready(self) -> tuple[Store, Model]:
         """A store and a model on a live connection."""
         if self._open is None or self._open[0].is_closed():
-            name = f"projectionist {self._consumer.definition.name}"
+            # By its number a session is known for a runner's that was stopped, and ended.
+            name = f"projectionist {self._consumer.runner} {self._consumer.definition.name}"
             connection = await connect(self._settings, application_name=name[:63])
             store = store_of(connection, self._settings.schema, self._consumer.number)
             self._open = connection, store, self._model(connection, self._consumer)

@@ -38,10 +38,7 @@ class Settler:
         self._session = session
 
     async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
-        """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away.
-
-        Parts of it that are settled on their own have no turn: the whole has given up its own by then.
-        """
+        """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
         tries, turn = 0, turn or Turn()
         while True:
             begun = time.monotonic()
@@ -52,14 +49,14 @@ class Settler:
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
                     case Trouble.DATA if batch.refused is None:
-                        return await self._isolate(batch, str(error))
+                        return await self._isolate(batch, str(error), turn)
                     case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
                 tries += 1
                 lasted = time.monotonic() - begun
                 await self._outage(error, tries)
                 if lasted > LONG_S and (less := self._less(batch)):
-                    return [applied for part in less for applied in await self.settle(part)]
+                    return [applied for part in less for applied in await self.settle(part, turn)]
 
     async def _once(self, batch: Batch, turn: Turn) -> Applied:
         store, model = await self._session.ready()
@@ -73,15 +70,17 @@ class Settler:
         announce("batch.outage")
         await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
-    async def _isolate(self, batch: Batch, error: str) -> list[Applied]:
+    async def _isolate(self, batch: Batch, error: str, turn: Turn) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
         announce("batch.isolated")
         parts = units(batch)
         if len(parts) > 1:
-            return [applied for half in halves(parts, batch.limit) for applied in await self.settle(half)]
+            two = halves(parts, batch.limit)
+            return [applied for half in two for applied in await self.settle(half, turn)]
         if batch.limit is None or batch.limit > 1:
-            return await self.settle(msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1))
-        return await self.settle(msgspec.structs.replace(batch, refused=error))
+            less = msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1)
+            return await self.settle(less, turn)
+        return await self.settle(msgspec.structs.replace(batch, refused=error), turn)
 
     def _less(self, batch: Batch) -> Sequence[Batch]:
         """The batch in halves; of a single aggregate, what it drains at once halved. Nothing where it is one event."""

@@ -58,6 +58,9 @@ class Source(Protocol):
     def in_progress(self, arrivals: Sequence[Arrival]) -> int:
         """Begin the ack wait of those anew whose deadline stands; how many that were."""
 
+    def give_back(self, arrivals: Sequence[Arrival]) -> int:
+        """Have the broker deliver those at once again, to whoever asks; how many that were."""
+
     async def pending(self) -> Pending:
         """How far the broker is."""
 
@@ -98,6 +101,11 @@ class JetStreamSource:
         self._stop_listening: Callable[[], Awaitable[None]] | None = None
         self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
+
+    @property
+    def durable(self) -> str:
+        """The durable's name."""
+        return self._wanted.name
 
     async def open(self) -> Stream:
         """Create or check the durable and begin to pull; may be called again after SourceLost."""
@@ -140,6 +148,10 @@ class JetStreamSource:
             arrival.received = now
         return told
 
+    def give_back(self, arrivals: Sequence[Arrival]) -> int:
+        """Have the broker deliver those at once again, to whoever asks; how many that were."""
+        return self._answer(self._standing(arrivals), b"-NAK")
+
     async def pending(self) -> Pending:
         """How far the broker is."""
         found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
@@ -151,7 +163,7 @@ class JetStreamSource:
     async def close(self) -> None:
         """Stop, and give back at once what was not taken."""
         left = await self._stop()
-        if self._answer(self._standing(left), b"-NAK"):
+        if self.give_back(left):
             with contextlib.suppress(
                 NatsError, TimeoutError, OSError
             ):  # then it comes again after its ack wait

@@ -9,20 +9,13 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
-from projectionist.projections.definition import Kind
 from projectionist.runner.baseline import notes
-from projectionist.runner.consumer import Paused, paused
+from projectionist.runner.consumer import Paused, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
-from projectionist.runner.due import Due
 from projectionist.runner.groups import flattened
-from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
-from projectionist.runner.models import model_for
-from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.session import Session
-from projectionist.runner.settle import Settler
+from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
-from projectionist.runner.stored import Stored
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -34,9 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-AT_ONCE = 2
-"""How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
-SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
 RETRY_S = 1.0
 """How often a missing stream or a paused consumer is looked at again."""
 
@@ -50,7 +40,7 @@ class Worker:
         self._client = client
         self._office = office
         self._stopping = anyio.Event()
-        self._pipeline: Pipeline | None = None
+        self._serving: Serving | None = None
         self._told = ""
         self._early = False
         """Whether this process was there before the stream: then none of its events is from before the first run."""
@@ -65,15 +55,15 @@ class Worker:
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             except Exception as error:  # whatever its class: only what ends by itself is waited out
-                if not (isinstance(error, BrokerError | Paused) or is_transient(error)):
+                if not (isinstance(error, BrokerError | Paused | Tripped) or is_transient(error)):
                     raise
                 await self._wait(str(error))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._stopping.set()
-        if self._pipeline is not None:
-            self._pipeline.stop()
+        if self._serving is not None:
+            self._serving.stop()
 
     async def _wait(self, reason: str) -> None:
         self._tell(reason)
@@ -86,42 +76,22 @@ class Worker:
         found = await self._office.registration(self.definition)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
+        if found["code"] == self.definition.code and await self._office.shut(self.definition):
+            raise Tripped("see `projectionist status`")
         source = self._source(found["durable"])
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             await self._tell_start(consumer, stream.state.first_seq)
-            await self._work(consumer, source)
+            self._serving = Serving(consumer, self._settings, self._client, self._office, source)
+            if self._stopping.is_set():
+                self._serving.stop()
+            await self._serving.run()
         finally:
+            self._serving = None
             with anyio.CancelScope(shield=True):
                 await source.close()
-
-    async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
-        schema = self._settings.postgres.schema
-        sessions = [
-            Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
-            for _ in range(1 if self.definition.kind is Kind.SQL else AT_ONCE)
-        ]
-        session, settlers = sessions[0], [Settler(consumer, session) for session in sessions]
-        limits = self._settings.batch
-        stored = Stored(self._client, self.definition.stream)
-        due = Due(consumer, session, stored, limits.max_bytes)
-        self._pipeline = Pipeline(source, consumer.reader.read, settlers, due, limits)
-        heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(heart.run)
-                if self._stopping.is_set():
-                    self._pipeline.stop()
-                await self._pipeline.run()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._pipeline = None
-            with anyio.CancelScope(shield=True):
-                for session in sessions:
-                    await session.close()
-                await heart.stop()
 
     def _source(self, durable: str) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)

@@ -43,7 +43,7 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
     type: str = ""
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_s: float = 5.0
-    concurrency: int = 512
+    concurrency: int = 1024
 
     def __post_init__(self) -> None:
         for template in (self.subject, *self.headers.values()):
