@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
+from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.draining import Drain
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from projectionist.runner.source import JetStreamSource
 
 AT_ONCE = 2
-"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
+SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
 
 
 class Serving:
@@ -50,7 +52,8 @@ class Serving:
         self._consumer = consumer
         self._limits = limits
         self._breaker = Breaker(consumer, office)
-        self._sessions = [Session(consumer, settings.postgres, model) for _ in range(AT_ONCE)]
+        at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
+        self._sessions = [Session(consumer, settings.postgres, model) for _ in range(at_once)]
         session = self._sessions[0]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
