@@ -24,7 +24,7 @@ from projectionist.core.wire import Arrival
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.delivery import told
 from projectionist.runner.durable import DurableUnfit, StreamUnfit
-from projectionist.runner.jetstream import StreamMissing
+from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.source import JetStreamSource, Pending, SourceLost
 
 MANY = 16 << 20
@@ -109,10 +109,14 @@ async def nothing_comes(source: JetStreamSource, seconds: float) -> bool:
 
 
 class SourceSuite:
-    """The promises. `kind` of a subclass makes the client the one or the other."""
+    """The promises."""
+
+    @pytest.fixture
+    def way(self) -> None:
+        """What a subclass changes before a client is made."""
 
     @pytest_asyncio.fixture
-    async def bench(self, lab: Lab, stream: Stream) -> AsyncIterator[Bench]:
+    async def bench(self, lab: Lab, stream: Stream, way: None) -> AsyncIterator[Bench]:
         async with AsyncExitStack() as stack:
             bench = Bench(lab, stream, stack)
             await bench.start(lab.nats_url)
@@ -413,10 +417,10 @@ class SourceSuite:
     async def test_silence_is_noticed_and_what_is_due_is_ordered_anew(self, bench: Bench) -> None:
         source = await bench.open(heartbeat_s=0.25)
         with listening() as heard:
-            source._pulls._line = Deaf(source._pulls._line)
-            source._pulls.renew()
-            await heard.wait("source.silent", seconds=5)
-            source._pulls._line = source._pulls._line.line
+            with pytest.MonkeyPatch.context() as lost:
+                lost.setattr(source._pulls._line, "post", lambda *_: True)
+                source._pulls.renew()
+                await heard.wait("source.silent", seconds=5)
             await bench.publish(2)
             assert len(await take_all(source, 2)) == 2
 
@@ -431,18 +435,8 @@ class SourceSuite:
     async def test_a_closed_client_is_told(self, bench: Bench) -> None:
         source = await bench.open()
         await bench.client.close()
-        with pytest.raises(broker.ProjectionistError, match="closed"):
+        with pytest.raises(BrokerError, match="closed"):
             await source.take(1, MANY, 0)
-
-
-class Deaf:
-    """A line whose orders get lost."""
-
-    def __init__(self, line: Any) -> None:
-        self.line = line
-
-    def post(self, *_: object) -> bool:
-        return True
 
 
 async def publishes(bench: Bench) -> bool:

@@ -1,4 +1,4 @@
-"""A TCP proxy on the loopback interface whose connections can fall silent and stay open, like a pulled cable."""
+"""A TCP proxy whose connections can fall silent and stay open, as if a cable had been pulled."""
 
 from __future__ import annotations
 

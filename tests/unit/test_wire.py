@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nats.aio.client import Client as NatsClient
 from nats.protocol.parser import Parser
@@ -94,6 +95,7 @@ def test_another_buffer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         wire.available.cache_clear()
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([1, 2, 7]), st.binary(max_size=80), st.sampled_from([b"", HEAD])),
@@ -108,7 +110,7 @@ def test_however_the_bytes_are_cut_each_message_arrives_once_and_whole(
     client._sinks[b"7"], client._sinks[b"2"] = sink, other
     stream = b"".join(frame(*message) + b"PING\r\n" for message in messages)
     edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    feed(client, [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)])
+    feed(client, [stream[a:b] for a, b in pairwise(edges)])
     by_sid = {sid: [(b, h or None) for s, b, h in messages if s == sid] for sid in (1, 2, 7)}
     assert [(a.data, a.head) for a in sink.arrivals] == by_sid[7]
     assert [(a.data, a.head) for a in other.arrivals] == by_sid[2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 FIRST_S = 10
 """How long the first connection may take, over all servers."""
 PING_S, MOST_PINGS = 10, 2
+CLOSE_S = 0.5
 
 
 class BrokerUnreachable(ProjectionistError):
@@ -36,32 +39,53 @@ async def connect(
     The first connection is made within `within_s` or BrokerUnreachable is raised; a lost one is tried again
     for ever. While it is away publishes are refused, and what had not been sent is thrown away.
     """
-    client = _new_client()
-    watch = _Watch(name, on_state)
-    with anyio.move_on_after(within_s) as watch.scope:
-        await client.connect(**_options(settings, name), **watch.callbacks())
+    options = _options(settings, name)
+    client = _new_client(encrypted="tls" in options)
+    watch = _Watch(name, on_state, patience=len(settings.url))
+    try:
+        with anyio.move_on_after(within_s):
+            await client.connect(**options, **watch.callbacks())
+    except _GivenUpError:
+        pass
     if not client.is_connected:
-        await client.close()
+        await _drop(client)
         raise _unreachable(settings, watch.trouble)
-    watch.scope = None
+    watch.settled = True
     watch.tell("connected")
     return client
 
 
-def _new_client() -> Client:
-    if missing := wire.available():
-        log.warning("this nats-py is used plainly, which is slower and keeps unsent acks: %s", missing)
-        return Client()
-    return wire.Client()
+class _GivenUpError(Exception):
+    """Trying again cannot help."""
+
+
+async def _drop(client: Client) -> None:
+    with anyio.move_on_after(CLOSE_S):  # after a failed TLS handshake asyncio never says that it has closed
+        await client.close()
+    if isinstance(client, wire.Client):
+        client.discard_pending()  # an attempt that was cut off may have left its socket
+
+
+def _new_client(*, encrypted: bool) -> Client:
+    missing = wire.available()
+    if not missing:
+        return wire.Client()
+    if encrypted:
+        raise BrokerUnreachable(
+            f"this nats-py is another than the one we know ({missing}), and may be talked out of TLS",
+            remedy="Install a nats-py that Projectionist was tested with, or set tls = 'disable' in [nats]",
+        )
+    log.warning("this nats-py is used plainly, which is slower and keeps unsent acks: %s", missing)
+    return Client()
 
 
 class _Watch:
     """Hears what a client has to say, and tells the changes of its state."""
 
-    def __init__(self, name: str, on_state: Callable[[str], None] | None) -> None:
-        self.scope: anyio.CancelScope | None = None
+    def __init__(self, name: str, on_state: Callable[[str], None] | None, *, patience: int) -> None:
+        self.settled = False
         self.trouble: BaseException | None = None
-        self._name, self._on_state = name, on_state
+        self._name, self._on_state, self._patience = name, on_state, patience
 
     def callbacks(self) -> dict[str, Any]:
         async def disconnected() -> None:
@@ -84,17 +108,18 @@ class _Watch:
     def tell(self, state: str) -> None:
         log.info("broker, %s: %s", self._name, state)
         announce(f"broker.{state}")
-        if self._on_state is not None:
+        if self._on_state is not None and self.settled:
             self._on_state(state)
 
     async def _error(self, error: Exception) -> None:
         if repr(error) != repr(self.trouble):  # a server that stays away says so once
-            log.log(
-                logging.DEBUG if self.scope else logging.WARNING, "broker, %s: %s", self._name, _reason(error)
-            )
+            level = logging.WARNING if self.settled else logging.DEBUG
+            log.log(level, "broker, %s: %s", self._name, _reason(error))
         self.trouble = error
-        if self.scope is not None and _final(error):
-            self.scope.cancel()
+        if _final(error) and not self.settled:
+            self._patience -= 1  # every server may say so once
+            if self._patience <= 0:
+                raise _GivenUpError
 
 
 def _options(settings: Nats, name: str) -> dict[str, Any]:
@@ -122,18 +147,25 @@ def _options(settings: Nats, name: str) -> dict[str, Any]:
 
 
 def _final(error: BaseException) -> bool:
+    """True if trying again cannot help."""
+    return _is_refusal(error) or isinstance(error, ssl.SSLError) or "TLS" in str(error)
+
+
+def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, AuthorizationError) or "authorization" in str(error).lower()
 
 
 def _reason(error: BaseException | None) -> str:
     if error is None:
         return "no answer"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
     return str(error).removeprefix("nats: ").strip() or type(error).__name__
 
 
 def _unreachable(settings: Nats, trouble: BaseException | None) -> BrokerUnreachable:
     places = ", ".join(str(url) for url in settings.url)
-    if trouble is not None and _final(trouble):
+    if trouble is not None and _is_refusal(trouble):
         return BrokerUnreachable(
             f"NATS at {places} refuses these credentials",
             remedy="Check creds_file, nkey_file, token or the user in the url of [nats]",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cache
@@ -111,6 +112,14 @@ class Client(NatsClient):
                 )
             writer.transport.abort()  # close() would wait for a frozen server to take the rest
         return held
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        """Encrypt where that is wanted: nats-py leaves it to the server, and to whoever stands before it."""
+        if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):
+            if not info.get("tls_available"):
+                raise NatsError("nats: the server does not offer TLS")
+            info["tls_required"] = True
+        await super()._process_info(info, initial_connection)
 
     async def _attempt_reconnect(self) -> None:
         self.discard_pending()
@@ -236,7 +245,11 @@ def _difference() -> str:
     _at_once(probe._send_command(b"12"))
     if (probe.pending_data_size, probe.discard_pending(), probe.pending_data_size) != (2, 2, 0):
         return "what it holds back cannot be discarded"
-    names = {"_attempt_reconnect", "_flush_queue", "_transport", "_io_writer"}
+    probe.options["tls"] = ssl.create_default_context()
+    with contextlib.suppress(NatsError):
+        _at_once(probe._process_info({}, initial_connection=True))
+        return "it cannot be held to TLS"
+    names = {"_attempt_reconnect", "_process_connect_init", "_flush_queue", "_transport", "_io_writer"}
     missing = names - set(dir(probe)) - set(dir(TcpTransport()))  # type: ignore[no-untyped-call]  # as above
     return f"it has no {', '.join(sorted(missing))}" if missing else ""
 

@@ -1,4 +1,4 @@
-"""From bytes to a Delivery, or to Unreadable and why: by the rules of identity, headers, aggregates and bodies."""
+"""From bytes to a Delivery, or to Unreadable and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projectionist.core import clock
@@ -447,6 +447,7 @@ VALUES = st.one_of(
 
 
 class TestWhateverTheBytes:
+    @settings(deadline=None)
     @given(
         st.lists(st.tuples(NAMES, VALUES), max_size=10),
         st.one_of(BYTES, st.just(BODY), st.text(alphabet='{}[]":,\\u0dD8', max_size=300).map(str.encode)),

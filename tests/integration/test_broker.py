@@ -1,0 +1,187 @@
+"""Connections to a real NATS server: how they are refused, what they show, how they come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nkeys  # type: ignore[import-untyped]  # it comes without types
+import pytest
+import trustme
+from tests.support.lab import Lab
+from tests.support.proxy import proxied
+from tests.support.waiting import eventually, listening
+
+from projectionist.core import broker, wire
+from projectionist.core.broker import BrokerUnreachable
+from projectionist.core.secret import Secret, Url
+from projectionist.core.settings import Nats
+from projectionist.ops.embedded import binaries
+
+pytestmark = pytest.mark.asyncio
+
+CANARY = "canary-in-a-secret"
+
+
+@contextmanager
+def server(folder: Path, configuration: str) -> Iterator[Path]:
+    """A nats-server of the test's own; the folder of its ports file."""
+    (folder / "nats.conf").write_text(f'listen: "127.0.0.1:-1"\nports_file_dir: "{folder}"\n{configuration}')
+    process = subprocess.Popen(
+        [binaries.nats_server(), "-c", str(folder / "nats.conf"), "-l", str(folder / "log")]
+    )
+    try:
+        yield folder
+    finally:
+        process.kill()
+        process.wait()
+
+
+def first_url(ports: Path) -> str:
+    text = ports.read_text("utf-8")
+    return str(json.loads(text)["nats"][0]) if text else ""
+
+
+async def address(folder: Path) -> str:
+    """Where it listens, once it does."""
+
+    async def told() -> str:
+        return next(map(first_url, folder.glob("*.ports")), "")  # noqa: ASYNC240  a small local file
+
+    return await eventually(told)
+
+
+@pytest.fixture
+def heard_log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    caplog.set_level(logging.DEBUG)
+    yield caplog
+    assert CANARY not in caplog.text
+
+
+async def test_a_server_that_is_not_there_is_told_in_time_and_without_the_secret() -> None:
+    settings = Nats(url=(Url(f"nats://user:{CANARY}@127.0.0.1:9"),))
+    with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:9 cannot be reached: .*refused") as raised:
+        async with asyncio.timeout(5):
+            await broker.connect(settings, name="test", within_s=0.3)
+    assert CANARY not in str(raised.value)
+    assert raised.value.remedy
+
+
+async def test_it_is_one_of_ours_and_keeps_nothing_back(lab: Lab) -> None:
+    states: list[str] = []
+    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
+    assert isinstance(client, wire.Client)
+    assert states == ["connected"]
+    await client.close()
+    assert states == ["connected", "disconnected", "closed"]
+
+
+async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
+    lab: Lab, heard_log: pytest.LogCaptureFixture
+) -> None:
+    states: list[str] = []
+    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
+    with listening() as heard:
+        lab.kill_nats()
+        await heard.wait("broker.disconnected")
+        with pytest.raises(Exception, match="outbound buffer"):
+            await client.publish("elsewhere", b"x")
+        lab.up()
+        await heard.wait("broker.reconnected")
+    assert states == ["connected", "disconnected", "reconnected"]
+    assert (await client.request("$JS.API.INFO")).data
+    await client.close()
+    refused = [record for record in heard_log.records if "refused" in record.getMessage().lower()]
+    assert len(refused) <= 1, "a server that stays away is told once"
+
+
+async def test_a_connection_that_carries_nothing_any_more_is_given_up(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "PING_S", 0.1)
+    async with proxied(lab.nats_url) as proxy:
+        client = await broker.connect(Nats(url=(Url(proxy.url),)), name="test")
+        with listening() as heard:
+            proxy.cut()
+            await heard.wait("broker.reconnected", seconds=10)
+        assert (await client.request("$JS.API.INFO")).data
+        await client.close()
+
+
+async def test_a_token_is_checked_and_never_shown(
+    tmp_path: Path, heard_log: pytest.LogCaptureFixture
+) -> None:
+    with server(tmp_path, f'authorization {{ token: "{CANARY}" }}') as folder:
+        url = (Url(await address(folder)),)
+        client = await broker.connect(Nats(url=url, token=Secret(CANARY)), name="test")
+        await client.close()
+        for wrong in (Nats(url=url), Nats(url=url, token=Secret(f"not-{CANARY}"))):
+            with pytest.raises(BrokerUnreachable, match="refuses these credentials") as raised:
+                async with asyncio.timeout(5):
+                    await broker.connect(wrong, name="test")
+            assert CANARY not in str(raised.value)
+
+
+async def test_an_nkey_file_is_used(tmp_path: Path) -> None:
+    seed = nkeys.encode_seed(bytes(range(32)), nkeys.PREFIX_BYTE_USER)
+    public = nkeys.from_seed(bytearray(seed)).public_key.decode()
+    (tmp_path / "user.nk").write_bytes(seed)
+    with server(tmp_path, f'authorization {{ users = [{{ nkey: "{public}" }}] }}') as folder:
+        settings = Nats(url=(Url(await address(folder)),), nkey_file=str(tmp_path / "user.nk"))
+        client = await broker.connect(settings, name="test")
+        await client.flush()
+        await client.close()
+
+
+class TestTls:
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> str:
+        """The file of an authority, whose certificate for localhost lies beside it."""
+        made = trustme.CA()
+        made.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        certificate = made.issue_cert("localhost")
+        certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+        certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+        return str(tmp_path / "ca.pem")
+
+    @pytest.fixture
+    def guarded(self, tmp_path: Path, authority: str) -> Iterator[Path]:
+        tls = f'tls {{ cert_file: "{tmp_path}/cert.pem", key_file: "{tmp_path}/key.pem" }}'
+        with server(tmp_path, tls) as folder:
+            yield folder
+
+    async def by_name(self, folder: Path) -> Url:
+        return Url((await address(folder)).replace("127.0.0.1", "localhost").replace("tls://", "nats://"))
+
+    async def test_a_certificate_that_is_trusted_is_taken(self, guarded: Path, authority: str) -> None:
+        settings = Nats(url=(await self.by_name(guarded),), tls="verify-full", ca_file=authority)
+        client = await broker.connect(settings, name="test")
+        await client.flush()
+        await client.close()
+
+    async def test_one_that_is_not_is_refused(self, guarded: Path) -> None:
+        settings = Nats(url=(await self.by_name(guarded),), tls="verify-full")
+        with pytest.raises(BrokerUnreachable, match="certificate verify failed"):
+            async with asyncio.timeout(5):
+                await broker.connect(settings, name="test")
+
+    async def test_a_server_without_it_is_never_talked_to_in_the_clear(
+        self, lab: Lab, authority: str
+    ) -> None:
+        settings = Nats(url=(Url(lab.nats_url),), tls="verify-full", ca_file=authority, token=Secret(CANARY))
+        with pytest.raises(BrokerUnreachable, match="does not offer TLS"):
+            async with asyncio.timeout(5):
+                await broker.connect(settings, name="test")
+
+    async def test_the_plain_client_is_not_trusted_with_it(
+        self, guarded: Path, authority: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wire, "available", lambda: "taken away for this test")
+        settings = Nats(url=(await self.by_name(guarded),), tls="verify-full", ca_file=authority)
+        with pytest.raises(BrokerUnreachable, match="taken away"):
+            await broker.connect(settings, name="test")
