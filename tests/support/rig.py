@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -12,10 +12,12 @@ import asyncpg
 import msgspec
 import nats
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from tests.support.lab import SCHEMA, Lab, Stream
 from tests.support.waiting import eventually
 
 from projectionist.core import broker, db
+from projectionist.core.backoff import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
@@ -26,6 +28,9 @@ from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 from projectionist.runner.verbs import Verbs
 from projectionist.runner.worker import Worker
+
+PATIENCE = Policy(ack_wait_s=10, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3))
+"""What tests run by: little of it."""
 
 
 class Rig:
@@ -40,6 +45,7 @@ class Rig:
         self.settings = settings
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
+        self.policy = settings.consumer_defaults
         self._ids = count(1)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -62,17 +68,10 @@ class Rig:
         headers: dict[str, str] | None = None,
     ) -> int:
         """Store one event in the stream; its sequence."""
-        fields = {
-            "ce-id": id or f"e{next(self._ids)}",
-            "ce-source": source,
-            "ce-type": type(event).__event_type__,
-            "ce-schemaversion": str(type(event).__event_schema__),
-            "ce-aggregatetype": kind,
-            "ce-aggregateid": aggregate,
-            **({} if version is None else {"ce-aggregateversion": str(version)}),
-            **(headers or {}),
-        }
-        return await self.publish_raw(msgspec.json.encode(event), fields, aggregate, kind=kind)
+        made = headers_of(event, aggregate, version, id=id or f"e{next(self._ids)}", source=source, kind=kind)
+        return await self.publish_raw(
+            msgspec.json.encode(event), made | (headers or {}), aggregate, kind=kind
+        )
 
     async def publish_raw(
         self, data: bytes, headers: dict[str, str] | None, aggregate: str, *, kind: str = "order"
@@ -81,6 +80,22 @@ class Rig:
         subject = self.stream.subject(kind, aggregate)
         ack = await self.nats.jetstream().publish(subject, data, headers=headers)
         return ack.seq
+
+    async def publish_all(self, events: Iterable[tuple[Event, str, int | None, str]]) -> None:
+        """Store many events (event, aggregate, version, id) in this order, without waiting for each."""
+        before = (await self.nats.jetstream().stream_info(self.stream.name)).state.messages
+        expected = before
+        for event, aggregate, version, name in events:
+            expected += 1
+            headers = headers_of(event, aggregate, version, id=name)
+            subject = self.stream.subject("order", aggregate)
+            await self.nats.publish(subject, msgspec.json.encode(event), headers=headers)
+        await self.nats.flush()
+
+        async def stored() -> bool:
+            return (await self.nats.jetstream().stream_info(self.stream.name)).state.messages >= expected
+
+        await eventually(stored)
 
     @asynccontextmanager
     async def running(
@@ -97,13 +112,15 @@ class Rig:
         workers = [
             Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
         ]
-        tasks = self._tasks = [asyncio.create_task(worker.run()) for worker in workers]
+        tasks = [asyncio.create_task(worker.run()) for worker in workers]
+        self._tasks += tasks
         try:
             yield workers
             for task in tasks:
                 if task.done():
                     task.result()
         finally:
+            self._tasks = [task for task in self._tasks if task not in tasks]
             for worker in workers:
                 worker.stop()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
@@ -140,8 +157,9 @@ class Rig:
             return False
         if info.num_pending or info.num_ack_pending:
             return False
-        due = await self.pool.fetchval(
-            f"select count(*) from {SCHEMA}.positions where consumer = $1 and due <= clock_timestamp()",
+        due = await self.value(
+            "select exists (select from {s}.positions where consumer = $1 and due <= clock_timestamp())"
+            " or exists (select from {s}.parked where consumer = $1 and due <= clock_timestamp())",
             row["number"],
         )
         return not due
@@ -157,6 +175,16 @@ class Rig:
     async def value(self, sql: str, *args: Any) -> Any:
         """The one value of a query; `{s}` stands for our own schema."""
         return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
+
+    async def value_of(self, sql: str, wanted: object, *args: Any) -> None:
+        """Wait until the one value of a query is the wanted one."""
+
+        async def reached() -> bool:
+            found = await self.value(sql, *args)
+            assert found == wanted, f"{sql} says {found!r}, not {wanted!r}"
+            return True
+
+        await eventually(reached)
 
     async def states(self, cls: type) -> dict[str, str]:
         """The inbox of a consumer: event id to state."""
@@ -175,6 +203,22 @@ class Rig:
         )
         assert rows, f"{aggregate} has no position"
         return rows[0]
+
+    @asynccontextmanager
+    async def acks(self, cls: type) -> AsyncIterator[list[tuple[int, int]]]:
+        """What processes answer to deliveries, as it comes: acked (stream sequence, number of the delivery)."""
+        seen: list[tuple[int, int]] = []
+
+        async def note(message: Msg) -> None:
+            words = message.subject.split(".")
+            if message.data in (b"", b"+ACK"):
+                seen.append((int(words[-4]), int(words[-5])))
+
+        durable = await self.value("select durable from {s}.consumers where name = $1", definition(cls).name)
+        subscription = await self.nats.subscribe(f"$JS.ACK.{self.stream.name}.{durable}.>", cb=note)
+        await self.nats.flush()
+        yield seen
+        await subscription.unsubscribe()
 
     async def unaccounted(self, cls: type) -> list[int]:
         """Stream sequences of which this consumer knows nothing, up to the end of the stream. It should be none."""
@@ -197,6 +241,27 @@ class Rig:
             yield Verbs(store_of(connection, SCHEMA, registered["number"]))
 
 
+def headers_of(
+    event: Event,
+    aggregate: str,
+    version: int | None,
+    *,
+    id: str,  # noqa: A002 - the envelope's word
+    source: str = "shop",
+    kind: str = "order",
+) -> dict[str, str]:
+    """The headers of an event by the names of CloudEvents."""
+    return {
+        "ce-id": id,
+        "ce-source": source,
+        "ce-type": type(event).__event_type__,
+        "ce-schemaversion": str(type(event).__event_schema__),
+        "ce-aggregatetype": kind,
+        "ce-aggregateid": aggregate,
+        **({} if version is None else {"ce-aggregateversion": str(version)}),
+    }
+
+
 @asynccontextmanager
 async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
     """A rig on the lab's servers."""
@@ -204,6 +269,7 @@ async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
         postgres=Postgres(url=Url(database), schema=SCHEMA),
         nats=Nats(url=(Url(lab.nats_url),)),
         run=Run(heartbeat_s=0.2),
+        consumer_defaults=PATIENCE,
     )
     client = await nats.connect(lab.nats_url)
     pool = await db.pool(settings.postgres, application_name="rig", most=8)

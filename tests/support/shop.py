@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
+import asyncpg
 from tests.support.lab import Stream
 
 from projectionist.outbox import Intent
-from projectionist.projections import Event, Projection, Reactor, Refuse, Retry, on
+from projectionist.projections import (
+    Envelope,
+    Event,
+    Projection,
+    Reactor,
+    Refuse,
+    Retry,
+    SqlProjection,
+    Tx,
+    on,
+)
 
 
 class OrderPlaced(Event, type="order.placed"):
@@ -60,47 +72,50 @@ class Trouble:
             raise Retry(after=0.01)
 
 
-def shop(stream: Stream, *, sequence: Any = "contiguous", baseline: Any = "first") -> SimpleNamespace:
+class OrderRow(Projection):
+    """One row an order, with all that happened to it in order; how notes are taken is left open."""
+
+    order_id: str
+    status: str = "new"
+    cents: int = 0
+    history: list[str] = []
+
+    @on(OrderPlaced)
+    def placed(self, event: OrderPlaced) -> None:
+        """The order begins."""
+        self.status, self.cents = "placed", event.cents
+        self.history.append("placed")
+
+    @on(OrderPaid)
+    def paid(self, event: OrderPaid) -> Receipt:
+        """It is paid, and a receipt goes out."""
+        self.status = "paid"
+        self.history.append("paid")
+        return Receipt(order_id=self.order_id)
+
+
+def shop(
+    stream: Stream, *, sequence: Any = "contiguous", baseline: Any = "first", effects: Any = "beginning"
+) -> SimpleNamespace:
     """The consumers, on this stream, and what troubles them."""
     trouble = Trouble()
-    subjects = stream.subject("order", "{aggregate}")
+    policy: dict[str, Any] = {
+        "stream": stream.name,
+        "subjects": stream.subject("order", "{aggregate}"),
+        "effects": effects,
+        "sequence": sequence,
+        "baseline": baseline,
+    }
 
-    class Orders(
-        Projection,
-        stream=stream.name,
-        subjects=subjects,
-        table="orders",
-        key="order_id",
-        effects="beginning",
-        sequence=sequence,
-        baseline=baseline,
-    ):
-        """One row an order, with all that happened to it in order."""
-
-        order_id: str
-        status: str = "new"
-        cents: int = 0
-        history: list[str] = []
-
-        @on(OrderPlaced)
-        def placed(self, event: OrderPlaced) -> None:
-            self.status, self.cents = "placed", event.cents
-            self.history.append("placed")
-
-        @on(OrderPaid)
-        def paid(self, event: OrderPaid) -> Receipt:
-            self.status = "paid"
-            self.history.append("paid")
-            return Receipt(order_id=self.order_id)
+    class Orders(OrderRow, table="orders", key="order_id", **policy):
+        """Notes may cause trouble, after they have been taken."""
 
         @on(OrderNoted)
         def noted(self, event: OrderNoted) -> None:
             self.history.append(event.text)
             trouble.meet(event.text)
 
-    class Spend(
-        Projection, stream=stream.name, subjects=subjects, table="spend", key="customer", effects="beginning"
-    ):
+    class Spend(Projection, table="spend", key="customer", **policy):
         """One row a customer, fed by all orders."""
 
         customer: str
@@ -112,11 +127,59 @@ def shop(stream: Stream, *, sequence: Any = "contiguous", baseline: Any = "first
             self.orders += 1
             self.cents += event.cents
 
-    class Mailer(Reactor, stream=stream.name, subjects=subjects, effects="beginning"):
+    class Mailer(Reactor, **policy):
         """A mail for each payment."""
 
         @on(OrderPaid)
-        def paid(self, event: OrderPaid) -> Receipt:
-            return Receipt(order_id="some")
+        def paid(self, event: OrderPaid, envelope: Envelope) -> Receipt:
+            return Receipt(order_id=envelope.aggregate_id or "")
 
-    return SimpleNamespace(Orders=Orders, Spend=Spend, Mailer=Mailer, trouble=trouble)
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            trouble.meet(event.text)
+
+    class Journal(SqlProjection, **policy):
+        """Every note, by SQL; some notes do it wrong."""
+
+        tables = {"journal": "event text primary key, note text not null check (length(note) < 20)"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted, envelope: Envelope) -> None:
+            insert = "insert into {journal} (event, note) values ($1, $2)"
+            await tx.execute(insert, envelope.id, event.text)
+            match event.text:
+                case "fails":
+                    await tx.execute("select 1 / 0")
+                case "swallows":
+                    with contextlib.suppress(asyncpg.PostgresError):
+                        await tx.execute("select 1 / 0")
+                case "miscounts":
+                    await tx.execute("select $1::text", "one", "too many")
+                case "misreads":
+                    raise FileNotFoundError("no such file")
+            trouble.meet(event.text)
+
+    return SimpleNamespace(Orders=Orders, Spend=Spend, Mailer=Mailer, Journal=Journal, trouble=trouble)
+
+
+def mended(stream: Stream, *, sequence: Any = "contiguous", digests: frozenset[str] | None = None) -> type:
+    """`Orders` as its next release: no note causes trouble any more, or only those it does not digest."""
+
+    class Orders(
+        OrderRow,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="orders",
+        key="order_id",
+        effects="beginning",
+        sequence=sequence,
+    ):
+        """The next release."""
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            if digests is not None and event.text not in digests:
+                raise ValueError(f"still cannot digest {event.text}")
+            self.history.append(event.text)
+
+    return Orders

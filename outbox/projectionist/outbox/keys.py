@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-from projectionist.outbox.intent import Intent
-
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -26,8 +24,8 @@ def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: 
     return digest.hexdigest()
 
 
-def frozen_body(intent: Intent) -> bytes:
-    """The content of `intent` as the bytes every attempt sends: JSON with sorted keys.
+def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
+    """The content of an intent or event as the bytes every attempt sends: JSON with sorted keys.
 
     Raises ValueError where JSON would not hold what the handler put in (not a number, a lone surrogate, a
     type that has no JSON form), before anything is stored.

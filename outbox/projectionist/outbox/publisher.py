@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import anyio
 import msgspec
 from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError
+from nats.js.errors import NotFoundError
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from projectionist.core import headers, tokens
@@ -18,7 +20,8 @@ from projectionist.core.backoff import Retry, wait
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.headers import HeaderError
 from projectionist.outbox.ids import Part, business_key
-from projectionist.outbox.providers.acks import Ack, Acks
+from projectionist.outbox.keys import frozen_body
+from projectionist.outbox.providers.acks import Acks
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -130,8 +133,7 @@ class Publisher:
         if expected_last_subject_sequence is not None:
             named[headers.EXPECTED_SEQUENCE] = str(expected_last_subject_sequence)
         TraceContextTextMapPropagator().inject(named)
-        data = event if isinstance(event, bytes) else msgspec.json.encode(event)
-        return Draft(self._subject(aggregate_type or "", aggregate), named, data)
+        return Draft(self._subject(aggregate_type or "", aggregate), named, _body(event))
 
     async def publish(self, event: Any, *, aggregate: str, **envelope: Any) -> Published:
         """`draft` and `send` in one."""
@@ -146,15 +148,16 @@ class Publisher:
         trouble, attempt = "no answer", 0
         with anyio.move_on_after(self._within_s):
             while True:
-                attempt += 1
+                answer: Published | str
                 try:
-                    ack = await self._acks.publish(draft.subject, draft.data, draft.headers, ANSWER_S)
-                except (NatsError, TimeoutError, OSError) as error:
-                    trouble = str(error) or error.__class__.__name__
-                else:
-                    trouble = "no answer" if ack is None else _postponed(draft, ack)
-                    if ack is not None and not trouble:
-                        return Published(ack.stream, ack.seq, ack.duplicate)
+                    answer = await _once(self._acks, draft)
+                except WrongSequence:
+                    if not (found := await self._stored_before(draft)):
+                        raise
+                    answer = found
+                if isinstance(answer, Published):
+                    return answer
+                trouble, attempt = answer, attempt + 1
                 await anyio.sleep(wait(RETRY, attempt, chance=random.random()))  # noqa: S311 no secret
         raise NotPublished(
             f"{draft.subject}: no stream took the event within {self._within_s:g} s ({trouble})",
@@ -186,6 +189,20 @@ class Publisher:
         if failed:
             raise failed[0]
         return [sent[number] for number in sorted(sent)]
+
+    async def _stored_before(self, draft: Draft) -> Published | str:
+        """Where this very draft stands, if it is what came next: its own ack may have been lost. Empty if not."""
+        after, streams = int(draft.headers[headers.EXPECTED_SEQUENCE]) + 1, self._client.jetstream()
+        try:
+            stream = await streams.find_stream_name_by_subject(draft.subject)
+            found = await streams.get_msg(stream, seq=after, subject=draft.subject, next=True)
+        except NotFoundError:
+            return ""
+        except (NatsError, TimeoutError, OSError) as error:
+            return str(error) or error.__class__.__name__
+        if (found.headers or {}).get(headers.MESSAGE_ID) != draft.headers[headers.MESSAGE_ID]:
+            return ""
+        return Published(stream, found.seq or 0, duplicate=True)
 
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
         values = {"{aggregate}": aggregate, "{type}": aggregate_type}
@@ -222,18 +239,37 @@ def _part(event: object, name: str) -> Part:
     return value
 
 
+def _body(event: Any) -> bytes:
+    if isinstance(event, bytes):
+        return event
+    try:
+        return frozen_body(event)
+    except ValueError as error:
+        raise PublishError(str(error)) from error
+
+
 def _written(time: datetime) -> str:
     if time.tzinfo is None:
         raise PublishError("time= has no time zone", remedy="Give an aware datetime: datetime.now(UTC)")
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _postponed(draft: Draft, ack: Ack) -> str:
-    """Why to try again; empty if the stream has taken it. Raises what trying again cannot mend."""
+async def _once(acks: Acks, draft: Draft) -> Published | str:
+    """Where it was stored, or why to try again. Raises what trying again cannot mend."""
+    try:
+        ack = await acks.publish(draft.subject, draft.data, draft.headers, ANSWER_S)
+    except MaxPayloadError as error:
+        raise PublishError(
+            f"{draft.subject}: the broker takes no event of {len(draft.data)} bytes"
+        ) from error
+    except (NatsError, TimeoutError, OSError) as error:
+        return str(error) or error.__class__.__name__
+    if ack is None:
+        return "no answer"
     if ack.no_responders:
         return "no stream takes this subject"
     if ack.error is None:
-        return ""
+        return Published(ack.stream, ack.seq, ack.duplicate)
     if ack.error.err_code in _WRONG_SEQUENCE:
         raise WrongSequence(f"{draft.subject}: {ack.error.description}")
     if ack.error.code in _LATER:

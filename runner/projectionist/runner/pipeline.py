@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import anyio
@@ -55,7 +56,8 @@ class Pipeline:
         self._handoff: Handoff[Read] = Handoff()
         self._stopping = False
         self._taking = anyio.CancelScope()
-        self._due_at = 0.0
+        self._sweep_at = 0.0
+        self._planned: list[float] = []
         self.durations: deque[float] = deque(maxlen=512)
         self.batches = 0
 
@@ -98,12 +100,12 @@ class Pipeline:
 
     async def _work(self) -> None:
         while not self._handoff.over:
-            read = await self._handoff.take(max(0.0, self._due_at - time.monotonic()))
+            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()))
             if read is not None:
                 await self._settle(read.batch)
                 self._source.ack(read.arrivals)
                 announce("batch.acked")
-            if time.monotonic() >= self._due_at and not self._stopping:
+            if time.monotonic() >= self._due_at() and not self._stopping:
                 await self._take_up_due()
 
     async def _settle(self, batch: Batch) -> None:
@@ -115,14 +117,20 @@ class Pipeline:
 
     def _plan_due(self, applied: Applied) -> None:
         if applied.delay is not None:
-            self._due_at = min(self._due_at, time.monotonic() + applied.delay)
+            heappush(self._planned, time.monotonic() + applied.delay)
+
+    def _due_at(self) -> float:
+        return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
     async def _take_up_due(self) -> None:
         """Settle what waits for its time: retries, the rest of long drains, gaps to be looked at again."""
-        self._due_at = time.monotonic() + SWEEP_S
+        now = time.monotonic()
+        self._sweep_at = now + SWEEP_S
+        while self._planned and self._planned[0] <= now:
+            heappop(self._planned)
         due, entries = await self._settler.due(MOST_DUE)
         if due or entries:
             await self._settle(Batch(due=due, entries=entries))
             announce("due.settled")
         if len(due) == MOST_DUE or len(entries) == MOST_DUE:
-            self._due_at = 0.0
+            self._sweep_at = 0.0

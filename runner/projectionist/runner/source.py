@@ -192,10 +192,8 @@ class JetStreamSource:
     def _standing(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         if self._client.stats["reconnects"] != self._connection:
             return []
-        here, earliest = (
-            self._connection,
-            max(self._opened, clock.now() - ACK_SHARE * self._wanted.ack_wait_s),
-        )
+        earliest = max(self._opened, clock.now() - ACK_SHARE * self._wanted.ack_wait_s)
+        here = self._connection
         return [one for one in arrivals if one.received >= earliest and one.connection == here]
 
     def _answer(self, arrivals: Sequence[Arrival], word: bytes) -> int:

@@ -94,11 +94,8 @@ class OwnSql:
                 answer = answer_of(result)
                 # After a failed statement this fails too, even if the handler has swallowed the error.
                 await self._connection.execute("select")
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            # What a handler makes of its own accord may look like an outage: it is one if the connection is gone.
-            if self._connection.is_closed() or (
-                isinstance(error, asyncpg.PostgresError) and is_transient(error)
-            ):
+        except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            if self._is_outage(error):
                 raise
             return failed(
                 msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry
@@ -107,3 +104,9 @@ class OwnSql:
             return failed(failure_of(step, error), delivery, retry)
         wished.extend(Wished(delivery, slot, intent, body) for slot, intent, body in answer.intents)
         return None
+
+    def _is_outage(self, error: Exception) -> bool:
+        """The driver's own complaints are about the handler's use of it, unless the connection is gone."""
+        return self._connection.is_closed() or (
+            isinstance(error, asyncpg.PostgresError) and is_transient(error)
+        )

@@ -1,0 +1,103 @@
+"""A long parked run is drained in bounded transactions, one after the other, and its aggregate alone waits."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import listening
+
+from projectionist.core.settings import Policy
+
+pytestmark = pytest.mark.asyncio
+LIMIT = Policy(drain_limit=10, gap_grace_ms=50)
+
+
+async def test_a_long_run_is_drained_at_most_k_events_a_transaction_and_the_rest_at_once(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
+        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 37)))
+        (filling,) = await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+
+        assert len(filling.writes.unparked) == 10
+        assert await live.head(s.Orders, "order/o1") == (11, "draining", 25)
+        assert filling.delay == 0
+        assert await hand.settle_due() == 3
+
+    assert await live.head(s.Orders, "order/o1") == (36, "clear", 0)
+    assert msgspec.json.decode((await live.rows("orders"))[0][3]) == ["placed", *map(str, range(2, 37))]
+
+
+async def test_what_arrives_in_the_middle_of_a_drain_waits_its_turn(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=2, policy=LIMIT) as (hand, other):
+        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 22)))
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+        assert await live.head(s.Orders, "order/o1") == (11, "draining", 10)
+
+        await other.settle(other.read(OrderNoted("22"), "o1", 22), other.read(OrderPlaced("bob", 1), "o2", 1))
+        assert await live.head(s.Orders, "order/o1") == (11, "draining", 11)
+        assert await live.head(s.Orders, "order/o2") == (1, "clear", 0)
+        await hand.settle_due()
+
+    assert await live.head(s.Orders, "order/o1") == (22, "clear", 0)
+
+
+async def test_two_processes_drain_one_run_without_a_double_or_a_loss(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
+        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 200)))
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    with listening() as heard:
+        async with live.running(s.Orders, processes=2, policy=LIMIT):
+            await live.value_of("select version from {s}.positions", 199)
+
+    assert msgspec.json.decode((await live.rows("orders"))[0][3]) == ["placed", *map(str, range(2, 200))]
+    assert heard.counts["batch.outage"] == 0
+
+
+async def test_a_poison_in_a_parked_run_stops_the_drain_there(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("15")
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
+        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 31)))
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+        await hand.settle_due()
+
+    assert await live.head(s.Orders, "order/o1") == (14, "waiting", 16)
+    assert await live.fetch("select version, cause from {s}.parked order by version limit 2") == [
+        (15, "failed"),
+        (16, "gap"),
+    ]
+
+
+async def test_a_second_gap_behind_the_first_stops_the_drain_until_it_is_filled_too(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
+        missing = {1, 13, 20}
+        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(1, 26) if n not in missing))
+        stands = []
+        for version in sorted(missing):
+            event = OrderPlaced("ann", 1) if version == 1 else OrderNoted(str(version))
+            await hand.settle(hand.read(event, "o1", version))
+            await hand.settle_due()
+            stands.append(await live.head(s.Orders, "order/o1"))
+
+    assert stands == [(12, "gap", 11), (19, "gap", 5), (25, "clear", 0)]
+
+
+async def test_an_unfilled_gap_costs_no_batch_when_nothing_comes_for_it(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
+        await hand.settle(hand.read(OrderNoted("x"), "o1", 5))
+        assert await hand.settler.due(10) == ([], [])  # left alone for its grace
+        await live.value_of("select due <= clock_timestamp() from {s}.positions", True)
+        assert await hand.settler.due(10) == (["order/o1"], [])

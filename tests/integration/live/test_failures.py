@@ -1,0 +1,374 @@
+"""What an event's failure stops, for how long, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncpg
+import msgspec
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig, headers_of
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
+from tests.support.waiting import listening
+
+from projectionist.core.backoff import Retry
+from projectionist.core.settings import Policy
+from projectionist.runner import pipeline
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+ACT = Act("ops", "the test wants it")
+
+
+async def test_a_poison_in_mid_batch_stops_its_aggregate_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for aggregate in ("o1", "o2", "o3"):
+        await live.publish(OrderPlaced("ann", 1), aggregate, 1)
+        await live.publish(OrderNoted("bad" if aggregate == "o2" else "good"), aggregate, 2)
+        await live.publish(OrderPaid(), aggregate, 3)
+
+    await live.settle(s.Orders)
+
+    assert [(row[0], row[3]) for row in await live.rows("orders")] == [
+        ("o1", '["placed", "good", "paid"]'),
+        ("o2", '["placed"]'),
+        ("o3", '["placed", "good", "paid"]'),
+    ]
+    assert await live.head(s.Orders, "order/o2") == (1, "waiting", 2)
+    assert await live.fetch(
+        "select version, cause, attempts, error_class, error from {s}.parked order by 1"
+    ) == [
+        (2, "failed", 1, "ValueError", "cannot digest bad"),
+        (3, "blocked", 0, None, None),
+    ]
+    assert await live.value("select count(*) from {s}.intents") == 2
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_a_poison_leaves_no_dirt_on_rows_and_intents(live: Rig) -> None:
+    """The handler had changed its row before it raised, and others had been folded on top of a shared one."""
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        history = [OrderPlaced("ann", 1), OrderNoted("good"), OrderNoted("bad"), OrderPaid()]
+        await hand.settle(*(hand.read(event, "o1", n) for n, event in enumerate(history, 1)))
+
+    assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
+    assert await live.value("select count(*) from {s}.intents") == 0
+
+
+async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    for version in (4, 2, 5, 3):
+        await live.publish(OrderNoted("bad" if version == 2 else f"n{version}"), "o1", version)
+    await live.publish(OrderPaid(), "o1", 6)
+    await live.settle(s.Orders)
+    assert await live.head(s.Orders, "order/o1") == (1, "waiting", 5)
+
+    s.trouble.poison.clear()
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.retry("order/o1", ACT)
+    await live.settle(s.Orders)
+
+    assert await live.rows("orders") == [("o1", "paid", 1, '["placed", "bad", "n3", "n4", "n5", "paid"]')]
+    assert await live.head(s.Orders, "order/o1") == (6, "clear", 0)
+    assert await live.value("select count(*) from {s}.parked") == 0
+
+
+async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers_wait(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "SWEEP_S", 3600)  # nobody looks at what is due but who made it due
+    s = shop(live.stream)
+    s.trouble.later.update({"one", "two"})
+    await live.migrate(s.Orders)
+    policy = msgspec.structs.replace(
+        live.policy, retry=Retry(initial_s=0.01, maximum_s=0.01, attempts=10_000)
+    )
+    async with live.running(s.Orders, policy=policy):
+        for number, note in enumerate(("one", "two"), 1):
+            await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+            await live.publish(OrderNoted(note), f"o{number}", 2)
+            await live.publish(OrderPaid(), f"o{number}", 3)
+        await live.value_of("select bool_and(attempts >= 3) from {s}.parked where version = 2", True)
+        assert await live.value("select count(*) from {s}.intents") == 0
+        s.trouble.later.clear()
+        await live.value_of("select bool_and(head = 'clear' and version = 3) from {s}.positions", True)
+
+    assert [row[3] for row in await live.rows("orders")] == [
+        '["placed", "one", "paid"]',
+        '["placed", "two", "paid"]',
+    ]
+
+
+async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.later.add("never")
+    await live.migrate(s.Orders)
+    await live.publish(OrderNoted("never"), "o1", 1)
+    async with live.running(s.Orders):
+        await live.value_of("select head from {s}.positions", "waiting")
+
+    assert await live.fetch("select attempts, budget, error_class from {s}.parked") == [
+        (3, 3, "projectionist.projections.outcome.Retry")
+    ]
+    assert await live.value("select due from {s}.positions") is None
+    assert await live.value("select sum(n) from {s}.counters where outcome = 'failed'") == 3
+
+
+async def test_two_processes_that_find_the_same_head_due_try_it_once(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.later.add("never")
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=2) as (one, other):
+        await one.settle(one.read(OrderNoted("never"), "o1", 1))
+        await live.pool.execute("update projectionist.positions set due = clock_timestamp()")
+        due, _ = await other.settler.due(10)
+        assert due == ["order/o1"]
+
+        await live.pool.execute("update projectionist.positions set due = due + interval '1 hour'")
+        await other.settle(due=due)
+
+    assert await live.value("select attempts from {s}.parked") == 1
+    assert (await live.head(s.Orders, "order/o1"))[1] == "failed"
+
+
+async def test_a_head_that_waits_for_a_person_is_not_woken_by_a_list_that_has_become_old(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderNoted("bad"), "o1", 1))
+        await hand.settle(due=["order/o1"])
+
+    assert await live.value("select attempts from {s}.parked") == 1
+    assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
+
+
+async def test_a_refused_event_waits_for_a_person_at_once(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.refused.add("no")
+    await live.migrate(s.Orders)
+    await live.publish(OrderNoted("no"), "o1", 1)
+
+    await live.settle(s.Orders)
+
+    assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
+    assert await live.fetch("select attempts, error from {s}.parked") == [(1, "will not have no")]
+
+
+async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    headers = headers_of(OrderNoted("x"), "o1", 2, id="b")
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.publish_raw(b'{"text": 5}', headers, "o1")
+    await live.publish(OrderPaid(), "o1", 3)
+    await live.publish(OrderPlaced("bob", 2), "o2", 1)
+
+    await live.settle(s.Orders)
+
+    assert await live.head(s.Orders, "order/o1") == (1, "waiting", 2)
+    assert await live.head(s.Orders, "order/o2") == (1, "clear", 0)
+    assert await live.fetch("select cause, error_class from {s}.parked order by version") == [
+        ("failed", "unreadable"),
+        ("blocked", None),
+    ]
+    assert await live.value("select count(*) from {s}.quarantine") == 0
+    assert await live.unaccounted(s.Orders) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff", b'{"text": "\\u0000"}', b'{"text": "\\ud800"}', b"[" * 200 + b"]" * 200],
+    ids=["empty", "cut off", "no UTF-8", "NUL", "half a pair", "deep"],
+)
+async def test_no_body_however_broken_stops_another_aggregate(live: Rig, body: bytes) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        bad = hand.read(OrderNoted("x"), "o1", 1)
+        bad.data = body
+        bad.event, bad.problem = hand.consumer.reader.body(bad.type, bad.schema, body)
+        assert bad.problem is not None
+        await hand.settle(bad, hand.read(OrderPlaced("bob", 2), "o2", 1))
+
+    assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
+    assert [row[0] for row in await live.rows("orders")] == ["o2"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "headers"),
+    [
+        ("type", {"ce-type": ""}),
+        ("version", {"ce-aggregateversion": "-1"}),
+        ("version", {"ce-aggregateversion": "99999999999999999999"}),
+        ("aggregate", {"ce-aggregateid": "another"}),
+        ("schema", {"ce-schemaversion": "x"}),
+        ("time", {"ce-time": "yesterday"}),
+        ("identity", {"ce-id": "x" * 300}),
+    ],
+)
+async def test_an_unreadable_envelope_is_quarantined_and_its_neighbours_go_on(
+    live: Rig, reason: str, headers: dict[str, str]
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    bad = await live.publish(OrderPlaced("bob", 2), "o2", 1, headers=headers)
+    await live.publish(OrderPaid(), "o1", 2)
+
+    await live.settle(s.Orders)
+
+    assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(bad, reason, "quarantined")]
+    assert await live.value("select data from {s}.quarantine") == b'{"customer":"bob","cents":2}'
+    assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_a_value_that_postgresql_refuses_is_found_and_fails_its_event_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.orders__g1 add constraint sane check (cents < 1000)")
+    for number in range(8):
+        await live.publish(OrderPlaced("ann", 5_000 if number == 5 else number), f"o{number}", 1)
+        await live.publish(OrderPaid(), f"o{number}", 2)
+
+    with listening() as heard:
+        await live.settle(s.Orders)
+
+    assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o2", "o3", "o4", "o6", "o7"]
+    assert await live.head(s.Orders, "order/o5") == (0, "waiting", 2)
+    rows = await live.fetch("select error_class, error like '%sane%' from {s}.parked where version = 1")
+    assert rows == [("database", True)]
+    assert heard.counts["batch.isolated"] >= 3
+    assert heard.counts["session.ill"] == 0
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_a_refused_value_in_a_parked_follower_is_found_too(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute(
+        "alter table projectionist.orders__g1 add constraint sane check (not history @> '[\"bad\"]')"
+    )
+    await live.publish(OrderNoted("good"), "o1", 2)
+    await live.publish(OrderNoted("bad"), "o1", 3)
+    await live.publish(OrderPaid(), "o1", 4)
+    await live.settle(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+
+    await live.settle(s.Orders)
+
+    assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
+    assert await live.head(s.Orders, "order/o1") == (2, "waiting", 2)
+    assert await live.value("select error_class from {s}.parked where version = 3") == "database"
+
+
+async def test_a_key_longer_than_an_index_takes_fails_its_event(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    async with crew(live, s.Spend) as (hand,):
+        long = "".join(chr(0x4E00 + (n * 7919) % 20_000) for n in range(5_000))  # 15 kB that do not compress
+        await hand.settle(hand.read(OrderPlaced(long, 1), "o1", 1), hand.read(OrderPlaced("bob", 2), "o2", 1))
+
+    assert await live.rows("spend") == [("bob", 1, 2)]
+    assert (await live.head(s.Spend, "order/o1"))[:2] == (0, "waiting")
+
+
+async def test_what_postgresql_refuses_in_our_own_tables_is_nobodys_fault_and_stops_the_process(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
+    async with crew(live, s.Orders) as (hand,):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="odd"))
+
+    assert await live.value("select count(*) from {s}.inbox") == 0
+
+
+async def test_an_outage_costs_no_attempt_and_the_backlog_drains_after_it(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with live.running(s.Orders):
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await live.settled(s.Orders)
+        with listening() as heard:
+            await live.pool.execute("alter table projectionist.orders__g1 rename to elsewhere")
+            await live.publish(OrderPaid(), "o1", 2)
+            await heard.wait("batch.outage", 2)
+            await live.pool.execute("alter table projectionist.elsewhere rename to orders__g1")
+            await heard.wait("session.well")
+        await live.settled(s.Orders)
+
+    assert heard.counts["session.ill"] == 1  # told once
+    assert await live.value("select status from orders") == "paid"
+    assert await live.value("select count(*) from {s}.parked") == 0
+
+
+async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_the_rest(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(12):
+        await live.publish(OrderNoted("bad"), f"o{number:02}", 1)
+        await live.publish(OrderPaid(), f"o{number:02}", 2)
+    await live.settle(s.Orders)
+    assert await live.value("select count(*) from {s}.positions where head = 'waiting'") == 12
+
+    new = mended(live.stream)
+    with listening() as heard:
+        async with live.running(new):
+            await heard.wait("rearm.released")
+            await live.value_of("select bool_and(head = 'clear') from {s}.positions", True)
+
+    assert heard.counts["rearm.sampled"] == 1
+    assert [row[3] for row in await live.rows("orders")] == ['["bad", "paid"]'] * 12
+    assert await live.value("select count(*) from {s}.intents") == 12
+
+
+async def test_new_code_that_fails_too_touches_no_more_than_its_sample(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(12):
+        await live.publish(OrderNoted("bad"), f"o{number:02}", 1)
+    await live.settle(s.Orders)
+
+    with listening() as heard:
+        async with live.running(mended(live.stream, digests=frozenset())):
+            await heard.wait("rearm.failed")
+            await heard.wait("heart.beat", heard.counts["heart.beat"] + 3)
+
+    assert heard.counts["rearm.failed"] == 1  # told once
+    assert await live.fetch("select attempts, count(*) from {s}.parked group by 1 order by 1") == [
+        (1, 7),
+        (2, 5),
+    ]
+    assert await live.value("select count(*) from {s}.positions where head = 'waiting'") == 12
+
+
+async def test_new_code_reads_the_body_again_that_old_code_could_not(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders, policy=Policy(max_depth=1))
+    await live.publish_raw(
+        b'{"text": "x", "more": [[[1]]]}', headers_of(OrderNoted("x"), "o1", 2, id="b"), "o1"
+    )
+    await live.settle(s.Orders, policy=Policy(max_depth=2))
+    assert await live.head(s.Orders, "order/o1") == (1, "waiting", 1)
+
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.retry("order/o1", ACT)
+    await live.settle(s.Orders)
+
+    assert (await live.rows("orders"))[0][3] == '["placed", "x"]'
+    assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)

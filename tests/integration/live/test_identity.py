@@ -1,0 +1,207 @@
+"""One identity, one effect: whatever comes again, and from wherever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig, headers_of
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.projections import definition
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_a_duplicate_after_success_is_acked_and_changes_nothing(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+    await live.publish(OrderPaid(), "o1", 2, id="b")
+    async with live.running(s.Orders):
+        await live.settled(s.Orders)
+        again = await live.publish(OrderPaid(), "o1", 2, id="b")
+        await live.settled(s.Orders)  # acked: nothing is pending after it
+
+    assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
+    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await live.fetch("select seq, id from {s}.duplicates") == [(again, "b")]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_an_identity_twice_in_one_batch_is_applied_once(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    first = await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+    second = await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+
+    await live.settle(s.Orders)
+
+    assert await live.fetch("select seq, id from {s}.inbox") == [(first, "a")]
+    assert await live.fetch("select seq, id from {s}.duplicates") == [(second, "a")]
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "later"])
+async def test_an_identity_with_other_content_is_quarantined_and_told_and_never_applied(
+    live: Rig, together: bool
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    first = await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+    async with live.running(s.Orders):
+        if not together:
+            await live.settled(s.Orders)
+        other = await live.publish(OrderPlaced("ann", 999_999), "o1", 1, id="a")
+        await live.publish(OrderPlaced("bob", 7), "o2", 1, id="b")
+        await live.settled(s.Orders)
+
+    assert [row[2] for row in await live.rows("orders")] == [500, 7]
+    assert await live.fetch("select seq, reason, convert_from(data, 'utf8') from {s}.quarantine") == [
+        (other, "identity_reuse", '{"customer":"ann","cents":999999}')
+    ]
+    assert await live.fetch("select kind, seq, id, closed from {s}.incidents") == [
+        ("identity_reuse", other, "a", None)
+    ]
+    assert first < other
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_content_is_type_schema_aggregate_version_and_bytes_but_no_other_header(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    event = OrderPlaced("ann", 500)
+    await live.publish(event, "o1", 1, id="a", headers={"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"})
+    await live.publish(event, "o1", 1, id="a", headers={"traceparent": f"00-{'3' * 32}-{'4' * 16}-01"})
+    different = [
+        await live.publish(event, "o1", 2, id="a"),
+        await live.publish(event, "o2", 1, id="a"),
+        await live.publish(event, "o1", 1, id="a", headers={"ce-type": "order.other"}),
+        await live.publish(event, "o1", 1, id="a", headers={"ce-schemaversion": "2"}),
+    ]
+
+    await live.settle(s.Orders)
+
+    assert await live.value("select count(*) from {s}.duplicates") == 1
+    assert await live.fetch("select seq from {s}.incidents order by seq") == [(seq,) for seq in different]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_the_same_id_from_another_source_is_another_event(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a", source="one")
+    await live.publish(OrderPlaced("ann", 7), "o2", 1, id="a", source="two")
+
+    await live.settle(s.Orders)
+
+    assert len(await live.rows("orders")) == 2
+
+
+async def test_the_same_aggregate_id_of_another_type_is_another_aggregate(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    await live.publish(OrderPlaced("ann", 500), "7", 1, id="a")
+    headers = headers_of(OrderPlaced("ann", 3), "7", 1, id="b", kind="cart")
+    await live.publish_raw(b'{"customer":"ann","cents":3}', headers, "7")
+
+    await live.settle(s.Spend)
+
+    assert await live.rows("spend") == [("ann", 2, 503)]
+    assert await live.fetch("select aggregate, version from {s}.positions order by 1") == [
+        ("cart/7", 1),
+        ("order/7", 1),
+    ]
+
+
+async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=10) as hands:
+        for version, event in enumerate([OrderPlaced("ann", 500), OrderNoted("gift"), OrderPaid()], 1):
+            seq = version * 10
+            await asyncio.gather(*(hand.settle(hand.read(event, "o1", version, seq=seq)) for hand in hands))
+
+    assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "gift", "paid"]')]
+    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await live.value("select count(*) from {s}.inbox where state = 'applied'") == 3
+    assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 27
+
+
+async def test_a_durable_that_is_deleted_brings_the_whole_stream_again_and_nothing_changes(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    for number in range(20):
+        await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
+        await live.publish(OrderPaid(), f"o{number}", 2)
+    await live.settle(s.Orders, s.Spend)
+    tables = ("orders", "spend", "{s}.inbox", "{s}.positions", "{s}.intents")
+    before = [await live.fetch(f"select * from {table} order by 1, 2, 3") for table in tables]
+
+    durables = await live.fetch("select durable from {s}.consumers")
+    for (durable,) in durables:
+        await live.nats.jetstream().delete_consumer(live.stream.name, durable)
+    await live.settle(s.Orders, s.Spend)
+
+    assert [await live.fetch(f"select * from {table} order by 1, 2, 3") for table in tables] == before
+    assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 80
+
+
+async def test_a_durable_that_is_deleted_while_it_is_read_is_made_anew(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1)
+    async with live.running(s.Orders):
+        await live.settled(s.Orders)
+        durable = await live.value("select durable from {s}.consumers")
+        await live.nats.jetstream().delete_consumer(live.stream.name, durable)
+        await live.publish(OrderPaid(), "o1", 2)
+        await live.value_of("select status from orders", "paid")
+        await live.settled(s.Orders)
+
+    assert await live.value("select count(*) from {s}.intents") == 1
+
+
+async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_effect(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPaid(), "o1", 2, id="b")
+    async with live.running(s.Orders):
+        await live.settled(s.Orders)
+        by_hand = await live.publish(OrderPaid(), "o1", 2, id="b")
+        await live.settled(s.Orders)
+        assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
+        await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+        await live.settled(s.Orders)
+
+    assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
+    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await live.fetch("select seq from {s}.duplicates") == [(by_hand,)]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_an_unknown_commit_is_resolved_by_reading(live: Rig) -> None:
+    """The answer to COMMIT was lost: the batch is run again, and finds that it had been committed."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=2) as (lost, again):
+        event = OrderPlaced("ann", 500)
+        await lost.settle(lost.read(event, "o1", 1, seq=1))
+        (applied,) = await again.settle(again.read(event, "o1", 1, seq=1, delivered=2))
+
+    assert applied.writes.counts == {("order.placed", "redelivered"): 1}
+    assert await live.rows("orders") == [("o1", "placed", 500, '["placed"]')]
+
+
+async def test_dedup_belongs_to_the_consumer_not_to_its_durable(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+
+    await live.settle(s.Orders, s.Spend)
+    await live.pool.execute("update projectionist.consumers set durable = durable || '_b'")
+    await live.settle(s.Orders, s.Spend)
+
+    assert await live.rows("spend") == [("ann", 1, 500)]
+    assert await live.value("select count(*) from {s}.inbox") == 2
+    assert definition(s.Orders).name != definition(s.Spend).name

@@ -1,0 +1,99 @@
+"""Hands that settle batches with no broker between: each one what a process is inside, on a connection of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import msgspec
+from tests.support.lab import SCHEMA
+from tests.support.rig import Rig, headers_of
+
+from projectionist.core.settings import Policy
+from projectionist.core.wire import Arrival
+from projectionist.projections import Event, definition
+from projectionist.runner import jetstream
+from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.models import model_for
+from projectionist.runner.office import Office
+from projectionist.runner.session import Session
+from projectionist.runner.settle import Settler
+
+_sequences = count(1)
+
+
+class Hand:
+    """One process of a consumer, batch by batch as the test says."""
+
+    def __init__(self, consumer: Consumer, session: Session, rig: Rig) -> None:
+        self.consumer = consumer
+        self.session = session
+        self.settler = Settler(consumer, session)
+        self._rig = rig
+
+    def read(
+        self,
+        event: Event,
+        aggregate: str,
+        version: int | None,
+        *,
+        id: str | None = None,  # noqa: A002 - the envelope's word
+        seq: int | None = None,
+        delivered: int = 1,
+        source: str = "shop",
+    ) -> Delivery:
+        """The delivery of an event, as this process reads it from an arrival."""
+        found = self.consumer.reader.read(
+            arrival(
+                self._rig.stream.subject("order", aggregate),
+                headers_of(event, aggregate, version, id=id or f"{aggregate}:{version}", source=source),
+                msgspec.json.encode(event),
+                seq or next(_sequences),
+                delivered=delivered,
+            )
+        )
+        assert isinstance(found, Delivery), found
+        return found
+
+    async def settle(self, *deliveries: Delivery, due: Sequence[str] = (), **given: Any) -> list[Applied]:
+        """Settle one batch."""
+        return await self.settler.settle(Batch(deliveries, due=due, **given))
+
+    async def settle_due(self) -> int:
+        """Settle what is due, until nothing is; how many batches that took."""
+        for batches in count():
+            due, entries = await self.settler.due(100)
+            if not due and not entries:
+                return batches
+            await self.settler.settle(Batch(due=due, entries=entries))
+        raise AssertionError("not reached")
+
+
+def arrival(subject: str, headers: dict[str, str], data: bytes, seq: int, *, delivered: int = 1) -> Arrival:
+    """A message as JetStream delivers it."""
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    reply = f"$JS.ACK.S.D.{delivered}.{seq}.{seq}.1700000000000000000.0"
+    return Arrival(subject, reply.encode(), f"NATS/1.0\r\n{head}\r\n".encode(), data, 0.0)
+
+
+@asynccontextmanager
+async def crew(
+    rig: Rig, cls: type, hands: int = 1, policy: Policy | None = None
+) -> AsyncIterator[list[Hand]]:
+    """So many processes of one consumer, whose read model is there."""
+    stream = await jetstream.stream(rig.nats, rig.stream.name)
+    office = Office(rig.pool, SCHEMA)
+    made: list[Hand] = []
+    try:
+        for _ in range(hands):
+            consumer = await office.join(definition(cls), policy or rig.policy, stream)
+            session = Session(consumer, rig.settings.postgres, lambda c, who: model_for(c, who, SCHEMA))
+            made.append(Hand(consumer, session, rig))
+        yield made
+    finally:
+        for hand in made:
+            await hand.session.close()
