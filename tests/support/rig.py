@@ -108,7 +108,7 @@ class Rig:
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
-        office = Office(self.pool, SCHEMA)
+        office = Office(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
         workers = [
             Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
         ]

@@ -131,6 +131,38 @@ CREATE TABLE projectionist.duplicates (
     received timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
+CREATE TABLE projectionist.floors (
+    consumer integer NOT NULL,
+    durable text NOT NULL COLLATE pg_catalog."C",
+    incarnation integer NOT NULL,
+    floor bigint DEFAULT 0 NOT NULL,
+    floor_hash bytea,
+    floor_stored text,
+    top bigint DEFAULT 0 NOT NULL,
+    top_hash bytea,
+    top_stored text,
+    seen bigint DEFAULT 0 NOT NULL,
+    deliveries bigint DEFAULT 0 NOT NULL,
+    durable_created timestamp with time zone,
+    timeline integer,
+    written timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.floors IS 'Written every few seconds in a transaction of its own: whatever lies at or below a floor was committed before it.';
+
+COMMENT ON COLUMN projectionist.floors.floor IS 'The broker''s ack floor: up to here every event of the stream is settled.';
+
+COMMENT ON COLUMN projectionist.floors.floor_hash IS 'Of the content of the message there, which shows that a stream is another one.';
+
+COMMENT ON COLUMN projectionist.floors.top IS 'The last message of the stream when this was written.';
+
+COMMENT ON COLUMN projectionist.floors.seen IS 'Up to here nothing of this consumer was outstanding, whoever the messages are for.';
+
+COMMENT ON COLUMN projectionist.floors.deliveries IS 'The broker''s count; one that is lower later was reset by somebody else.';
+
+COMMENT ON COLUMN projectionist.floors.timeline IS 'Of PostgreSQL: another one means a failover or a restore.';
+
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
     generation integer NOT NULL,
@@ -380,6 +412,17 @@ ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE projectionist.tried (
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    marks integer DEFAULT 1 NOT NULL,
+    runner integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
+
 ALTER TABLE ONLY projectionist.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
 
@@ -400,6 +443,9 @@ ALTER TABLE ONLY projectionist.decisions
 
 ALTER TABLE ONLY projectionist.duplicates
     ADD CONSTRAINT duplicates_pkey PRIMARY KEY (consumer, incarnation, seq);
+
+ALTER TABLE ONLY projectionist.floors
+    ADD CONSTRAINT floors_pkey PRIMARY KEY (consumer, durable);
 
 ALTER TABLE ONLY projectionist.generations
     ADD CONSTRAINT generations_pkey PRIMARY KEY (consumer, generation);
@@ -445,6 +491,9 @@ ALTER TABLE ONLY projectionist.streams
 
 ALTER TABLE ONLY projectionist.streams
     ADD CONSTRAINT streams_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.tried
+    ADD CONSTRAINT tried_pkey PRIMARY KEY (consumer, source, id);
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 

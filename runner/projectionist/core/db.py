@@ -36,9 +36,6 @@ class Row(Protocol):
 CONNECT_WITHIN_S = 10.0
 
 SESSION = {
-    # Who waits longer for a lock than this looks for the holder instead of waiting on.
-    "lock_timeout": "8s",
-    "statement_timeout": "1min",
     # A process that was stopped between two statements must not keep its locks.
     "idle_in_transaction_session_timeout": "30s",
     # A machine that vanished says no goodbye: the server lets go of its locks after a minute, not two hours.
@@ -59,20 +56,31 @@ class DatabaseRefusedError(ProjectionistError):
     """PostgreSQL answered and said no. Trying again does not help, somebody has to change something."""
 
 
-async def connect(postgres: Postgres, *, application_name: str) -> asyncpg.Connection[asyncpg.Record]:
+ANSWER_S = 5.0
+"""How long after its own timeout PostgreSQL may take to say so, before a connection is held to be dead."""
+
+
+async def connect(
+    postgres: Postgres, *, application_name: str, deadline: bool = False
+) -> asyncpg.Connection[asyncpg.Record]:
     """A connection by the settings, with our timeouts. The caller closes it.
 
+    `deadline`: give up on a statement here too, when even PostgreSQL's answer that it took too long does not come.
     Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; no text of theirs
     shows a password.
     """
     with _told(postgres):
-        return await asyncpg.connect(**_arguments(postgres, application_name))
+        return await asyncpg.connect(**_arguments(postgres, application_name, deadline=deadline))
 
 
 async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
-    """A pool of up to `most` connections like those of `connect`, one of them open. The caller closes it."""
+    """A pool of up to `most` connections like those of `connect` with a deadline, one of them open.
+
+    The caller closes it.
+    """
+    arguments = _arguments(postgres, application_name, deadline=True)
     with _told(postgres):
-        return await asyncpg.create_pool(min_size=1, max_size=most, **_arguments(postgres, application_name))
+        return await asyncpg.create_pool(min_size=1, max_size=most, **arguments)
 
 
 def advisory_key(schema: str, name: str) -> int:
@@ -100,7 +108,7 @@ def watch(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _arguments(postgres: Postgres, application_name: str) -> dict[str, Any]:
+def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> dict[str, Any]:
     if postgres.url is None:
         raise SettingsError(
             "postgres.url is not set",
@@ -111,9 +119,16 @@ def _arguments(postgres: Postgres, application_name: str) -> dict[str, Any]:
         "dsn": postgres.url.reveal(),
         "ssl": context(postgres, postgres.url.hosts(), name="postgres") or False,
         "timeout": CONNECT_WITHIN_S,
-        "server_settings": SESSION | {"application_name": application_name},
+        "command_timeout": postgres.statement_s + ANSWER_S if deadline else None,
+        "server_settings": SESSION | _timeouts(postgres) | {"application_name": application_name},
         "connection_class": _Watched,
     }
+
+
+def _timeouts(postgres: Postgres) -> dict[str, str]:
+    # Who waits longer for a lock than the first looks for the holder instead of waiting on.
+    limits = {"lock_timeout": postgres.lock_s, "statement_timeout": postgres.statement_s}
+    return {name: f"{seconds * 1000:.0f}ms" for name, seconds in limits.items()}
 
 
 @contextmanager

@@ -53,6 +53,10 @@ class Fact(StrEnum):
     VERSION_REUSE = "version_reuse"
     INTENT_REUSE = "intent_reuse"
     LATE = "late"
+    STREAM_REPLACED = "stream_replaced"
+    STREAM_REGRESSED = "stream_regressed"
+    STREAM_COPIED = "stream_copied"
+    STREAM_PURGED = "stream_purged"
 
 
 class Effect(StrEnum):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.model import Folded, Model
+    from projectionist.runner.retry import Refusal
     from projectionist.runner.store import Store
     from projectionist.runner.writes import Identity, Wish
 
@@ -47,8 +48,8 @@ class Batch(msgspec.Struct):
     entries: Sequence[Identity] = ()
     limit: int | None = None
     """How many parked events one aggregate drains; None: what the policy says."""
-    refused: str | None = None
-    """What PostgreSQL said about the only event of this batch, which is failed instead of tried."""
+    refusal: Refusal | None = None
+    """Why the only event of this batch is failed instead of tried."""
 
 
 class Applied(msgspec.Struct):
@@ -80,13 +81,15 @@ class Transaction:
             announce("batch.claimed")
             courses = await self._judge(fresh)
             announce("batch.judged")
-            folded = await self.model.fold(courses, self.batch.refused)
+            folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
             for index, one in enumerate(courses):
                 close(one, folded.broken.get(index), self.writes, grace=self.consumer.grace_s)
             await self._write(folded)
             announce("batch.written")
         announce("batch.committed")
+        if fresh:
+            self.consumer.witness = fresh[-1].source, fresh[-1].id
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         return Applied(self.writes, self.writes.soonest())
 

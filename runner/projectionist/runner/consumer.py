@@ -24,8 +24,17 @@ class Superseded(ProjectionistError):
     """Another epoch, generation or code has taken this consumer over: this process must not apply anything."""
 
 
+class Rejoin(ProjectionistError):
+    """Stream, durable or database are not as this process left them. It opens them again, and judges them."""
+
+
 class Paused(ProjectionistError):
     """An operator has paused the consumer."""
+
+
+def paused(name: str) -> Paused:
+    """The error of a paused consumer."""
+    return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
 
 
 class Exists:
@@ -78,6 +87,8 @@ class Consumer:
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
         self.exists = Exists()
+        self.witness: tuple[str, str] | None = None
+        """Source and id of an event that the last commit has settled: a database without it is an older one."""
         self.reader = Reader(
             policy,
             stream=definition.stream,
@@ -108,7 +119,9 @@ class Consumer:
         if control["code"] != self.code:
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
-            raise Paused(f"consumer {self.definition.name!r} is paused", remedy="Resume it when it may go on")
+            raise paused(self.definition.name)
+        if control["incarnation"] != self.incarnation:
+            raise Rejoin(f"consumer {self.definition.name!r} reads another incarnation of its stream now")
         if (control["epoch"], control["incarnation"], control["generation"]) != (
             *(self.epoch, self.incarnation, self.generation),
         ):

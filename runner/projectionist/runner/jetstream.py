@@ -28,6 +28,16 @@ class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
 
 
+class MessageMissing(BrokerError):
+    """The stream holds no such message: purged, deleted, or never there. The broker does not say which."""
+
+
+class Mirror(msgspec.Struct, frozen=True):
+    """Which stream this one copies, message by message under the same sequences."""
+
+    name: str
+
+
 class StreamConfig(msgspec.Struct, frozen=True):
     """What of a stream's configuration decides whether it keeps what we need."""
 
@@ -36,6 +46,7 @@ class StreamConfig(msgspec.Struct, frozen=True):
     max_msgs_per_subject: int = -1
     allow_rollup_hdrs: bool = False
     allow_msg_ttl: bool = False
+    mirror: Mirror | None = None
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -76,6 +87,13 @@ class AckFloor(msgspec.Struct, frozen=True):
     stream_seq: int
 
 
+class Delivered(msgspec.Struct, frozen=True):
+    """How many deliveries there were, begun anew at a reset, and up to which message."""
+
+    consumer_seq: int = 0
+    stream_seq: int = 0
+
+
 class Consumer(msgspec.Struct, frozen=True):
     """A durable as the broker describes it."""
 
@@ -84,6 +102,7 @@ class Consumer(msgspec.Struct, frozen=True):
     ack_floor: AckFloor
     num_pending: int
     num_ack_pending: int
+    delivered: Delivered = Delivered()
 
 
 class _Refusal(msgspec.Struct):
@@ -96,17 +115,22 @@ class _Head(msgspec.Struct):
     error: _Refusal | None = None
 
 
-_MISSING = {10059: StreamMissing, 10014: ConsumerMissing, 10149: ConsumerMissing}
+_MISSING = {
+    10059: StreamMissing,
+    10014: ConsumerMissing,
+    10149: ConsumerMissing,
+    10037: MessageMissing,
+}
 
 
 async def stream(client: Client, name: str) -> Stream:
     """The stream of this name."""
-    return await _ask(client, f"STREAM.INFO.{name}", b"", Stream)
+    return await ask(client, f"STREAM.INFO.{name}", b"", Stream)
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> Consumer:
     """The durable `name` of a stream."""
-    return await _ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
+    return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
 
 
 async def put_consumer(client: Client, stream_name: str, config: dict[str, Any], *, action: str) -> Consumer:
@@ -115,10 +139,11 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
     if config.get("filter_subject"):
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
-    return await _ask(client, subject, body, Consumer)
+    return await ask(client, subject, body, Consumer)
 
 
-async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
+async def ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
+    """The broker's answer to one request of the JetStream API."""
     try:
         data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
     except (NatsError, TimeoutError, OSError) as error:

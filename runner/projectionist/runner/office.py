@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from projectionist.core.sql import Statements
+from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.course import UNORDERED
-from projectionist.runner.registry import Registry
+from projectionist.runner.gate import Gates
+from projectionist.runner.peers import Peers
+from projectionist.runner.registry import Registry, barrier_key
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
-    import asyncpg
     from asyncpg import Record
+    from asyncpg.pool import PoolConnectionProxy
 
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
@@ -24,36 +30,74 @@ if TYPE_CHECKING:
 class Office:
     """Registration, heartbeats and re-arming, each on a connection lent for the moment."""
 
-    def __init__(self, pool: asyncpg.Pool[Record], schema: str, *, readopt: bool = False) -> None:
+    def __init__(
+        self, pool: asyncpg.Pool[Record], schema: str, *, readopt: bool = False, heartbeat_s: float = 5
+    ) -> None:
         self._pool = pool
         self._schema = schema
+        self.gates = Gates()
+        self.peers = Peers(self.lend, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
 
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
+        """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try."""
+        await self.gates.reach.passage()
+        try:
+            connection = await self._pool.acquire()
+        except Exception as error:
+            self.gates.reach.failed(error)
+            raise
+        self.gates.reach.worked()
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
+    @asynccontextmanager
+    async def alone(self, consumer: int) -> AsyncIterator[PoolConnectionProxy[Record]]:
+        """A transaction beside which no batch of this consumer is open; who is dead or frozen is not waited for."""
+        async with (
+            self.lend() as connection,
+            self.peers.freeing(connection.get_server_pid()),
+            connection.transaction(),
+        ):
+            await connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, consumer))
+            yield connection
+
     async def registration(self, definition: Definition) -> Record:
         """The consumer's registration; raises NotRegistered where class and database disagree."""
-        async with self._pool.acquire() as connection:
+        async with self.lend() as connection:
             return await Registry(connection, self._schema).checked(definition)
 
     async def join(self, definition: Definition, policy: Policy, stream: Stream, *, early: bool) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
-        async with self._pool.acquire() as connection:
+        async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
             registry = Registry(connection, self._schema)
             return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
 
-    async def paused(self, definition: Definition) -> bool:
-        """Whether an operator has paused the consumer."""
-        row = await self._pool.fetchrow(self._sql["consumer_named"], definition.name)
-        return row is not None and row["paused"]
-
     async def beat(self, runner: int, *facts: object) -> None:
-        """Write a heartbeat."""
-        await self._pool.execute(self._sql["beat"], runner, *facts)
+        """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
+        await self.gates.use.passage()
+        async with self.lend() as connection:
+            try:
+                await connection.execute(self._sql["beat"], runner, *facts)
+            except asyncpg.PostgresError as error:
+                self.gates.refused(error)
+                raise
+        self.gates.use.worked()
+
+    async def unclean(self, consumer: Consumer) -> bool:
+        """Whether a process of this consumer has ended in the middle of its work, not long ago."""
+        async with self.lend() as connection:
+            rows = await connection.fetch(self._sql["unclean"], consumer.number)
+        return ended(rows, self.peers.silence_s, is_alive)
 
     async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
         """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
         statement = "rearm_entries" if consumer.sequence == UNORDERED else "rearm"
-        async with self._pool.acquire() as connection, connection.transaction():
+        async with self.lend() as connection, connection.transaction():
             store = store_of(connection, self._schema, consumer.number)
             await store.enter()
             row = await store.control()
@@ -65,5 +109,6 @@ class Office:
         """Whether one of the sample has got through, and whether one is still to be tried."""
         statement = "rearmed_entries" if consumer.sequence == UNORDERED else "rearmed"
         columns = zip(*(tuple(row) for row in sample), strict=True)
-        row = await self._pool.fetchrow(self._sql[statement], consumer.number, *columns)
+        async with self.lend() as connection:
+            row = await connection.fetchrow(self._sql[statement], consumer.number, *columns)
         return (False, False) if row is None else (row["mended"], row["open"])

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
+from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.delivery import Delivery
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
+    from projectionist.runner.careful import Careful
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
 
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
+KEEP_EVERY_S = 1.0
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
 MOST_DUE = 200
@@ -47,13 +50,16 @@ class Pipeline:
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
         settler: Settler,
+        careful: Careful,
         limits: Limits,
     ) -> None:
         self._source = source
         self._read_one = read
         self._settler = settler
+        self._careful = careful
         self._limits = limits
         self._handoff: Handoff[Read] = Handoff()
+        self._held: deque[Sequence[Arrival]] = deque()
         self._stopping = False
         self._taking = anyio.CancelScope()
         self._sweep_at = 0.0
@@ -63,9 +69,12 @@ class Pipeline:
 
     async def run(self) -> None:
         """Work until `stop` is called; a batch that has begun is brought to its end."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read)
-            tasks.start_soon(self._work)
+        async with anyio.create_task_group() as keeping:
+            keeping.start_soon(self._keep)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read)
+                tasks.start_soon(self._work)
+            keeping.cancel_scope.cancel()
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -82,9 +91,20 @@ class Pipeline:
                         limits.max_rows, limits.max_bytes, limits.max_ms / 1000
                     )
                 if arrivals:
+                    self._held.append(arrivals)
                     await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
         finally:
             self._handoff.close()
+
+    async def _keep(self) -> None:
+        """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
+        while True:
+            await anyio.sleep(min(self._settler.patience_s, KEEP_EVERY_S))
+            self._source.hold(held=self._settler.ill)
+            waiting = [arrival for arrivals in self._held for arrival in arrivals]
+            if waiting and clock.now() - waiting[0].received > self._settler.patience_s:
+                self._source.in_progress(waiting)
+                announce("source.kept")
 
     async def _decoded(self, arrivals: Sequence[Arrival]) -> Batch:
         deliveries: list[Delivery] = []
@@ -103,6 +123,7 @@ class Pipeline:
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()))
             if read is not None:
                 await self._settle(read.batch)
+                self._held.popleft()
                 self._source.ack(read.arrivals)
                 announce("batch.acked")
             if time.monotonic() >= self._due_at() and not self._stopping:
@@ -110,7 +131,7 @@ class Pipeline:
 
     async def _settle(self, batch: Batch) -> None:
         begun = time.monotonic()
-        for applied in await self._settler.settle(batch):
+        for applied in await self._careful.settle(batch):
             self._plan_due(applied)
         self.durations.append(time.monotonic() - begun)
         self.batches += 1

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from projectionist.projections.subjects import Subjects
 
+Judge = Callable[["Stream", "jetstream.Consumer"], Awaitable[bool]]
+
 ACK_SHARE = 0.8
 """The share of the ack wait after which an ack is not sent any more."""
 
@@ -56,7 +58,10 @@ class Source(Protocol):
         """Ack those whose deadline stands; how many that were."""
 
     def in_progress(self, arrivals: Sequence[Arrival]) -> int:
-        """Begin the ack wait of those anew whose deadline stands; how many that were."""
+        """Begin the ack wait of those anew whose deadline stands, and of what waits to be taken; how many that were."""
+
+    def hold(self, *, held: bool) -> None:
+        """While held, ask the broker for nothing more; what is on its way still comes."""
 
     async def pending(self) -> Pending:
         """How far the broker is."""
@@ -83,8 +88,12 @@ class JetStreamSource:
         ack_wait_s: float,
         contiguous: bool,
         heartbeat_s: float = 5,
+        judge: Judge | None = None,
     ) -> None:
+        """`judge` sees stream and durable before anything is pulled, again after every reconnect; it may refuse them
+        by raising, and says whether it has moved the durable."""
         self._client = client
+        self._judge = judge
         self._line = line(client)
         self._wanted = Wanted(stream, durable, subjects, contiguous, batch, ack_wait_s)
         self._inbox = client.new_inbox()
@@ -104,6 +113,8 @@ class JetStreamSource:
         await self._stop()
         connection = self._client.stats["reconnects"]
         stream, found = await durable.prepare(self._client, self._wanted)
+        if self._judge is not None and await self._judge(stream, found):
+            stream, found = await durable.prepare(self._client, self._wanted)
         self._identity = stream.created, found.created
         self._connection, self._opened = connection, clock.now()
         self._stop_listening = await self._line.listen(f"{self._inbox}.*", self._pulls)
@@ -131,13 +142,17 @@ class JetStreamSource:
         return self._answer(self._standing(arrivals), b"")
 
     def in_progress(self, arrivals: Sequence[Arrival]) -> int:
-        """Begin the ack wait of those anew whose deadline stands; how many that were."""
-        standing = self._standing(arrivals)
+        """Begin the ack wait of those anew whose deadline stands, and of what waits to be taken; how many that were."""
+        standing = self._standing([*arrivals, *self._pulls.arrivals])
         now = clock.now()
         told = self._answer(standing, b"+WPI")
         for arrival in standing[:told]:
             arrival.received = now
         return told
+
+    def hold(self, *, held: bool) -> None:
+        """While held, ask the broker for nothing more; what is on its way still comes."""
+        self._pulls.held = held
 
     async def pending(self) -> Pending:
         """How far the broker is."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.course import Course
     from projectionist.runner.delivery import Delivery
+    from projectionist.runner.retry import Refusal
     from projectionist.runner.writes import Failed
 
 
@@ -63,9 +64,9 @@ class OwnSql:
         self._tx = OpenTx(connection, names)
         self._handlers = consumer.definition.cls()
 
-    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
+    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate."""
-        broken = preset(courses, self._consumer.policy.retry, refused)
+        broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
         wished: list[Wished] = []
         for index, (at, delivery) in enumerate(ordered(courses, broken)):

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.consumer import Paused
+from projectionist.runner.careful import Careful
+from projectionist.runner.consumer import Paused, Rejoin, paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
@@ -18,6 +20,8 @@ from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
+from projectionist.runner.standing import Halted, Standing
+from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -44,6 +48,8 @@ class Worker:
         self._stopping = anyio.Event()
         self._pipeline: Pipeline | None = None
         self._told = ""
+        self._standing: Standing | None = None
+        self._served = False
         self._early = False
         """Whether this process was there before the stream: then none of its events is from before the first run."""
 
@@ -53,14 +59,27 @@ class Worker:
             try:
                 with flattened():
                     await self._serve()
-            except StreamMissing:
+            except Exception as error:  # noqa: BLE001  each has its answer below, and the rest is raised again
+                await self._wait_out(error)
+
+    async def _wait_out(self, error: Exception) -> None:
+        """Return when it is worth while to begin again after this error; raises it where that is never."""
+        match error:
+            case Rejoin():
+                log.warning("%s: %s", self.definition.name, error)
+                announce("worker.rejoins")
+            case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            except BrokerError as error:
+            case BrokerError() | Halted() | Paused():
                 await self._wait(str(error))
-            except Paused as error:
-                while await self._office.paused(self.definition) and not self._stopping.is_set():
-                    await self._wait(str(error))
+            case StreamUnfit() | DurableUnfit() if self._served:  # at the start somebody is there to read it
+                await self._wait(str(error))
+            case _ if is_transient(error):  # told by the gates
+                self._office.gates.refused(error)
+                await self._pause()
+            case _:
+                raise error
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -71,30 +90,45 @@ class Worker:
     async def _wait(self, reason: str) -> None:
         self._tell(reason)
         announce("worker.waiting")
+        await self._pause()
+
+    async def _pause(self) -> None:
         with anyio.move_on_after(RETRY_S):
             await self._stopping.wait()
 
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
-        source = self._source(found["durable"])
+        if found["paused"]:
+            raise paused(self.definition.name)
+        if self._standing is None:
+            self._standing = Standing(
+                *(self.definition, found["durable"], self._client, self._office),
+                self._settings.postgres.schema,
+            )
+        source = self._source(found["durable"], self._standing)
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
+            self._standing.joined(consumer)
+            self._served = True
             self._tell_start(consumer)
-            await self._work(consumer, source)
+            await self._work(consumer, source, self._standing)
         finally:
             with anyio.CancelScope(shield=True):
                 await source.close()
 
-    async def _work(self, consumer: Consumer, source: JetStreamSource) -> None:
-        schema = self._settings.postgres.schema
-        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
-        self._pipeline = Pipeline(
-            source, consumer.reader.read, Settler(consumer, session), self._settings.batch
+    async def _work(self, consumer: Consumer, source: JetStreamSource, standing: Standing) -> None:
+        session = self._session(consumer, standing)
+        settler = Settler(consumer, session)
+        careful = Careful(consumer, settler)
+        careful.on = await self._office.unclean(consumer)
+        self._pipeline = Pipeline(source, consumer.reader.read, settler, careful, self._settings.batch)
+        heart = Heart(
+            *(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s),
+            *(standing, careful),
         )
-        heart = Heart(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(heart.run)
@@ -108,7 +142,18 @@ class Worker:
                 await session.close()
                 await heart.stop()
 
-    def _source(self, durable: str) -> JetStreamSource:
+    def _session(self, consumer: Consumer, standing: Standing) -> Session:
+        schema = self._settings.postgres.schema
+        return Session(
+            consumer,
+            self._settings.postgres,
+            lambda connection, who: model_for(connection, who, schema),
+            gates=self._office.gates,
+            peers=self._office.peers,
+            arrive=standing.arrive,
+        )
+
+    def _source(self, durable: str, standing: Standing) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
         return JetStreamSource(
             self._client,
@@ -118,6 +163,7 @@ class Worker:
             batch=self._settings.batch.max_rows,
             ack_wait_s=policy.ack_wait_s,
             contiguous=definition.sequence == CONTIGUOUS,
+            judge=standing.check,
         )
 
     def _tell_start(self, consumer: Consumer) -> None:
