@@ -17,11 +17,13 @@ from projectionist.projections import Event, definition
 from projectionist.runner import jetstream
 from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.consumer import Consumer
+from projectionist.runner.course import UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.models import model_for
 from projectionist.runner.office import Office
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
+from projectionist.runner.writes import Identity
 
 _sequences = count(1)
 
@@ -63,10 +65,17 @@ class Hand:
         """Settle one batch."""
         return await self.settler.settle(Batch(deliveries, due=due, **given))
 
+    async def due(self, most: int) -> tuple[list[str], list[Identity]]:
+        """The aggregates, and the parked events without order, whose time has come."""
+        store, _ = await self.session.ready()
+        if self.consumer.sequence == UNORDERED:
+            return [], await store.due_entries(most)
+        return await store.due(most), []
+
     async def settle_due(self) -> int:
         """Settle what is due, until nothing is; how many batches that took."""
         for batches in count():
-            due, entries = await self.settler.due(100)
+            due, entries = await self.due(100)
             if not due and not entries:
                 return batches
             await self.settler.settle(Batch(due=due, entries=entries))

@@ -29,32 +29,40 @@ class Verdict(StrEnum):
     REUSED = "reused"
     """A version that another identity has: an incident, never applied."""
     LATE = "late"
-    """A version that a decision or the baseline stepped over: an incident, stays stepped over."""
+    """A version that a decision stepped over: an incident, stays stepped over."""
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """One aggregate's place for one consumer, as its locked row has it."""
+    """One aggregate's place for one consumer, as far as verdicts depend on it."""
 
     version: int = 0
     """The last version that was applied or stepped over."""
     head: Head = Head.CLEAR
-    finding: bool = False
-    """WAITING, and what it waits for are versions that cannot be had: it moves like a GAP when they come."""
+    finding: str | None = None
+    """Where it is WAITING for versions that cannot be had: why. It moves like a GAP when they come."""
     parked: int = 0
     """How many events stand behind the head, the failed one included."""
 
     @property
     def open(self) -> bool:
         """Whether an arriving version p+1 moves the head."""
-        return self.head in (Head.CLEAR, Head.GAP) or (self.head is Head.WAITING and self.finding)
+        return self.head in _OPEN or (self.head == Head.WAITING and self.finding is not None)
+
+
+_OPEN = frozenset({Head.CLEAR, Head.GAP})
 
 
 def start(baseline: Baseline) -> int:
-    """The version an aggregate's position starts at.
+    """The version an aggregate's position starts at; versions up to it are STALE, as if they had been applied.
 
     With "any" too it is zero: a first arrival above 1 is a gap, and what the stream holds lowest decides.
     """
     return baseline - 1 if isinstance(baseline, int) else 0
+
+
+def follows(version: int, last: int, sequence: Sequencing) -> bool:
+    """Whether `version` may be applied right after `last`."""
+    return version == last + 1 if sequence == "contiguous" else version > last
 
 
 def judge(position: Position, version: int, sequence: Sequencing = "contiguous") -> Verdict:
@@ -63,18 +71,17 @@ def judge(position: Position, version: int, sequence: Sequencing = "contiguous")
         return Verdict.NEXT
     if version <= position.version:
         return Verdict.STALE
-    if sequence == "monotonic":
-        return Verdict.NEXT if position.open else Verdict.BLOCKED
-    if version == position.version + 1:
-        # Behind any other head the next version is parked already, under another identity.
-        return Verdict.NEXT if position.open else Verdict.REUSED
-    return Verdict.GAP if position.open else Verdict.BLOCKED
+    if position.open:
+        return Verdict.NEXT if follows(version, position.version, sequence) else Verdict.GAP
+    if sequence == "contiguous" and version == position.version + 1:
+        return Verdict.REUSED  # behind such a head the next version is parked already, under another identity
+    return Verdict.BLOCKED
 
 
 def closer(version: int, *, taken: bool, stepped_over: Sequence[tuple[int, int]]) -> Verdict:
     """What a STALE candidate is: `taken` if another identity was settled under its version.
 
-    `stepped_over` are the inclusive ranges that decisions and the baseline passed without applying.
+    `stepped_over` are the inclusive ranges that decisions passed without applying; where "any" has begun is one.
     """
     if taken:
         return Verdict.REUSED

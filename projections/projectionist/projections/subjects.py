@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import unquote
 
 from projectionist.core.errors import DefinitionError
+from projectionist.core.tokens import decoded, encoded
 
 AGGREGATE = "{aggregate}"
 TYPE = "{type}"
-
-_UNSAFE = re.compile(r"[\s\x00-\x20\x7f.*>%]")
 
 
 class SubjectPattern:
@@ -46,17 +44,17 @@ class SubjectPattern:
         for index, literal in self._literal:
             if tokens[index] != literal:
                 return None
-        kind = None if self._type is None else _decoded(tokens[self._type])
-        return kind, None if self._aggregate is None else _decoded(tokens[self._aggregate])
+        kind = None if self._type is None else decoded(tokens[self._type])
+        return kind, None if self._aggregate is None else decoded(tokens[self._aggregate])
 
     def subject_for(self, aggregate_type: str, aggregate_id: str) -> str | None:
         """The subject of one aggregate, wildcards kept; None if the pattern does not name it."""
         if self._aggregate is None or not aggregate_id or (self._type is not None and not aggregate_type):
             return None
         tokens = list(self._tokens)
-        tokens[self._aggregate] = _encoded(aggregate_id)
+        tokens[self._aggregate] = encoded(aggregate_id)
         if self._type is not None:
-            tokens[self._type] = _encoded(aggregate_type)
+            tokens[self._type] = encoded(aggregate_type)
         return ".".join(tokens)
 
 
@@ -108,15 +106,6 @@ def _covering(filters: list[list[str]]) -> str:
             return ".".join([*shared, ">"])
         shared.append(tokens[0] if len(set(tokens)) == 1 else "*")
     return ".".join(shared)
-
-
-def _decoded(token: str) -> str:
-    return unquote(token, errors="strict") if "%" in token else token
-
-
-def _encoded(text: str) -> str:
-    """A token: what NATS does not allow in one is percent-coded, all else stays as producers write it."""
-    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
 def _check(text: str) -> None:

@@ -122,7 +122,8 @@ class _Watch:
             self._told.add(repr(error))
             level = logging.WARNING if self.settled else logging.DEBUG
             log.log(level, "broker, %s: %s", self._name, _reason(error))
-        self.trouble = error
+        if self.trouble is None or not _final(self.trouble):
+            self.trouble = error  # a refusal is the reason, the reset that follows it is not
         if _final(error) and not self.settled:
             self._patience -= 1  # every server may say so once
             if self._patience <= 0:

@@ -14,10 +14,12 @@ import msgspec
 
 from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
+from projectionist.projections.judge import Verdict
 from projectionist.runner.closing import close
-from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move
+from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move, reach
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
+from projectionist.runner.parking import Behind, behind
 from projectionist.runner.reuse import (
     intent_reuse,
     judge_old,
@@ -31,12 +33,17 @@ from projectionist.runner.writes import Again, Told, Writes
 if TYPE_CHECKING:
     from asyncpg import Record
 
+    from projectionist.runner.closing import Broken
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.model import Folded, Model
     from projectionist.runner.retry import Refusal
     from projectionist.runner.store import Store
     from projectionist.runner.writes import Identity, Wish
+
+
+DRAIN_BYTES = 16 * 1024 * 1024
+"""How much of parked events one transaction holds at most, beside one event an aggregate."""
 
 
 class Batch(msgspec.Struct):
@@ -84,7 +91,7 @@ class Transaction:
             folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
             for index, one in enumerate(courses):
-                close(one, folded.broken.get(index), self.writes, grace=self.consumer.grace_s)
+                self._close(one, folded.broken.get(index))
             await self._write(folded)
             announce("batch.written")
         announce("batch.committed")
@@ -92,6 +99,10 @@ class Transaction:
             self.consumer.witness = fresh[-1].source, fresh[-1].id
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         return Applied(self.writes, self.writes.soonest())
+
+    def _close(self, one: Course, broken: Broken | None) -> None:
+        consumer = self.consumer
+        close(one, broken, self.writes, grace=consumer.grace_s, keep=consumer.policy.parked_limit)
 
     # -- claim ---------------------------------------------------------------------------------------------------
 
@@ -138,7 +149,7 @@ class Transaction:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
-            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.unparked, again))]
+            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.parking.unparked, again))]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             groups.setdefault(delivery.aggregate or "", []).append(delivery)
@@ -159,24 +170,30 @@ class Transaction:
         sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
-            (p.aggregate, p.version)
+            (p.aggregate, p.version, reach(p, limit))
             for p in positions
-            if p.parked and may_move(p, groups[p.aggregate], sequence, due=p.aggregate in due)
+            if limit and may_move(p, groups[p.aggregate], sequence, due=p.aggregate in due)
         ]
-        parked: dict[str, list[Delivery]] = {}
-        for row in await self.store.successors(moving, limit) if moving and limit else ():
-            parked.setdefault(row["aggregate"], []).append(self.consumer.unparked(row))
+        parked = await self._behind(moving, limit) if moving else {}
+        nothing = Behind([], limit)
         return [
             course(
                 p,
                 groups[p.aggregate],
-                parked.get(p.aggregate, ()),
+                run.deliveries,
                 sequence,
                 due=p.aggregate in due,
-                limit=limit,
+                limit=run.limit,
+                lacking=run.lacking,
             )
             for p in positions
+            for run in (parked.get(p.aggregate, nothing),)
         ]
+
+    async def _behind(self, moving: Sequence[tuple[str, int, int]], limit: int) -> dict[str, Behind]:
+        share = max(1, DRAIN_BYTES // len(moving))
+        rows = await self.store.successors(moving, share)
+        return behind(rows, self.consumer.parking, limit, share)
 
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
         unknown = self.consumer.exists.unknown(aggregates)
@@ -197,20 +214,20 @@ class Transaction:
             verdict, holder = judge_old(delivery, holders, ranges)
             if holder is not None:
                 self._reuses(delivery, holder["source"], holder["id"])
-            elif verdict == "late":
+            elif verdict is Verdict.LATE:
                 self._late(delivery)
             else:
-                self.writes.settle(delivery, Entry.STALE, "stale")
+                self.writes.settle(delivery, Entry.STALE, verdict)
                 self.writes.counts[delivery.type, "stale"] += 1
 
     def _reuses(self, delivery: Delivery, source: str, identity: str) -> None:
         """Two events claim one version: the first stands, the second is put aside."""
         self.writes.winners.append((delivery.aggregate or "", delivery.version or 0, source, identity))
-        self.writes.settle(delivery, Entry.QUARANTINED, "reused")
+        self.writes.settle(delivery, Entry.QUARANTINED, Verdict.REUSED)
         self._contradicts(delivery, Fact.VERSION_REUSE, reused_version(source, identity))
 
     def _late(self, delivery: Delivery) -> None:
-        self.writes.settle(delivery, Entry.SKIPPED, "late")
+        self.writes.settle(delivery, Entry.SKIPPED, Verdict.LATE)
         self.writes.counts[delivery.type, "late"] += 1
         self._tell(
             delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over"

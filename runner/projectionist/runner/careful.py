@@ -41,6 +41,12 @@ class Careful:
         self._consumer = consumer
         self._settler = settler
         self.on = False
+        self.patience_s = settler.patience_s
+
+    @property
+    def ill(self) -> bool:
+        """Whether batches cannot be committed at the moment, for no fault of theirs."""
+        return self._settler.ill
 
     async def settle(self, batch: Batch) -> list[Applied]:
         """Settle everything in the batch."""

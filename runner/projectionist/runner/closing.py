@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from projectionist.core.states import Cause, Entry, Head
+from projectionist.projections.judge import Verdict
 from projectionist.runner.writes import Failed, Moved, Parked, Writes
 
 if TYPE_CHECKING:
     from projectionist.runner.course import Course, Position
     from projectionist.runner.delivery import Delivery
+
+
+REFETCH_S = 1.0
+"""How long a head waits whose bytes the broker could not be asked for."""
 
 
 class Broken(msgspec.Struct):
@@ -23,17 +29,25 @@ class Broken(msgspec.Struct):
     failed: Failed
 
 
-def close(course: Course, broken: Broken | None, writes: Writes, *, grace: float) -> None:
-    """Add one aggregate's outcome to the writes; `grace` is how long a new gap is left alone, in seconds."""
+def close(
+    course: Course, broken: Broken | None, writes: Writes, *, grace: float, keep: int = sys.maxsize
+) -> None:
+    """Add one aggregate's outcome to the writes.
+
+    `grace` is how long a new gap is left alone, in seconds; `keep`, how many parked events of one aggregate keep
+    their bytes: those beyond are references to the stream.
+    """
     applied = course.tried if broken is None else course.tried[: broken.at]
     drained = _complete(applied, writes)
-    added = _hold(course.held, course.cause, writes)
+    before, begun = course.position, len(writes.parked)
     if broken is not None:
-        added += _break(course.tried[broken.at], broken.failed, writes, ordered=course.position is not None)
-        rest = [d for d in course.tried[broken.at + 1 :] if not d.parked]
-        added += _hold(rest, Cause.BLOCKED, writes)
-    if course.position is not None and (applied or added or broken is not None or course.due):
-        writes.moved.append(_moved(course.position, course, broken, applied, added - drained, grace))
+        _break(course.tried[broken.at], broken.failed, writes, ordered=before is not None)
+        _hold([d for d in course.tried[broken.at + 1 :] if not d.parked], Cause.BLOCKED, writes)
+    _hold(course.held, course.cause, writes)
+    added = writes.parked[begun:]
+    if before is not None and (applied or added or broken is not None or course.due):
+        _refer(added, keep - before.parked + drained)
+        writes.moved.append(_moved(before, course, broken, applied, len(added) - drained, grace))
 
 
 def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
@@ -46,29 +60,38 @@ def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
     return len(drained)
 
 
-def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes) -> int:
+def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes) -> None:
     for delivery in waiting:
-        park(delivery, cause, Failed(), writes)
-    return len(waiting)
+        _park(delivery, cause, Failed(), writes)
 
 
-def _break(delivery: Delivery, failed: Failed, writes: Writes, *, ordered: bool) -> int:
+def _break(delivery: Delivery, failed: Failed, writes: Writes, *, ordered: bool) -> None:
     writes.counts[delivery.type, "failed"] += 1
     if delivery.parked:
         writes.failed_again.append((delivery, failed))
-        return 0
-    park(delivery, Cause.FAILED, failed, writes, ordered=ordered)
-    return 1
+    else:
+        _park(delivery, Cause.FAILED, failed, writes, ordered=ordered)
 
 
-def park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, ordered: bool = True) -> None:
-    """Park a claimed event."""
+def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, ordered: bool = True) -> None:
     writes.parked.append(Parked(delivery, cause, ordered, failed))
     writes.settle(delivery, Entry.PARKED, _VERDICTS[cause])
     writes.counts[delivery.type, f"parked_{cause}"] += 1
 
 
-_VERDICTS = {Cause.GAP: "gap", Cause.BLOCKED: "blocked", Cause.FAILED: "next", Cause.STORED: "next"}
+def _refer(added: Sequence[Parked], room: int) -> None:
+    """Leave the bytes of what exceeds the aggregate's room in the stream; a failed event keeps its own."""
+    for one in added[max(room, 0) :]:
+        one.is_reference = one.cause is not Cause.FAILED and not one.delivery.released
+
+
+_STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})
+_VERDICTS = {
+    Cause.GAP: Verdict.GAP,
+    Cause.BLOCKED: Verdict.BLOCKED,
+    Cause.FAILED: Verdict.NEXT,
+    Cause.STORED: Verdict.NEXT,
+}
 
 
 def _moved(
@@ -90,8 +113,10 @@ def _moved(
     if broken is not None:
         moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
         moved.delay = broken.failed.delay
-    elif not applied and before.head in {Head.FAILED, Head.WAITING, Head.DRAINING} and not course.due:
+    elif not applied and before.head in _STANDING and not course.due:
         moved.head, moved.due = Head(before.head), before.due
+    elif not applied and course.lacks and before.head in _STANDING:
+        moved.head, moved.delay = Head(before.head), REFETCH_S
     elif moved.parked and course.more:
         moved.head, moved.delay = Head.DRAINING, 0.0
     elif moved.parked:

@@ -7,14 +7,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.runner.parking import from_parked
+from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
-    from projectionist.runner.delivery import Delivery
 
 REMEMBERED = 100_000
 """How many aggregates a process remembers to have a position; the oldest are forgotten first."""
@@ -78,7 +77,7 @@ class Consumer:
         self.key_name = key_name
         self.runner = runner
         self._slots = slots or {}
-        self.sequence: str = definition.sequence
+        self.sequence = definition.sequence
         self.grace_s = policy.gap_grace_ms / 1000
         self.code = definition.code
         self.epoch = 0
@@ -97,6 +96,7 @@ class Consumer:
             known=definition.known,
             decode=definition.decode,
         )
+        self.parking = Reading(definition.stream, self.reader)
         self._batches = 0
 
     def next_batch(self) -> int:
@@ -127,10 +127,6 @@ class Consumer:
         ):
             self.join(control)
         self.own_type = control["own_type"]
-
-    def unparked(self, row: Row) -> Delivery:
-        """The delivery behind a parked row, its body decoded by the code that runs now."""
-        return from_parked(row, self.definition.stream, self.reader)
 
     def frozen_slot(self, slot: str) -> str:
         """The name under which a slot was first registered."""

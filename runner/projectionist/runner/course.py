@@ -1,4 +1,7 @@
-"""Decides, from integers alone, what one aggregate does in one batch: what is tried, parked, or too old. Pure."""
+"""Decides, from integers alone, what one aggregate does in one batch: what is tried, parked, or too old. Pure.
+
+What a single version means is for `projectionist.projections.judge` to say; here are runs of them, new and parked.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.states import Cause, Head
+from projectionist.projections import judge as judging
+from projectionist.projections.judge import Verdict, follows, judge
 
 if TYPE_CHECKING:
+    from projectionist.projections.definition import Sequencing
     from projectionist.runner.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"
 
 
-class Position(msgspec.Struct, gc=False):
+class Position(judging.Position, frozen=True, gc=False):
     """The locked row of one aggregate."""
 
-    aggregate: str
-    version: int
-    head: str
-    finding: str | None
-    parked: int
-    due: datetime | None
+    aggregate: str = ""
+    due: datetime | None = None
     is_due: bool = False
     """Whether `due` had come when the row was locked; what was listed as due may have been settled by another."""
 
@@ -43,11 +45,13 @@ class Course(msgspec.Struct):
     clashes: list[tuple[Delivery, Delivery]]
     """New events whose version another event of this batch, or a parked one, holds: (loser, holder)."""
     more: bool
-    """Whether the drain stopped at its limit, so that the next event may be parked already."""
+    """Whether the drain stopped although the next event may be parked already."""
     due: bool
     """Whether the head's time has come."""
     cause: Cause
     """Why `held` waits."""
+    lacks: bool = False
+    """Whether the drain stopped at a reference, whose bytes have to be fetched first."""
 
 
 def alone(delivery: Delivery) -> Course:
@@ -55,29 +59,40 @@ def alone(delivery: Delivery) -> Course:
     return Course(None, [delivery], [], [], [], more=False, due=delivery.parked, cause=Cause.FAILED)
 
 
-def may_move(position: Position, fresh: Sequence[Delivery], sequence: str, *, due: bool) -> bool:
+def may_move(position: Position, fresh: Sequence[Delivery], sequence: Sequencing, *, due: bool) -> bool:
     """Whether parked successors have to be read: only where the head can go on in this batch."""
-    if not position.parked or not _open(position, due=due):
+    if not position.parked or not _moves(position, due=due):
         return False
-    return due or any(d.version == position.version + 1 for d in fresh) or sequence == MONOTONIC
+    return due or any(judge(position, _version(d), sequence) is Verdict.NEXT for d in fresh)
+
+
+def reach(position: Position, limit: int) -> int:
+    """How many parked events one batch tries: a failed one alone, so that nothing is read behind it for nothing."""
+    return min(limit, 1) if position.head == Head.FAILED else limit
 
 
 def course(
     position: Position,
     fresh: Sequence[Delivery],
     successors: Sequence[Delivery],
-    sequence: str,
+    sequence: Sequencing,
     *,
     due: bool,
     limit: int,
+    lacking: int | None = None,
 ) -> Course:
-    """Plan one aggregate: `fresh` are claimed events, `successors` at most `limit` parked ones behind the head."""
+    """Plan one aggregate.
+
+    `fresh` are claimed events, `successors` the first parked ones behind the head: at most `reach` of them, and
+    none from version `lacking` on, which is a reference to the stream.
+    """
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
-    is_open = _open(position, due=due)
-    tried = _run(position.version, ahead, sequence) if is_open else []
-    parked = {d.seq for d in successors}
-    held = [d for d in ahead[len(tried) :] if d.seq not in parked]
-    more = is_open and len(successors) >= limit and (not successors or successors[-1] in tried[-1:])
+    moves = _moves(position, due=due)
+    known = _known(position, successors, reach(position, limit), lacking) if position.parked else None
+    tried = _run(position.version, ahead, sequence, known) if moves else []
+    held = [d for d in ahead[len(tried) :] if not d.parked]
+    last = _version(tried[-1]) if tried else position.version
+    more = moves and known is not None and (last >= known or sequence == MONOTONIC)
     return Course(
         position,
         tried,
@@ -85,24 +100,24 @@ def course(
         stale,
         clashes,
         more,
-        due and is_open,
-        Cause.GAP if is_open else _closed(position),
+        due and moves,
+        Cause.GAP if moves or position.head == Head.DRAINING else Cause.BLOCKED,
+        more and lacking is not None,
     )
 
 
-def _open(position: Position, *, due: bool) -> bool:
-    """Whether the next event in order would be applied: heads that failed or drain move only when due."""
-    match position.head:
-        case Head.FAILED | Head.DRAINING:
-            return due
-        case Head.WAITING:
-            return position.finding is not None
-        case _:
-            return True
+def _moves(position: Position, *, due: bool) -> bool:
+    """Whether the next event in order is applied now: a head that failed or drains moves only when due."""
+    return position.open or (due and position.head in {Head.FAILED, Head.DRAINING})
 
 
-def _closed(position: Position) -> Cause:
-    return Cause.GAP if position.head == Head.DRAINING else Cause.BLOCKED
+def _known(position: Position, successors: Sequence[Delivery], limit: int, lacking: int | None) -> int | None:
+    """The version up to which it is known what is parked; None: all of it. Nothing beyond may be tried."""
+    if lacking is not None:
+        return lacking - 1
+    if len(successors) < limit:
+        return None
+    return _version(successors[-1]) if successors else position.version + 1
 
 
 def _sorted_out(
@@ -113,20 +128,21 @@ def _sorted_out(
     clashes: list[tuple[Delivery, Delivery]] = []
     for delivery in sorted(fresh, key=lambda d: d.seq) if len(fresh) > 1 else fresh:
         version = _version(delivery)
-        if version <= position.version:
+        if version <= position.version:  # `judge` says STALE, for all versions at once
             stale.append(delivery)
         elif (holder := holders.setdefault(version, delivery)) is not delivery:
             clashes.append((delivery, holder))
     return [holders[version] for version in sorted(holders)], stale, clashes
 
 
-def _run(version: int, ahead: Iterable[Delivery], sequence: str) -> list[Delivery]:
+def _run(last: int, ahead: Iterable[Delivery], sequence: Sequencing, known: int | None) -> list[Delivery]:
     run: list[Delivery] = []
     for delivery in ahead:
-        if sequence == CONTIGUOUS and delivery.version != version + 1:
+        version = _version(delivery)
+        if not follows(version, last, sequence) or (known is not None and version > known):
             break
         run.append(delivery)
-        version = _version(delivery)
+        last = version
     return run
 
 

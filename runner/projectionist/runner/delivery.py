@@ -54,6 +54,8 @@ class Delivery(msgspec.Struct, gc=False):
     budget: int | None = None
     discarded: bool = False
     """Decided against while it waited: it is stepped over."""
+    released: bool = False
+    """Read again from quarantine, perhaps with corrected headers or bytes."""
 
     @property
     def provisional(self) -> Entry:

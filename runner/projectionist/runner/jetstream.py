@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+LOOK_S = 2.0
+"""How long the answer about one message may take; whoever asks looks again soon."""
+
 
 class BrokerError(ProjectionistError):
     """The broker refused or did not answer a request. Nothing was lost: try again, or do what it says."""
@@ -26,10 +29,6 @@ class StreamMissing(BrokerError):
 
 class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
-
-
-class MessageMissing(BrokerError):
-    """The stream holds no such message: purged, deleted, or never there. The broker does not say which."""
 
 
 class Mirror(msgspec.Struct, frozen=True):
@@ -105,6 +104,25 @@ class Consumer(msgspec.Struct, frozen=True):
     delivered: Delivered = Delivered()
 
 
+class MessageMissing(BrokerError):
+    """The stream holds no such message, or none of that subject from there on."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message as the stream holds it."""
+
+    subject: str
+    seq: int
+    hdrs: bytes | None = None
+    data: bytes = b""
+    time: str = ""
+    """When the stream took it."""
+
+
+class _Found(msgspec.Struct):
+    message: Message
+
+
 class _Refusal(msgspec.Struct):
     code: int = 0
     err_code: int = 0
@@ -116,10 +134,10 @@ class _Head(msgspec.Struct):
 
 
 _MISSING = {
+    10037: MessageMissing,
     10059: StreamMissing,
     10014: ConsumerMissing,
     10149: ConsumerMissing,
-    10037: MessageMissing,
 }
 
 
@@ -142,6 +160,22 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
     return await ask(client, subject, body, Consumer)
 
 
+async def message(client: Client, stream_name: str, seq: int, subject: str | None = None) -> Message | None:
+    """The message at `seq`, or the first of `subject` from there on; None if there is none.
+
+    The stream's leader is asked: what it does not have is not there. (A direct get may be answered by a replica
+    that is behind.)
+    """
+    wanted = {"seq": seq} if subject is None else {"seq": seq, "next_by_subj": subject}
+    try:
+        found = await ask(
+            client, f"STREAM.MSG.GET.{stream_name}", msgspec.json.encode(wanted), _Found, LOOK_S
+        )
+    except MessageMissing:
+        return None
+    return found.message
+
+
 async def ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
     """The broker's answer to one request of the JetStream API."""
     try:
@@ -151,8 +185,11 @@ async def ask(client: Client, request: str, body: bytes, answer: type[Answer], s
             f"The broker did not answer {request}: {str(error) or type(error).__name__}",
             remedy="Check that JetStream is on and that these credentials may publish to $JS.API.>",
         ) from error
-    refusal = msgspec.json.decode(data, type=_Head).error
-    if refusal is None:
-        return msgspec.json.decode(data, type=answer)
+    try:
+        refusal = msgspec.json.decode(data, type=_Head).error
+        if refusal is None:
+            return msgspec.json.decode(data, type=answer)
+    except msgspec.MsgspecError as error:
+        raise BrokerError(f"The broker's answer to {request} cannot be read: {error}") from error
     kind = _MISSING.get(refusal.err_code, BrokerError)
     raise kind(f"The broker refused {request}: {refusal.description} ({refusal.err_code})")

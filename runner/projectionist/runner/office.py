@@ -71,7 +71,9 @@ class Office:
         async with self.lend() as connection:
             return await Registry(connection, self._schema).checked(definition)
 
-    async def join(self, definition: Definition, policy: Policy, stream: Stream, *, early: bool) -> Consumer:
+    async def join(
+        self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
+    ) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
         async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
             registry = Registry(connection, self._schema)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from projectionist.core.wire import Arrival
     from projectionist.runner.careful import Careful
     from projectionist.runner.delivery import Unreadable
-    from projectionist.runner.settle import Settler
+    from projectionist.runner.due import Due
     from projectionist.runner.source import Source
 
 SLICE = 128
@@ -32,7 +32,6 @@ SLICE = 128
 KEEP_EVERY_S = 1.0
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
-MOST_DUE = 200
 
 
 class Read(msgspec.Struct):
@@ -49,14 +48,14 @@ class Pipeline:
         self,
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
-        settler: Settler,
-        careful: Careful,
+        settler: Careful,
+        due: Due,
         limits: Limits,
     ) -> None:
         self._source = source
         self._read_one = read
         self._settler = settler
-        self._careful = careful
+        self._due = due
         self._limits = limits
         self._handoff: Handoff[Read] = Handoff()
         self._held: deque[Sequence[Arrival]] = deque()
@@ -131,7 +130,7 @@ class Pipeline:
 
     async def _settle(self, batch: Batch) -> None:
         begun = time.monotonic()
-        for applied in await self._careful.settle(batch):
+        for applied in await self._settler.settle(batch):
             self._plan_due(applied)
         self.durations.append(time.monotonic() - begun)
         self.batches += 1
@@ -144,14 +143,15 @@ class Pipeline:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
     async def _take_up_due(self) -> None:
-        """Settle what waits for its time: retries, the rest of long drains, gaps to be looked at again."""
+        """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
         while self._planned and self._planned[0] <= now:
             heappop(self._planned)
-        due, entries = await self._settler.due(MOST_DUE)
-        if due or entries:
-            await self._settle(Batch(due=due, entries=entries))
+        batches, more = await self._due.take()
+        for batch in batches:
+            await self._settle(batch)
+        if batches:
             announce("due.settled")
-        if len(due) == MOST_DUE or len(entries) == MOST_DUE:
+        if more:
             self._sweep_at = 0.0

@@ -17,6 +17,7 @@ from projectionist.runner.heads import Fields, Heads
 from projectionist.runner.identity import Identities
 
 if TYPE_CHECKING:
+    from projectionist.core.db import Row
     from projectionist.core.settings import Policy
     from projectionist.core.wire import Arrival
     from projectionist.projections import Event
@@ -52,6 +53,7 @@ class Reader:
         self._heads = Heads(policy.headers)
         self._kind = policy.aggregate_type or ""
         self._identities = Identities(policy, stream, self._heads.names[0])
+        self._hash = _digest if policy.hash == "raw" else self._canonical_digest
         self._epoch, self._epoch_until = 0.0, 0.0
 
     def read(self, arrival: Arrival) -> Delivery | Unreadable:
@@ -146,17 +148,32 @@ class Reader:
         except Exception as error:  # noqa: BLE001  upcasters are a user's code
             return None, _clean(f"{type(error).__name__}: {error}")
 
+    def decodes(self, kind: str) -> bool:
+        """Whether the body of an event of this type is looked at."""
+        return kind in self._known or self._policy.unknown == "fail"
+
+    def stored(self, row: Row, head: bytes | None, body: bytes) -> bytes | None:
+        """The data of a message read from the stream again, if it is still the event of this row."""
+        try:
+            fields = self._heads.read(head)
+            if fields[14] is not None and structured.is_structured(fields[14]):
+                _, body = self._unfold(fields[14], fields, body)
+        except (HeaderError, Refused):
+            return None
+        place = row["type"], row["event_schema"], row["aggregate"], row["version"]
+        # The setting `hash` may have changed since it was parked.
+        forms = {body, _canonical(body, self._policy.max_depth)}
+        return body if any(_digest(*place, form) == row["hash"] for form in forms) else None
+
     def _too_large(self, data: bytes) -> str | None:
         if len(data) <= self._policy.max_event_bytes:
             return None
         return f"has {len(data)} bytes, more than the {self._policy.max_event_bytes} of max_event_bytes"
 
-    def _hash(self, kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
-        named = aggregate or ""
-        if self._policy.hash == "canonical":
-            data = _canonical(data, self._policy.max_depth)
-        prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
-        return blake2b(prefix + data, digest_size=16).digest()
+    def _canonical_digest(
+        self, kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes
+    ) -> bytes:
+        return _digest(kind, schema, aggregate, version, _canonical(data, self._policy.max_depth))
 
     def _received_us(self, arrival: Arrival) -> int:
         if arrival.received > self._epoch_until:  # the wall clock may be set while we run
@@ -193,6 +210,12 @@ class Reader:
         except HeaderError:
             return None, None
         return (None if source is None else _clean(source), None if name is None else _clean(name))
+
+
+def _digest(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
+    named = aggregate or ""
+    prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
+    return blake2b(prefix + data, digest_size=16).digest()
 
 
 def _told(reply: bytes) -> tuple[int, int, int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from projectionist.core.states import Entry, Fact
+from projectionist.projections.judge import Verdict, closer
 from projectionist.runner.writes import Put, Told
 
 if TYPE_CHECKING:
@@ -13,24 +14,22 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.writes import Wish
 
-Old = Literal["reused", "late", "stale"]
 _HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})
 
 
-def judge_old(delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]) -> tuple[Old, Row | None]:
-    """An event at or below its position: is its version held by another identity, stepped over, or just passed?"""
-    for row in holders:
-        same_version = (row["aggregate"], row["version"]) == (delivery.aggregate, delivery.version)
-        if (
-            same_version
-            and row["state"] in _HOLDS
-            and (row["source"], row["id"]) != (delivery.source, delivery.id)
-        ):
-            return "reused", row
-    version = delivery.version or 0
-    if any(r["aggregate"] == delivery.aggregate and r["version"] <= version <= r["upto"] for r in ranges):
-        return "late", None
-    return "stale", None
+def judge_old(
+    delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]
+) -> tuple[Verdict, Row | None]:
+    """What an event at or below its position is; where another identity holds its version, which one."""
+    holder = next((row for row in holders if _holds(row, delivery)), None)
+    passed = [(r["version"], r["upto"]) for r in ranges if r["aggregate"] == delivery.aggregate]
+    return closer(delivery.version or 0, taken=holder is not None, stepped_over=passed), holder
+
+
+def _holds(row: Row, delivery: Delivery) -> bool:
+    same_version = (row["aggregate"], row["version"]) == (delivery.aggregate, delivery.version)
+    other = (row["source"], row["id"]) != (delivery.source, delivery.id)
+    return same_version and other and row["state"] in _HOLDS
 
 
 def reused_identity(row: Row) -> str:

@@ -12,7 +12,6 @@ import msgspec
 from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Batch, Transaction
-from projectionist.runner.course import UNORDERED
 from projectionist.runner.retry import Failing, Refusal
 from projectionist.runner.trouble import Trouble, classify
 from projectionist.runner.writes import Again
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.session import Session
     from projectionist.runner.store import Store
-    from projectionist.runner.writes import Identity
 
 OUTAGE = Retry(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
 """How a batch waits for what concerns it alone; for PostgreSQL itself it waits at the gates."""
@@ -63,23 +61,6 @@ class Settler:
                         raise
                 tries += 1
                 await self._outage(error, tries)
-
-    async def due(self, most: int) -> tuple[list[str], list[Identity]]:
-        """Aggregates, and parked events without order, whose time has come."""
-        try:
-            store, _ = await self._session.ready()
-            found = (
-                (await store.due(most), [])
-                if self._consumer.sequence != UNORDERED
-                else ([], await store.due_entries(most))
-            )
-        except Exception as error:  # as in `settle`: what is not an outage goes up
-            if classify(error) is not Trouble.INFRASTRUCTURE:
-                raise
-            await self._session.failed(error)
-            return [], []
-        self._session.read()
-        return found
 
     async def _once(self, batch: Batch) -> Applied:
         store, model = await self._session.ready()

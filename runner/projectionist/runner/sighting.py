@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
-from projectionist.runner.jetstream import BrokerError, MessageMissing
+from projectionist.runner.jetstream import BrokerError
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from projectionist.runner.jetstream import Consumer, Stream
 
 log = logging.getLogger("projectionist.runner")
-
-
-class _Message(msgspec.Struct):
-    subject: str
-    time: str
-    hdrs: bytes = b""
-    data: bytes = b""
-
-
-class _Found(msgspec.Struct):
-    message: _Message
 
 
 class _Reset(msgspec.Struct):
@@ -43,13 +32,11 @@ async def spot(client: Client, stream: str, seq: int) -> Spot | None:
     """What the stream's leader holds at this sequence; None for nothing."""
     if seq < 1:
         return None
-    try:
-        body = msgspec.json.encode({"seq": seq})
-        found = (await jetstream.ask(client, f"STREAM.MSG.GET.{stream}", body, _Found)).message
-    except MessageMissing:
+    found = await jetstream.message(client, stream, seq)
+    if found is None:
         return None
     digest = blake2b(digest_size=16)
-    for part in (found.subject.encode(), found.hdrs, found.data):
+    for part in (found.subject.encode(), found.hdrs or b"", found.data):
         digest.update(len(part).to_bytes(8) + part)
     return Spot(seq, digest.digest(), found.time)
 

@@ -127,13 +127,14 @@ class JetStreamSource:
         that it has more for us, and that is on order."""
         pulls = self._pulls
         while True:
-            await self._assure()
-            if not pulls.arrivals:
+            if not (await self._assured() and pulls.arrivals):
                 await pulls.wait(1)
                 continue
             enough = min(most, len(pulls.arrivals) + min(pulls.due, num_pending(pulls.arrivals[-1].reply)))
             if enough > len(pulls.arrivals) and pulls.size < most_bytes:
                 await pulls.wait(enough, linger_s)
+                if self._client.stats["reconnects"] != self._connection:
+                    continue
             if taken := self._ours(pulls.cut(most, most_bytes)):
                 return taken
 
@@ -178,18 +179,20 @@ class JetStreamSource:
             await stop()
         return self._pulls.rest()
 
-    async def _assure(self) -> None:
-        """Go on pulling after a reconnect or a doubt, if stream and durable are those that were opened."""
+    async def _assured(self) -> bool:
+        """Go on pulling after a reconnect or a doubt, if stream and durable are those that were opened.
+
+        False while that is not known: what has come since is not handed out.
+        """
         client, pulls = self._client, self._pulls
         if client.is_closed:
             raise BrokerError(
                 f"The connection to the broker is closed: {client.last_error or 'by ourselves'}"
             )
         connection = client.stats["reconnects"]
-        if connection == self._connection and not pulls.doubt:
-            return
-        if not client.is_connected or clock.now() < pulls.not_before:
-            return
+        same = connection == self._connection
+        if (same and not pulls.doubt) or not client.is_connected or clock.now() < pulls.not_before:
+            return same
         try:
             stream = await jetstream.stream(client, self._wanted.stream)
             found = await jetstream.consumer(client, self._wanted.stream, self._wanted.name)
@@ -197,12 +200,13 @@ class JetStreamSource:
             raise SourceLost(error.message) from error
         except BrokerError as error:
             pulls.suspect(error.message)
-            return
+            return same
         if (stream.created, found.created) != self._identity:
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
         self._connection = connection
         pulls.renew()
         announce("source.resumed")
+        return True
 
     def _standing(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         if self._client.stats["reconnects"] != self._connection:

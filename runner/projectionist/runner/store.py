@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.runner.delivery import Delivery
+    from projectionist.runner.references import Fetched
     from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
 
 _CLAIMED = attrgetter(
@@ -33,7 +34,7 @@ _PARKED = attrgetter(
     ),
     *("delivery.subject", "delivery.type", "delivery.schema", "delivery.time", "delivery.correlation"),
     *("delivery.causation", "delivery.traceparent", "delivery.tracestate", "delivery.hash", "kept"),
-    *("delivery.problem", "failed.attempts", "failed.budget", "delay"),
+    *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
 _MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
@@ -126,12 +127,19 @@ class Store:
         """Lock and read the positions of these aggregates."""
         return await self.connection.fetch(self._sql["positions"], self.consumer, aggregates)
 
-    async def successors(self, heads: Sequence[tuple[str, int]], limit: int) -> list[Record]:
-        """The first parked entries behind each (aggregate, version)."""
-        aggregates, versions = zip(*heads, strict=True)
+    async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
+        """The first parked entries behind each (aggregate, version), as many as its third number says."""
         return await self.connection.fetch(
-            self._sql["successors"], self.consumer, aggregates, versions, limit
+            self._sql["successors"], self.consumer, *zip(*heads, strict=True), most_bytes
         )
+
+    async def references(self, aggregates: Sequence[str], most: int) -> list[Record]:
+        """What due heads among these aggregates come to next and is only a reference; nearest first."""
+        return await self.connection.fetch(self._sql["references"], self.consumer, aggregates, most)
+
+    async def fill(self, fetched: Iterable[Fetched]) -> None:
+        """Give references their bytes, or say why there are none; the caller holds their positions."""
+        await self.connection.executemany(self._sql["fill"], [(self.consumer, *one) for one in fetched])
 
     async def entries(self, identities: Sequence[Identity]) -> list[Record]:
         """Lock and read parked entries without order."""

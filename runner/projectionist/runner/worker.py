@@ -11,16 +11,19 @@ from projectionist.core.signals import announce
 from projectionist.runner.careful import Careful
 from projectionist.runner.consumer import Paused, Rejoin, paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.due import Due
 from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
 from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.standing import Halted, Standing
+from projectionist.runner.stored import Stored
 from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
@@ -121,13 +124,15 @@ class Worker:
 
     async def _work(self, consumer: Consumer, source: JetStreamSource, standing: Standing) -> None:
         session = self._session(consumer, standing)
-        settler = Settler(consumer, session)
-        careful = Careful(consumer, settler)
-        careful.on = await self._office.unclean(consumer)
-        self._pipeline = Pipeline(source, consumer.reader.read, settler, careful, self._settings.batch)
+        settler = Careful(consumer, Settler(consumer, session))
+        settler.on = await self._office.unclean(consumer)
+        limits = self._settings.batch
+        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
+        due = Due(consumer, session, references)
+        self._pipeline = Pipeline(source, consumer.reader.read, settler, due, limits)
         heart = Heart(
             *(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s),
-            *(standing, careful),
+            *(standing, settler),
         )
         try:
             async with anyio.create_task_group() as tasks:

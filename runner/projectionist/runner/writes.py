@@ -38,6 +38,8 @@ class Parked(msgspec.Struct):
     cause: Cause
     ordered: bool
     failed: Failed
+    is_reference: bool = False
+    """Whether its bytes stay in the stream: only where they stand there as they were read."""
 
     @property
     def delay(self) -> float | None:
@@ -47,7 +49,12 @@ class Parked(msgspec.Struct):
     @property
     def kept(self) -> bytes | None:
         """The bytes to store; None leaves a reference to the stream."""
-        return self.delivery.data
+        return None if self.is_reference else self.delivery.data
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the bytes; of a reference nothing is said before they are fetched."""
+        return None if self.is_reference else self.delivery.problem
 
 
 class Moved(msgspec.Struct):

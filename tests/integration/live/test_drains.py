@@ -98,6 +98,6 @@ async def test_an_unfilled_gap_costs_no_batch_when_nothing_comes_for_it(live: Ri
     await live.migrate(s.Orders)
     async with crew(live, s.Orders, policy=LIMIT) as (hand,):
         await hand.settle(hand.read(OrderNoted("x"), "o1", 5))
-        assert await hand.settler.due(10) == ([], [])  # left alone for its grace
+        assert await hand.due(10) == ([], [])  # left alone for its grace
         await live.value_of("select due <= clock_timestamp() from {s}.positions", True)
-        assert await hand.settler.due(10) == (["order/o1"], [])
+        assert await hand.due(10) == (["order/o1"], [])

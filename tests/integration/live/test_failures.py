@@ -128,7 +128,7 @@ async def test_two_processes_that_find_the_same_head_due_try_it_once(live: Rig) 
     async with crew(live, s.Orders, hands=2) as (one, other):
         await one.settle(one.read(OrderNoted("never"), "o1", 1))
         await live.pool.execute("update projectionist.positions set due = clock_timestamp()")
-        due, _ = await other.settler.due(10)
+        due, _ = await other.due(10)
         assert due == ["order/o1"]
 
         await live.pool.execute("update projectionist.positions set due = due + interval '1 hour'")

@@ -59,7 +59,7 @@ async def test_without_order_two_processes_that_find_the_same_event_due_try_it_o
     async with crew(live, s.Orders, hands=2) as (one, other):
         await one.settle(one.read(OrderNoted("never"), "o1", None, id="a"))
         await live.pool.execute("update projectionist.parked set due = clock_timestamp() - interval '1 s'")
-        _, entries = await other.settler.due(10)
+        _, entries = await other.due(10)
         assert entries == [("shop", "a")]
         await live.pool.execute("update projectionist.parked set due = due + interval '1 hour'")
         await other.settle(entries=entries)

@@ -12,7 +12,7 @@ CLEAR = Position(5)
 GAP = Position(5, Head.GAP, parked=2)
 FAILED = Position(5, Head.FAILED, parked=1)
 WAITING = Position(5, Head.WAITING, parked=1)
-FINDING = Position(5, Head.WAITING, finding=True, parked=2)
+FINDING = Position(5, Head.WAITING, finding="lost", parked=2)
 DRAINING = Position(5, Head.DRAINING, parked=3)
 
 NEXT, STALE, BLOCKED, REUSED = Verdict.NEXT, Verdict.STALE, Verdict.BLOCKED, Verdict.REUSED

@@ -10,8 +10,9 @@ import pytest
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
+from projectionist.projections.definition import Sequencing
 from projectionist.runner.closing import Broken, close
-from projectionist.runner.course import course, may_move
+from projectionist.runner.course import course, may_move, reach
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.writes import Failed, Writes
 
@@ -43,14 +44,14 @@ def batch(
     limit: int = 3,
     fails: int | None = None,
     again_in: float | None = None,
-    sequence: str = "contiguous",
+    sequence: Sequencing = "contiguous",
 ) -> Outcome:
     """One aggregate at version 2 with `behind` parked, through plan and close; version `fails` breaks."""
     before = position(AT, head, finding=finding, parked=len(behind))
     fresh = [delivery(version, seq=100 + version) for version in arrive]
     waiting: list[Delivery] = []
     if may_move(before, fresh, sequence, due=due):
-        waiting = [parked(version) for version in behind[:limit]]
+        waiting = [parked(version) for version in behind[: reach(before, limit)]]
     one = course(before, fresh, waiting, sequence, due=due, limit=limit)
     versions = [d.version for d in one.tried]
     broken = None
@@ -94,14 +95,14 @@ def batch(
         # due
         ({"head": Head.GAP, "behind": [4], "due": True}, (2, Head.GAP, 1), {}),
         ({"head": Head.GAP, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
-        ({"head": Head.FAILED, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
+        ({"head": Head.FAILED, "behind": [3, 4], "due": True}, (3, Head.DRAINING, 1), {}),
         ({"head": Head.FAILED, "behind": [3, 4], "due": True, "fails": 3}, (2, Head.WAITING, 2), {}),
         (
             {"head": Head.FAILED, "behind": [3, 4], "due": True, "fails": 3, "again_in": 7.0},
             (2, Head.FAILED, 2),
             {},
         ),
-        ({"head": Head.FAILED, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.WAITING, 2), {}),
+        ({"head": Head.FAILED, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.DRAINING, 2), {}),
         ({"head": Head.DRAINING, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
         ({"head": Head.DRAINING, "behind": [3, 4, 5, 6], "due": True}, (5, Head.DRAINING, 1), {}),
         ({"head": Head.DRAINING, "behind": [3, 5], "due": True}, (3, Head.GAP, 1), {}),
@@ -211,7 +212,7 @@ def test_the_rest_of_a_long_drain_is_due_at_once() -> None:
 
 
 def test_parked_events_are_read_only_where_the_head_can_move() -> None:
-    def reads(head: str, arrives: int, *, due: bool = False, sequence: str = "contiguous") -> bool:
+    def reads(head: str, arrives: int, *, due: bool = False, sequence: Sequencing = "contiguous") -> bool:
         return may_move(position(AT, head, parked=1), [delivery(arrives)], sequence, due=due)
 
     assert reads("gap", 3)

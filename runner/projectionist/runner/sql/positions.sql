@@ -1,5 +1,5 @@
 -- Locks the positions of a batch in one order.
-select aggregate, version, head, finding, parked, due, coalesce(due <= clock_timestamp(), false) as is_due
+select version, head, finding, parked, aggregate, due, coalesce(due <= clock_timestamp(), false) as is_due
 from {schema}.positions
 where consumer = $1 and aggregate = any($2::text[])
 order by aggregate

@@ -1,0 +1,50 @@
+"""What waits for its time, and is taken up between batches of new events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.runner.apply import Batch
+from projectionist.runner.course import UNORDERED
+from projectionist.runner.trouble import Trouble, classify
+
+if TYPE_CHECKING:
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.references import References
+    from projectionist.runner.session import Session
+    from projectionist.runner.store import Store
+
+MOST_DUE = 200
+
+
+class Due:
+    """Finds what is due for one consumer: retries, the rest of long drains, gaps to be looked at again."""
+
+    def __init__(self, consumer: Consumer, session: Session, references: References) -> None:
+        self._consumer = consumer
+        self._session = session
+        self._references = references
+
+    async def take(self) -> tuple[list[Batch], bool]:
+        """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
+        try:
+            store, _ = await self._session.ready()
+            unordered = self._consumer.sequence == UNORDERED
+            found = await (self._entries(store) if unordered else self._heads(store))
+        except Exception as error:  # whatever its class: only an outage is waited out
+            if classify(error) is not Trouble.INFRASTRUCTURE:
+                raise
+            await self._session.failed(error)
+            return [], False
+        self._session.read()
+        return found
+
+    async def _entries(self, store: Store) -> tuple[list[Batch], bool]:
+        entries = await store.due_entries(MOST_DUE)
+        return [Batch(entries=entries)] if entries else [], len(entries) == MOST_DUE
+
+    async def _heads(self, store: Store) -> tuple[list[Batch], bool]:
+        due = await store.due(MOST_DUE)
+        later = await self._references.fetch(store, due) if due else set()
+        now = [aggregate for aggregate in due if aggregate not in later]
+        return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)

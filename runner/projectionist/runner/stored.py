@@ -1,0 +1,57 @@
+"""Single messages of a stream, read from its leader: some at once, and no more bytes than asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.runner import jetstream
+from projectionist.runner.jetstream import BrokerError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.runner.jetstream import Message
+
+AT_ONCE = 16
+"""How many requests are on their way at the same time: what is read beyond the limit of bytes is that much."""
+
+
+class Stored:
+    """One stream, for whoever needs messages beside those that are delivered."""
+
+    def __init__(self, client: Client, stream: str) -> None:
+        self._client = client
+        self._stream = stream
+
+    async def first(self, subject: str, seq: int = 1) -> Message | None:
+        """The first message of a subject (it may hold wildcards) at or after `seq`. Raises BrokerError."""
+        return await jetstream.message(self._client, self._stream, seq, subject)
+
+    async def each(self, seqs: Iterable[int], most_bytes: int) -> dict[int, Message | None]:
+        """The messages at these sequences, None for one that is gone.
+
+        They are asked for in the order given, until `most_bytes` are there; the rest is left out. Raises BrokerError.
+        """
+        found: dict[int, Message | None] = {}
+        failed: list[BrokerError] = []
+        left, size = iter(seqs), 0
+
+        async def ask() -> None:
+            nonlocal size
+            while size < most_bytes and not failed and (seq := next(left, None)) is not None:
+                try:
+                    found[seq] = message = await jetstream.message(self._client, self._stream, seq)
+                except BrokerError as error:
+                    failed.append(error)
+                else:
+                    size += 0 if message is None else len(message.data)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(AT_ONCE):
+                tasks.start_soon(ask)
+        if failed:
+            raise failed[0]
+        return found
