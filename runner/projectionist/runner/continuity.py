@@ -59,6 +59,8 @@ class Judgement(msgspec.Struct, frozen=True):
     halted: bool = False
     text: str = ""
     """What is wrong."""
+    equal: bool = False
+    """Whether a halted stream holds the very messages that were read, under the same sequences."""
     go_to: int | None = None
     """The sequence to deliver next, where the durable does not stand right."""
     why: str = ""
@@ -82,7 +84,8 @@ def judge(known: Known, seen: Seen, *, restored: bool) -> Judgement:
     """Compare. `restored`: the database may be older than the broker, as after any start."""
     likeness = {_likeness(known.floor, seen.at_floor, seen), _likeness(known.top, seen.at_top, seen)}
     if halted := _other_stream(known, seen, likeness):
-        return Judgement(halted[0], halted=True, text=halted[1])
+        equal = halted[0] == Fact.STREAM_COPIED and _Likeness.COPY not in likeness
+        return Judgement(halted[0], halted=True, text=halted[1], equal=equal)
     go_to, why = _where(known, seen)
     doubt = go_to is None and restored and seen.ack_floor > known.floor.seq
     if doubt:
@@ -127,7 +130,11 @@ def _other_stream(known: Known, seen: Seen, likeness: set[_Likeness]) -> tuple[F
             f"the stream was made anew at {seen.created}, and nothing is left to compare it by",
         )
     kind = f"a mirror of {seen.mirror_of}" if seen.mirror_of else "a copy"
-    return Fact.STREAM_COPIED, f"the stream is {kind}, made at {seen.created}, with the content known here"
+    stored = ", stored anew" if _Likeness.COPY in likeness else ""
+    return (
+        Fact.STREAM_COPIED,
+        f"the stream is {kind}, made at {seen.created}, with the content known here{stored}",
+    )
 
 
 def _where(known: Known, seen: Seen) -> tuple[int | None, str]:

@@ -70,6 +70,10 @@ class Floors:
         """Have the consumer read the incarnation of its stream that was created then; which one it is."""
         return int(await connection.fetchval(self._sql["set_incarnation"], number, self._stream, created))
 
+    async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Known) -> None:
+        """Another incarnation of the stream: nothing of it is settled. Under the exclusive barrier."""
+        await self._write(connection, number, incarnation, fresh, keep=False)
+
     async def write(self, connection: Connection, remembered: Remembered, now: Known) -> int | None:
         """Remember, in a transaction of its own, unless somebody has taken the consumer over; the timeline.
 

@@ -86,7 +86,8 @@ class Office:
             try:
                 await connection.execute(self._sql["beat"], runner, *facts)
             except asyncpg.PostgresError as error:
-                self.gates.refused(error)
+                if self.gates.refused(error):  # a session of another time may see what new ones do not
+                    await self._pool.expire_connections()
                 raise
         self.gates.use.worked()
 

@@ -10,12 +10,14 @@ import msgspec
 
 from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream import AckFloor, BrokerError, Consumer, ConsumerConfig, message
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from nats.aio.client import Client
 
-    from projectionist.runner.jetstream import Consumer, Stream
+    from projectionist.runner.jetstream import Stream
 
 log = logging.getLogger("projectionist.runner")
 
@@ -28,11 +30,16 @@ class _Deleted(msgspec.Struct):
     success: bool
 
 
+def fresh(created: datetime) -> Consumer:
+    """A durable that is not there, as one that has delivered nothing."""
+    return Consumer(ConsumerConfig(), created, AckFloor(0), 0, 0)
+
+
 async def spot(client: Client, stream: str, seq: int) -> Spot | None:
     """What the stream's leader holds at this sequence; None for nothing."""
     if seq < 1:
         return None
-    found = await jetstream.message(client, stream, seq)
+    found = await message(client, stream, seq)
     if found is None:
         return None
     digest = blake2b(digest_size=16)

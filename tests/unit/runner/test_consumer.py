@@ -50,7 +50,7 @@ def test_a_paused_consumer_applies_nothing() -> None:
         one.check(control(one, paused=True))
 
 
-@pytest.mark.parametrize("changed", [{"epoch": 2}, {"incarnation": 3}, {"generation": 4}])
+@pytest.mark.parametrize("changed", [{"epoch": 2}, {"generation": 4}])
 def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(changed: dict[str, int]) -> None:
     one = consumer()
     one.exists.add(["order/o1"])
@@ -59,6 +59,13 @@ def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(change
 
     assert (one.epoch, one.incarnation, one.generation) != (1, 2, 1)
     assert one.exists.unknown(["order/o1"]) == ["order/o1"]
+
+
+def test_a_batch_that_was_read_from_another_incarnation_of_the_stream_is_not_applied() -> None:
+    one = consumer()
+
+    with pytest.raises(Rejoin):
+        one.check(control(one, incarnation=3))
 
 
 def test_an_unchanged_control_row_changes_nothing() -> None:
