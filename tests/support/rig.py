@@ -43,6 +43,7 @@ class Rig:
         self.database = database
         self.stream = stream
         self.settings = settings
+        self._postgres = settings.postgres
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
         self.policy = settings.consumer_defaults
@@ -108,7 +109,8 @@ class Rig:
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
-        office = Office(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
+        pool = await self._pool_of(settings.postgres)
+        office = Office(pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
         workers = [
             Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
         ]
@@ -126,9 +128,17 @@ class Rig:
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             for client in clients:
                 await client.close()
+            if pool is not self.pool:
+                pool.terminate()
         for result in ended:
             if isinstance(result, BaseException):
                 raise result
+
+    async def _pool_of(self, postgres: Postgres) -> asyncpg.Pool[asyncpg.Record]:
+        """The rig's own, unless what runs is to see another server, or this one through something."""
+        if postgres == self._postgres:
+            return self.pool
+        return await db.pool(postgres, application_name="rig", most=8)
 
     async def settle(self, *consumers: type, processes: int = 1, seconds: float = 20, **options: Any) -> None:
         """Run the consumers until every event of the stream has been settled and acked, then stop them."""

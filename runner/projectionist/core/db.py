@@ -80,7 +80,14 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
     """
     arguments = _arguments(postgres, application_name, deadline=True)
     with _told(postgres):
-        return await asyncpg.create_pool(min_size=1, max_size=most, **arguments)
+        # Without a least size: the driver would open connections on its own, as fast as they fail.
+        made = await asyncpg.create_pool(min_size=0, max_size=most, **arguments)
+        try:
+            await made.release(await made.acquire())
+        except BaseException:
+            made.terminate()
+            raise
+        return made
 
 
 def advisory_key(schema: str, name: str) -> int:

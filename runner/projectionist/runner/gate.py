@@ -30,9 +30,9 @@ class Gate:
     Both changes are told in one line each, however many consumers wait.
     """
 
-    def __init__(self, name: str, trouble: str, pause_s: float = PAUSE_S) -> None:
+    def __init__(self, name: str, trouble: str, relief: str, pause_s: float = PAUSE_S) -> None:
         self._name = name
-        self._trouble = trouble
+        self._trouble, self._relief = trouble, relief
         self._pause_s = pause_s
         self._turns = anyio.Lock()
         self._opened = anyio.Event()
@@ -66,49 +66,53 @@ class Gate:
     def worked(self) -> None:
         """A try got through to its end."""
         if self._closed_at is not None:
-            log.info("%s again, after %.1f s", self._name, clock.now() - self._closed_at)
+            log.info("%s again, after %.1f s", self._relief, clock.now() - self._closed_at)
             self._closed_at = None
             self._opened.set()
             announce(f"{self._name}.well")
 
-    async def until(self, attempt: Callable[[], Awaitable[T]], passing: Callable[[Exception], bool]) -> T:
-        """What `attempt` returns, tried for as long as what it raises is `passing`; anything else goes up."""
+    async def attempt(self, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` returns, when it is our turn; how it ends counts for all."""
+        await self.passage()
+        try:
+            made = await make()
+        except Exception as error:
+            self.failed(error)
+            raise
+        self.worked()
+        return made
+
+    async def until(self, make: Callable[[], Awaitable[T]], passing: Callable[[Exception], bool]) -> T:
+        """What `make` returns, tried for as long as what it raises is `passing`; anything else goes up."""
         while True:
-            await self.passage()
             try:
-                made = await attempt()
+                return await self.attempt(make)
             except Exception as error:  # the caller says which of them pass
                 if not passing(error):
                     raise
-                self.failed(error)
-            else:
-                self.worked()
-                return made
 
     def _pause(self) -> float:
         # Longer by chance: the processes of a fleet were all cut off in the same moment.
         return self._pause_s * random.uniform(1.0, 1.25)  # noqa: S311 - jitter
 
 
+def postgres_reach() -> Gate:
+    """The gate before connections to PostgreSQL."""
+    return Gate("postgres.reach", "PostgreSQL cannot be reached", "PostgreSQL can be reached")
+
+
 class Gates:
     """What a process has to get through: to PostgreSQL at all, then past what it refuses to everybody."""
 
     def __init__(self) -> None:
-        self.reach = Gate("postgres.reach", "PostgreSQL cannot be reached")
-        self.use = Gate("postgres.use", "PostgreSQL takes no writes")
+        self.reach = postgres_reach()
+        self.use = Gate("postgres.use", "PostgreSQL takes no writes", "PostgreSQL takes writes")
         self._one = anyio.Lock()
 
     async def connect(self, make: Callable[[], Awaitable[T]]) -> T:
         """Open a connection by `make`, one after the other in this process."""
         async with self._one:
-            await self.reach.passage()
-            try:
-                made = await make()
-            except Exception as error:
-                self.reach.failed(error)
-                raise
-            self.reach.worked()
-            return made
+            return await self.reach.attempt(make)
 
     def refused(self, error: BaseException) -> bool:
         """Close the gate if this error of a statement means that the server refuses everybody; whether it does."""

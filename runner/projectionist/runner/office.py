@@ -43,13 +43,10 @@ class Office:
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
         """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try."""
-        await self.gates.reach.passage()
-        try:
+        if self._pool.get_idle_size():  # nothing is opened, so nothing is learned
             connection = await self._pool.acquire()
-        except Exception as error:
-            self.gates.reach.failed(error)
-            raise
-        self.gates.reach.worked()
+        else:
+            connection = await self.gates.reach.attempt(self._pool.acquire)
         try:
             yield connection
         finally:

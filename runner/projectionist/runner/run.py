@@ -15,7 +15,7 @@ from projectionist.core import broker, db
 from projectionist.core.broker import BrokerRefused, BrokerUnreachable
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.signals import announce
-from projectionist.runner.gate import Gate
+from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
 from projectionist.runner.office import Office
 from projectionist.runner.watchdog import watch
@@ -79,7 +79,7 @@ async def _together(
 
 @asynccontextmanager
 async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
-    reach = Gate("postgres.reach", "PostgreSQL cannot be reached")
+    reach = postgres_reach()
     open_pool = partial(
         db.pool, settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS
     )
@@ -94,7 +94,7 @@ async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record
 
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Client]:
-    reach = Gate("nats.reach", "NATS cannot be reached")
+    reach = Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")
     connect = partial(broker.connect, settings.nats, name="projectionist run")
     client = await reach.until(connect, _is_away)
     try:

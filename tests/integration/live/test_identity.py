@@ -128,7 +128,7 @@ async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Rig)
     assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 27
 
 
-async def test_a_durable_made_anew_whose_floor_is_forgotten_brings_the_whole_stream_and_nothing_changes(
+async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_nothing_changes(
     live: Rig,
 ) -> None:
     s = shop(live.stream)

@@ -10,7 +10,7 @@ from tests.support.shop import shop
 
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer, Exists, Paused, Superseded
+from projectionist.runner.consumer import Consumer, Exists, Paused, Rejoin, Superseded
 
 
 def consumer() -> Consumer:
