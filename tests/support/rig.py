@@ -281,7 +281,7 @@ async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
         run=Run(heartbeat_s=0.2),
         consumer_defaults=PATIENCE,
     )
-    client = await nats.connect(lab.nats_url)
+    client = await nats.connect(lab.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
     pool = await db.pool(settings.postgres, application_name="rig", most=8)
     try:
         yield Rig(lab, database, stream, settings, client, pool)

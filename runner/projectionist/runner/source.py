@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.subjects import Subjects
+
+log = logging.getLogger("projectionist.runner")
 
 Judge = Callable[["Stream", "jetstream.Consumer"], Awaitable[bool]]
 
@@ -107,6 +110,7 @@ class JetStreamSource:
         self._stop_listening: Callable[[], Awaitable[None]] | None = None
         self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
+        self._drift: list[str] = []
 
     async def open(self) -> Stream:
         """Create or check the durable and begin to pull; may be called again after SourceLost."""
@@ -156,12 +160,30 @@ class JetStreamSource:
         self._pulls.held = held
 
     async def pending(self) -> Pending:
-        """How far the broker is."""
+        """How far the broker is. What others have changed about the durable is noticed by the way."""
         found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
         stream = await jetstream.stream(self._client, self._wanted.stream)
+        self._look_over(found, stream)
         return Pending(
             stream.state.last_seq, found.num_pending, found.num_ack_pending, found.ack_floor.stream_seq
         )
+
+    def _look_over(self, found: jetstream.Consumer, stream: Stream) -> None:
+        config = durable.configuration(self._wanted, stream.config)
+        try:
+            durable.check_durable(self._wanted, found, config)
+        except durable.DurableUnfit as error:
+            if not self._pulls.doubt:
+                self._pulls.suspect(error.message)
+        drift = durable.drifted(found, config)
+        if drift and drift != self._drift:
+            log.warning(
+                "durable %s has changed: %s; the next start sets it right",
+                self._wanted.name,
+                ", ".join(drift),
+            )
+            announce("durable.drifted")
+        self._drift = drift
 
     async def close(self) -> None:
         """Stop, and give back at once what was not taken."""
@@ -203,6 +225,9 @@ class JetStreamSource:
             return same
         if (stream.created, found.created) != self._identity:
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
+        durable.check_durable(self._wanted, found, durable.configuration(self._wanted, stream.config))
+        if self._judge is not None and not same:
+            await self._judge(stream, found)
         self._connection = connection
         pulls.renew()
         announce("source.resumed")
