@@ -21,6 +21,7 @@ def tuned(
     run: dict[str, Any] | None = None,
     postgres: dict[str, Any] | None = None,
     policy: dict[str, Any] | None = None,
+    rows: int = 1000,
 ) -> None:
     """Have what the rig runs from now on use other settings than its own."""
     replace, settings = msgspec.structs.replace, rig.settings
@@ -28,6 +29,7 @@ def tuned(
     rig.settings = replace(
         settings,
         postgres=replace(settings.postgres, **asked),
+        batch=replace(settings.batch, max_rows=rows),
         nats=replace(settings.nats, url=(Url(nats),)) if nats else settings.nats,
         run=replace(settings.run, **(run or {})),
         consumer_defaults=replace(settings.consumer_defaults, **(policy or {})),

@@ -26,7 +26,7 @@ log = logging.getLogger("projectionist.runner")
 
 SILENT_BEATS = 3
 """After so many missed heartbeats a process counts as dead or frozen."""
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 0.2
 
 
 class Peers:

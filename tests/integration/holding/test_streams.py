@@ -332,7 +332,10 @@ async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: R
     await live.settle(s.Orders, s.Spend)
     await restored(live, copy)
 
-    await live.settle(s.Orders, s.Spend)
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend):
+            await heard.wait("standing.moved", 2)
+            await live.settled(s.Orders, s.Spend)
 
     await load.check()
     assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 2
