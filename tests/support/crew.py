@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -80,6 +81,34 @@ class Hand:
                 return batches
             await self.settler.settle(Batch(due=due, entries=entries))
         raise AssertionError("not reached")
+
+
+class Stalled(AssertionError):
+    """Raised in the middle of a batch, which is rolled back."""
+
+
+def stalled(hand: Hand, *, fails: bool = False) -> tuple[asyncio.Event, asyncio.Event]:
+    """Have the hand's next batch stop before it writes; events that say it has, and that it may go on (or fail)."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    make = hand.session._model
+
+    def slowly(connection: Any, consumer: Any) -> Any:
+        model: Any = make(connection, consumer)
+        write = model.write
+
+        async def held(folded: Any) -> None:
+            if not go_on.is_set():
+                reached.set()
+                await go_on.wait()
+                if fails:
+                    raise Stalled
+            await write(folded)
+
+        model.write = held
+        return model
+
+    hand.session._model = slowly
+    return reached, go_on
 
 
 def arrival(subject: str, headers: dict[str, str], data: bytes, seq: int, *, delivered: int = 1) -> Arrival:

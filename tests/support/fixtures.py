@@ -39,6 +39,7 @@ def stream(lab: Lab) -> Iterator[Stream]:
 
 @pytest_asyncio.fixture
 async def live(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
-    """A rig for live consumers on a database and a stream of this test alone."""
+    """A rig for live consumers on a database and a stream of this test alone; what it leaves must be sound."""
     async with rig(lab, database, stream) as made:
         yield made
+        await made.assert_sound()

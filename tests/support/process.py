@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 from tests.support.child import Orders
-from tests.support.waiting import Heard
+from tests.support.waiting import Heard, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,6 +71,24 @@ class Child:
         finally:
             waiting.cancel()
             ending.cancel()
+
+    async def said(self, text: str) -> None:
+        """Return when it has written `text` to its standard error."""
+
+        async def written() -> bool:
+            return text in self.err
+
+        await eventually(written)
+
+    async def paused(self, name: str) -> None:
+        """Return when it stands still at `name`, as `pause_at` told it: it announces first and stops then."""
+        await self.heard(name)
+
+        async def stopped() -> bool:
+            ps = await asyncio.create_subprocess_exec("ps", "-o", "stat=", "-p", str(self.pid), stdout=PIPE)
+            return (await ps.communicate())[0].strip().startswith(b"T")
+
+        await eventually(stopped)
 
     async def ended(self, seconds: float = 20) -> Ended:
         """Wait until it has ended."""

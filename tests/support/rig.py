@@ -23,6 +23,7 @@ from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.projections import Definition, Event, definition
 from projectionist.runner.office import Office
+from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
@@ -31,6 +32,36 @@ from projectionist.runner.worker import Worker
 
 PATIENCE = Policy(ack_wait_s=10, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3))
 """What tests run by: little of it."""
+
+
+_NEVER = {
+    "a position that counts other events than those that are parked behind it": """
+        select p.consumer, p.aggregate, p.parked, count(e.id)
+        from {s}.positions p
+        left join {s}.parked e on e.consumer = p.consumer and e.aggregate = p.aggregate and e.ordered
+        group by p.consumer, p.aggregate, p.parked having p.parked <> count(e.id)""",
+    "an event parked at or below its position": """
+        select e.* from {s}.parked e join {s}.positions p using (consumer, aggregate)
+        where e.ordered and e.version <= p.version""",
+    "a head that disagrees with what is parked behind it": """
+        select p.* from {s}.positions p where (p.head = 'clear') <> (p.parked = 0)""",
+    "a head that waits for its time and has none": """
+        select p.* from {s}.positions p
+        where (p.head in ('gap', 'failed', 'draining')) <> (p.due is not null)""",
+    "a failed head whose first event has not failed": """
+        select p.* from {s}.positions p cross join lateral (
+            select e.cause from {s}.parked e
+            where e.consumer = p.consumer and e.aggregate = p.aggregate and e.ordered order by e.version limit 1
+        ) first
+        where p.head in ('failed', 'waiting') and p.finding is null and first.cause <> 'failed'""",
+    "an inbox row that says parked of an event that is not, or the other way round": """
+        select coalesce(i.id, e.id) from (select * from {s}.inbox where state = 'parked') i
+        full join (select * from {s}.parked where not discarded) e using (consumer, source, id)
+        where i.id is null or e.id is null""",
+    "an intent of an event that was not applied": """
+        select n.* from {s}.intents n left join {s}.inbox i using (consumer, source, id)
+        where i.state is distinct from 'applied'""",
+}
 
 
 class Rig:
@@ -43,10 +74,14 @@ class Rig:
         self.database = database
         self.stream = stream
         self.settings = settings
-        self._postgres = settings.postgres
+        self._pools: list[asyncpg.Pool[asyncpg.Record]] = []
+        self._postgres, self._run = settings.postgres, settings.run
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
         self.policy = settings.consumer_defaults
+        self.office = Office(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
+        self.tampered = False
+        """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -109,8 +144,7 @@ class Rig:
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
-        pool = await self._pool_of(settings.postgres)
-        office = Office(pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
+        office = await self._office(settings)
         workers = [
             Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
         ]
@@ -128,17 +162,24 @@ class Rig:
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             for client in clients:
                 await client.close()
-            if pool is not self.pool:
-                pool.terminate()
         for result in ended:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _pool_of(self, postgres: Postgres) -> asyncpg.Pool[asyncpg.Record]:
+    async def _office(self, settings: Settings) -> Office:
         """The rig's own, unless what runs is to see another server, or this one through something."""
-        if postgres == self._postgres:
-            return self.pool
-        return await db.pool(postgres, application_name="rig", most=8)
+        pool, heartbeat_s = self.pool, settings.run.heartbeat_s
+        if settings.postgres != self._postgres:
+            pool = await db.pool(settings.postgres, application_name="rig", most=8)
+            self._pools.append(pool)
+        elif settings.run == self._run:
+            return self.office
+        return Office(pool, SCHEMA, heartbeat_s=heartbeat_s)
+
+    def close(self) -> None:
+        """Give up the connections made for what ran."""
+        for pool in self._pools:
+            pool.terminate()
 
     async def settle(self, *consumers: type, processes: int = 1, seconds: float = 20, **options: Any) -> None:
         """Run the consumers until every event of the stream has been settled and acked, then stop them."""
@@ -172,7 +213,8 @@ class Rig:
             " or exists (select from {s}.parked where consumer = $1 and due <= clock_timestamp())",
             row["number"],
         )
-        return not due
+        # The broker counts a message that is on its way neither as pending nor as unacked, for a moment.
+        return not due and (self.tampered or not await self._unaccounted(one.name))
 
     async def rows(self, table: str, order: str = "1") -> list[tuple[Any, ...]]:
         """The rows of a read model, as its readers see them."""
@@ -195,6 +237,11 @@ class Rig:
             return True
 
         await eventually(reached)
+
+    async def blocked(self) -> None:
+        """Wait until somebody waits for a lock in this database."""
+        waiting = "from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        await self.value_of(f"select exists (select {waiting})", True)
 
     async def states(self, cls: type) -> dict[str, str]:
         """The inbox of a consumer: event id to state."""
@@ -231,17 +278,37 @@ class Rig:
         await subscription.unsubscribe()
 
     async def unaccounted(self, cls: type) -> list[int]:
-        """Stream sequences of which this consumer knows nothing, up to the end of the stream. It should be none."""
+        """Stream sequences of which this consumer knows nothing, up to the end of the stream."""
+        return await self._unaccounted(definition(cls).name)
+
+    async def _unaccounted(self, name: str) -> list[int]:
         state = (await self.nats.jetstream().stream_info(self.stream.name)).state
+        if not state.messages:
+            return []
         rows = await self.fetch(
             """select x.seq from {s}.consumers c cross join lateral (
                 select seq from {s}.inbox where consumer = c.number
                 union select seq from {s}.duplicates where consumer = c.number
                 union select seq from {s}.quarantine where consumer = c.number
             ) x where c.name = $1""",
-            definition(cls).name,
+            name,
         )
         return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
+
+    async def assert_sound(self) -> None:
+        """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""
+        if self.tampered:
+            return
+        for name, durable in await self.fetch("select name, durable from {s}.consumers"):
+            try:
+                info = await self.nats.jetstream().consumer_info(self.stream.name, durable)
+            except nats.js.errors.NotFoundError:
+                continue  # it has never run
+            missing = await self._unaccounted(name)
+            pending = (info.num_pending or 0) + (info.num_ack_pending or 0)
+            assert len(missing) <= pending, f"{name} knows nothing of {missing}, and {pending} are pending"
+        for what, sql in _NEVER.items():
+            assert await self.fetch(sql) == [], what
 
     @asynccontextmanager
     async def verbs(self, cls: type) -> AsyncIterator[Verbs]:
@@ -249,6 +316,12 @@ class Rig:
         async with self.pool.acquire() as connection:
             registered = await Registry(connection, SCHEMA).checked(definition(cls))
             yield Verbs(store_of(connection, SCHEMA, registered["number"]))
+
+    @asynccontextmanager
+    async def quarantine(self, cls: type) -> AsyncIterator[QuarantineVerbs]:
+        """The operator's verbs for what one consumer has put into quarantine."""
+        async with self.verbs(cls) as verbs:
+            yield QuarantineVerbs(verbs._store)
 
 
 def headers_of(
@@ -283,8 +356,10 @@ async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
     )
     client = await nats.connect(lab.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
     pool = await db.pool(settings.postgres, application_name="rig", most=8)
+    made = Rig(lab, database, stream, settings, client, pool)
     try:
-        yield Rig(lab, database, stream, settings, client, pool)
+        yield made
     finally:
+        made.close()
         await client.close()
         pool.terminate()

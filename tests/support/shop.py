@@ -147,19 +147,26 @@ def shop(
         async def noted(self, tx: Tx, event: OrderNoted, envelope: Envelope) -> None:
             insert = "insert into {journal} (event, note) values ($1, $2)"
             await tx.execute(insert, envelope.id, event.text)
-            match event.text:
-                case "fails":
-                    await tx.execute("select 1 / 0")
-                case "swallows":
-                    with contextlib.suppress(asyncpg.PostgresError):
-                        await tx.execute("select 1 / 0")
-                case "miscounts":
-                    await tx.execute("select $1::text", "one", "too many")
-                case "misreads":
-                    raise FileNotFoundError("no such file")
+            await stumble(tx, event.text)
             trouble.meet(event.text)
 
     return SimpleNamespace(Orders=Orders, Spend=Spend, Mailer=Mailer, Journal=Journal, trouble=trouble)
+
+
+async def stumble(tx: Tx, text: str) -> None:
+    """Do wrong in SQL what the text stands for."""
+    match text:
+        case "fails":
+            await tx.execute("select 1 / 0")
+        case "swallows":
+            with contextlib.suppress(asyncpg.PostgresError):
+                await tx.execute("select 1 / 0")
+        case "miscounts":
+            await tx.execute("select $1::text", "one", "too many")
+        case "locks":
+            await tx.execute("select from {journal} for update nowait")
+        case "misreads":
+            raise FileNotFoundError("no such file")
 
 
 def mended(stream: Stream, *, sequence: Any = "contiguous", digests: frozenset[str] | None = None) -> type:

@@ -105,13 +105,18 @@ CREATE TABLE projectionist.decisions (
     upto bigint,
     source text COLLATE pg_catalog."C",
     id text COLLATE pg_catalog."C",
+    incarnation integer,
+    seq bigint,
+    headers bytea,
     data bytea,
     hash bytea,
     actor text NOT NULL,
     reason text NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text])))
+    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text, 'baseline'::text])))
 );
+
+COMMENT ON COLUMN projectionist.decisions.seq IS 'with incarnation: about what stands in quarantine, and so about no version of an aggregate';
 
 ALTER TABLE projectionist.decisions ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.decisions_number_seq
@@ -358,9 +363,21 @@ CREATE TABLE projectionist.quarantine (
     data bytea,
     size integer NOT NULL,
     hash bytea NOT NULL,
+    edit bigint,
+    attempts integer DEFAULT 0 NOT NULL,
+    due timestamp with time zone,
+    code bytea,
     received timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['quarantined'::text, 'released'::text, 'discarded'::text])))
 );
+
+COMMENT ON COLUMN projectionist.quarantine.hash IS 'of the whole data alone; headers and data stay as they came';
+
+COMMENT ON COLUMN projectionist.quarantine.edit IS 'the decision that holds the headers and data to read instead';
+
+COMMENT ON COLUMN projectionist.quarantine.due IS 'somebody, or new code, wants it read again: no one else asked since if it is the same';
+
+COMMENT ON COLUMN projectionist.quarantine.code IS 'fingerprint of the code that could not read it: newer code tries again';
 
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
@@ -499,6 +516,8 @@ CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number
 
 CREATE INDEX decisions_aggregate ON projectionist.decisions USING btree (consumer, aggregate, version);
 
+CREATE INDEX decisions_seq ON projectionist.decisions USING btree (consumer, incarnation, seq) WHERE (seq IS NOT NULL);
+
 CREATE INDEX duplicates_identity ON projectionist.duplicates USING btree (consumer, source, id);
 
 CREATE UNIQUE INDEX generations_live ON projectionist.generations USING btree (consumer) WHERE (state = 'live'::text);
@@ -516,5 +535,9 @@ CREATE UNIQUE INDEX parked_version ON projectionist.parked USING btree (consumer
 CREATE INDEX positions_due ON projectionist.positions USING btree (consumer, due) WHERE (due IS NOT NULL);
 
 CREATE INDEX positions_held ON projectionist.positions USING btree (consumer, head) WHERE (head <> 'clear'::text);
+
+CREATE INDEX quarantine_due ON projectionist.quarantine USING btree (consumer, due) WHERE (due IS NOT NULL);
+
+CREATE INDEX quarantine_held ON projectionist.quarantine USING btree (consumer) WHERE (state = 'quarantined'::text);
 
 CREATE INDEX runners_consumer ON projectionist.runners USING btree (consumer) WHERE (stopped IS NULL);

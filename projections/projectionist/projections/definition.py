@@ -181,6 +181,11 @@ def _check_policy(cls: type, policy: Policy) -> None:
         raise DefinitionError(
             f"{cls.__name__}: baseline={policy.baseline!r}", remedy='Write "first", "any" or a version from 1'
         )
+    if policy.baseline != "first" and policy.sequence == "unordered":
+        raise DefinitionError(
+            f"{cls.__name__}: baseline={policy.baseline!r} with sequence='unordered'",
+            remedy="Without order nothing begins at a version: leave baseline out",
+        )
     for keyword, (value, choices) in allowed.items():
         if value not in choices:
             raise DefinitionError(f"{cls.__name__}: {keyword}={value!r}", remedy=f"Write one of {choices}")

@@ -52,5 +52,8 @@ def _add(slot: str, intent: Intent, answer: Answer, slots: set[str]) -> None:
             f"two intents in slot {slot!r} from one event: name the second, "
             f'{type(intent).__name__}(…).slot("second")'
         )
+    field = options_of(intent).destination
+    if field is not None and getattr(intent, field) in (None, ""):
+        raise ValueError(f"{type(intent).__name__}.{field} is the intent's destination, and is empty")
     slots.add(slot)
     answer.intents.append((slot, intent, frozen_body(intent)))

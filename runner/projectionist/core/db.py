@@ -36,6 +36,8 @@ class Row(Protocol):
 CONNECT_WITHIN_S = 10.0
 
 SESSION = {
+    # A statement that has waited is followed by one that sees what it waited for, whatever the database prefers.
+    "default_transaction_isolation": "read committed",
     # A process that was stopped between two statements must not keep its locks.
     "idle_in_transaction_session_timeout": "30s",
     # A machine that vanished says no goodbye: the server lets go of its locks after a minute, not two hours.

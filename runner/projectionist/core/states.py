@@ -44,6 +44,7 @@ class Decided(StrEnum):
     EDIT = "edit"
     ACCEPT_GAP = "accept_gap"
     WINNER = "winner"
+    BASELINE = "baseline"
 
 
 class Fact(StrEnum):

@@ -7,7 +7,7 @@ nobody else may touch, and at last the append-only tables in stream order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +23,7 @@ from projectionist.runner.parking import Behind, behind
 from projectionist.runner.reuse import (
     intent_reuse,
     judge_old,
+    kept_aside,
     put_aside,
     reused_identity,
     reused_version,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 DRAIN_BYTES = 16 * 1024 * 1024
 """How much of parked events one transaction holds at most, beside one event an aggregate."""
+DRAIN_EVENTS = 10_000
+"""How many of them: one that a thousand heads drain at once would outlast the session, and then once more."""
 
 
 class Batch(msgspec.Struct):
@@ -76,6 +79,8 @@ class Transaction:
         self.model = model
         self.batch = batch
         self.number = consumer.next_batch()
+        self.incarnation = 0
+        self.released: Sequence[Delivery] = ()
         self.writes = Writes()
 
     async def run(self) -> Applied:
@@ -84,7 +89,7 @@ class Transaction:
             await self.store.enter()
             self.consumer.check(await self.store.control())
             announce("batch.entered")
-            fresh = await self._claim()
+            fresh = await self._claim(await self._deliveries())
             announce("batch.claimed")
             courses = await self._judge(fresh)
             announce("batch.judged")
@@ -106,14 +111,26 @@ class Transaction:
 
     # -- claim ---------------------------------------------------------------------------------------------------
 
-    async def _claim(self) -> list[Delivery]:
+    async def _deliveries(self) -> Sequence[Delivery]:
+        """The deliveries of the batch; of those out of quarantine, which come from one incarnation of the stream,
+        the ones that nobody has decided otherwise about."""
+        deliveries = self.batch.deliveries
+        self.incarnation = self.consumer.incarnation
+        if not deliveries or deliveries[0].released is None:
+            return deliveries
+        self.incarnation = deliveries[0].incarnation or self.incarnation
+        asked = await self.store.quarantine_asked(self.incarnation, [d.seq for d in deliveries])
+        self.released = [d for d in deliveries if asked.get(d.seq) == d.released]
+        return self.released
+
+    async def _claim(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Take the identities nobody has settled; note repeats, and identities that came with other content."""
-        taken = intake(self.batch.deliveries)
+        taken = intake(deliveries)
         fresh = taken.fresh
         if not fresh:
             return []
         kept = [d.data for d in fresh] if self.consumer.policy.payload == "always" else [None] * len(fresh)
-        count = await self.store.claim(self.number, self.consumer.incarnation, fresh, kept)
+        count = await self.store.claim(self.number, self.incarnation, fresh, kept)
         if count == len(fresh) and not taken.again:
             return fresh
         return await self._sort_known(fresh, taken.again)
@@ -135,11 +152,10 @@ class Transaction:
 
     def _compare(self, delivery: Delivery, row: Record) -> None:
         """A known identity: the same event again, or another one under its name."""
-        if row["hash"] != delivery.hash:
+        if not self.consumer.reader.is_same(delivery, row["hash"]):
             self._contradicts(delivery, Fact.IDENTITY_REUSE, reused_identity(row))
-        elif (row["incarnation"], row["seq"]) != (self.consumer.incarnation, delivery.seq):
+        elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
-            self.writes.counts[delivery.type, "duplicate"] += 1
         else:
             self.writes.counts[delivery.type, "redelivered"] += 1
 
@@ -170,10 +186,11 @@ class Transaction:
         sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
-            (p.aggregate, p.version, reach(p, limit))
+            p
             for p in positions
             if limit and may_move(p, groups[p.aggregate], sequence, due=p.aggregate in due)
         ]
+        limit = max(1, min(limit, DRAIN_EVENTS // len(moving))) if moving else limit
         parked = await self._behind(moving, limit) if moving else {}
         nothing = Behind([], limit)
         return [
@@ -190,15 +207,16 @@ class Transaction:
             for run in (parked.get(p.aggregate, nothing),)
         ]
 
-    async def _behind(self, moving: Sequence[tuple[str, int, int]], limit: int) -> dict[str, Behind]:
+    async def _behind(self, moving: Sequence[Position], limit: int) -> dict[str, Behind]:
         share = max(1, DRAIN_BYTES // len(moving))
-        rows = await self.store.successors(moving, share)
+        heads = [(p.aggregate, p.version, reach(p, limit)) for p in moving]
+        rows = await self.store.successors(heads, share)
         return behind(rows, self.consumer.parking, limit, share)
 
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
         unknown = self.consumer.exists.unknown(aggregates)
         if unknown:
-            await self.store.place(unknown)
+            await self.store.place(unknown, self.consumer.start)
         rows = await self.store.positions(aggregates)
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
@@ -234,13 +252,16 @@ class Transaction:
         )
 
     def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
-        self.writes.quarantined.append(put_aside(delivery, fact, detail))
-        self.writes.counts[delivery.type, "quarantined"] += 1
+        if delivery.released is None:
+            self.writes.quarantined.append(put_aside(delivery, fact, detail))
+        else:
+            self.writes.kept.append(kept_aside(delivery, delivery.released, fact, detail))
         self._tell(delivery, fact, detail)
 
     def _tell(self, d: Delivery, fact: Fact, detail: str) -> None:
-        self.writes.incidents.append(Told(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail))
-        self.writes.counts[d.type, f"incident_{fact}"] += 1
+        self.writes.incidents.append(
+            Told(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail, d.type)
+        )
 
     # -- write ---------------------------------------------------------------------------------------------------
 
@@ -274,29 +295,46 @@ class Transaction:
             await store.choose(writes.winners)
 
     async def _write_aside(self) -> None:
-        """What is only ever appended."""
-        store, writes, incarnation = self.store, self.writes, self.consumer.incarnation
+        """What is only ever appended, and counted only where it is new, since all of it may come again; and what comes
+        out of quarantine, whose rows are locked since the beginning."""
+        store, writes, incarnation, code = self.store, self.writes, self.incarnation, self.consumer.code
         for bad in self.batch.unreadable:
             writes.quarantined.append(unreadable(bad))
-            writes.counts["", "quarantined"] += 1
         if writes.repeats:
-            await store.repeat(incarnation, writes.repeats)
+            new = await store.repeat(incarnation, writes.repeats)
+            writes.count_new("duplicate", ((one.seq, one.type) for one in writes.repeats), new)
         if writes.quarantined:
-            await store.quarantine(incarnation, writes.quarantined)
+            new = await store.quarantine(incarnation, code, writes.quarantined)
+            writes.count_new("quarantined", ((one.seq, one.type) for one in writes.quarantined), new)
+        if writes.kept:
+            await store.quarantine_keep(incarnation, code, writes.kept)
+        if self.released:
+            await self._release({one.seq for one in writes.kept})
         if writes.incidents:
-            await store.report(incarnation, writes.incidents)
+            await self._report(writes.incidents)
+
+    async def _report(self, told: Sequence[Told]) -> None:
+        for kind, new in (await self.store.report(self.incarnation, told)).items():
+            facts = ((one.seq, one.type) for one in told if one.kind == kind)
+            self.writes.count_new(f"incident_{kind}", facts, new)
+
+    async def _release(self, kept: Container[int]) -> None:
+        out = [delivery for delivery in self.released if delivery.seq not in kept]
+        await self.store.quarantine_release(self.incarnation, [delivery.seq for delivery in out])
+        for delivery in out:
+            self.writes.counts[delivery.type, "released"] += 1
 
     async def _park(self) -> None:
         """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""
         writes = self.writes
-        free = await self.store.park(self.consumer.incarnation, writes.parked, self.consumer.code)
+        free = await self.store.park(self.incarnation, writes.parked, self.consumer.code)
         refused = [p.delivery for p in writes.parked if (p.delivery.source, p.delivery.id) not in free]
         if not refused:
             return
         holders = await self.store.holders([(d.aggregate or "", d.version or 0) for d in refused])
         moved = {m.aggregate: m for m in writes.moved}
         for delivery in refused:
-            writes.unsettle(delivery)
+            writes.unpark(delivery)
             moved[delivery.aggregate or ""].parked -= 1
             self._reuses(delivery, *holders[delivery.aggregate or "", delivery.version or 0])
 
@@ -307,4 +345,4 @@ class Transaction:
         stored = await self.store.intents_known([wish.key for wish in wishes])
         clashes = [intent_reuse(wish) for wish in wishes if stored[wish.key]["hash"] != wish.hash]
         if clashes:
-            await self.store.report(self.consumer.incarnation, clashes)
+            await self._report(clashes)

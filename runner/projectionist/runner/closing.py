@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 
+_CLEAR = Head.CLEAR
 REFETCH_S = 1.0
 """How long a head waits whose bytes the broker could not be asked for."""
 
@@ -38,6 +39,17 @@ def close(
     their bytes: those beyond are references to the stream.
     """
     applied = course.tried if broken is None else course.tried[: broken.at]
+    if (
+        broken is None
+        and applied
+        and not course.held
+        and (position := course.position)
+        and not position.parked
+    ):
+        _count(applied, writes)  # nearly always: nothing was parked, and nothing is
+        last = applied[-1]
+        writes.moved.append(Moved(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq))
+        return
     drained = _complete(applied, writes)
     before, begun = course.position, len(writes.parked)
     if broken is not None:
@@ -55,9 +67,14 @@ def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
     for delivery in drained:
         writes.unparked.append(delivery)
         writes.settle(delivery, delivery.provisional, None)
-    for delivery in applied:
-        writes.counts[delivery.type, delivery.provisional] += 1
+    _count(applied, writes)
     return len(drained)
+
+
+def _count(applied: Sequence[Delivery], writes: Writes) -> None:
+    counts = writes.counts
+    for delivery in applied:
+        counts[delivery.type, delivery.provisional] += 1
 
 
 def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes) -> None:
@@ -82,7 +99,7 @@ def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, o
 def _refer(added: Sequence[Parked], room: int) -> None:
     """Leave the bytes of what exceeds the aggregate's room in the stream; a failed event keeps its own."""
     for one in added[max(room, 0) :]:
-        one.is_reference = one.cause is not Cause.FAILED and not one.delivery.released
+        one.is_reference = one.cause is not Cause.FAILED and one.delivery.released is None
 
 
 _STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})
@@ -114,7 +131,7 @@ def _moved(
         moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
         moved.delay = broken.failed.delay
     elif not applied and before.head in _STANDING and not course.due:
-        moved.head, moved.due = Head(before.head), before.due
+        moved.head, moved.due, moved.finding = Head(before.head), before.due, before.finding
     elif not applied and course.lacks and before.head in _STANDING:
         moved.head, moved.delay = Head(before.head), REFETCH_S
     elif moved.parked and course.more:

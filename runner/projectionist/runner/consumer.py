@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.projections.judge import start
+from projectionist.runner.exists import Exists
 from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
 
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
-
-REMEMBERED = 100_000
-"""How many aggregates a process remembers to have a position; the oldest are forgotten first."""
 
 
 class Superseded(ProjectionistError):
@@ -32,31 +30,8 @@ class Paused(ProjectionistError):
 
 
 def paused(name: str) -> Paused:
-    """The error of a paused consumer."""
+    """Why this consumer applies nothing."""
     return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
-
-
-class Exists:
-    """Aggregates whose position row is known to exist, so that no placeholder has to be written for them."""
-
-    def __init__(self, most: int = REMEMBERED) -> None:
-        self._seen: dict[str, None] = {}
-        self._most = most
-
-    def unknown(self, aggregates: Iterable[str]) -> list[str]:
-        """Those of the sorted aggregates that may have no position yet."""
-        return [aggregate for aggregate in aggregates if aggregate not in self._seen]
-
-    def add(self, aggregates: Iterable[str]) -> None:
-        """Remember positions whose existence has been committed."""
-        self._seen.update(dict.fromkeys(aggregates))
-        if len(self._seen) > self._most:
-            for aggregate in list(islice(self._seen, len(self._seen) - self._most)):
-                del self._seen[aggregate]
-
-    def clear(self) -> None:
-        """Forget all: the rows may have gone with an epoch, a restore or a reset."""
-        self._seen.clear()
 
 
 class Consumer:
@@ -78,6 +53,7 @@ class Consumer:
         self.runner = runner
         self._slots = slots or {}
         self.sequence = definition.sequence
+        self.start = start(definition.baseline)
         self.grace_s = policy.gap_grace_ms / 1000
         self.code = definition.code
         self.epoch = 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"
+_CLEAR, _GAP = Head.CLEAR, Cause.GAP
 
 
 class Position(judging.Position, frozen=True, gc=False):
@@ -31,18 +32,18 @@ class Position(judging.Position, frozen=True, gc=False):
     """Whether `due` had come when the row was locked; what was listed as due may have been settled by another."""
 
 
-class Course(msgspec.Struct):
+class Course(msgspec.Struct, gc=False):
     """What one aggregate does in this batch."""
 
     position: Position | None
     """None for an event without order: a course of its own."""
-    tried: list[Delivery]
+    tried: Sequence[Delivery]
     """To be folded in this order; already in the order of versions."""
-    held: list[Delivery]
+    held: Sequence[Delivery]
     """New events that must wait, whatever becomes of `tried`."""
-    stale: list[Delivery]
+    stale: Sequence[Delivery]
     """New events at or below the position: a late one, a version used twice, or simply old."""
-    clashes: list[tuple[Delivery, Delivery]]
+    clashes: Sequence[tuple[Delivery, Delivery]]
     """New events whose version another event of this batch, or a parked one, holds: (loser, holder)."""
     more: bool
     """Whether the drain stopped although the next event may be parked already."""
@@ -86,6 +87,10 @@ def course(
     `fresh` are claimed events, `successors` the first parked ones behind the head: at most `reach` of them, and
     none from version `lacking` on, which is a reference to the stream.
     """
+    if position.head == _CLEAR and not position.parked:
+        run = fresh if len(fresh) == 1 else sorted(fresh, key=_version)
+        if _is_next(position.version, run):  # nearly always; what follows would say the same, and slower
+            return Course(position, run, (), (), (), False, due, _GAP)
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     moves = _moves(position, due=due)
     known = _known(position, successors, reach(position, limit), lacking) if position.parked else None
@@ -104,6 +109,15 @@ def course(
         Cause.GAP if moves or position.head == Head.DRAINING else Cause.BLOCKED,
         more and lacking is not None,
     )
+
+
+def _is_next(version: int, run: Sequence[Delivery]) -> bool:
+    """Whether each of these has the version after the one before it."""
+    for delivery in run:
+        version += 1
+        if delivery.version != version:
+            return False
+    return True
 
 
 def _moves(position: Position, *, due: bool) -> bool:

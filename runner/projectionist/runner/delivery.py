@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from enum import StrEnum
 
 import msgspec
@@ -54,8 +54,8 @@ class Delivery(msgspec.Struct, gc=False):
     budget: int | None = None
     discarded: bool = False
     """Decided against while it waited: it is stepped over."""
-    released: bool = False
-    """Read again from quarantine, perhaps with corrected headers or bytes."""
+    released: datetime | None = None
+    """It is to come out of quarantine, perhaps with corrected headers or bytes: when somebody asked for that."""
 
     @property
     def provisional(self) -> Entry:

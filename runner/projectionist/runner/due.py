@@ -5,39 +5,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.runner.apply import Batch
+from projectionist.runner.baseline import Baselines
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.quarantine import Quarantine
+from projectionist.runner.references import References
 from projectionist.runner.trouble import Trouble, classify
 
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.references import References
     from projectionist.runner.session import Session
     from projectionist.runner.store import Store
+    from projectionist.runner.stored import Stored
 
 MOST_DUE = 200
 
 
 class Due:
-    """Finds what is due for one consumer: retries, the rest of long drains, gaps to be looked at again."""
+    """Finds what is due for one consumer: retries, the rest of long drains, gaps, quarantine to be read again."""
 
-    def __init__(self, consumer: Consumer, session: Session, references: References) -> None:
+    def __init__(self, consumer: Consumer, session: Session, stored: Stored, most_bytes: int) -> None:
         self._consumer = consumer
         self._session = session
-        self._references = references
+        self._baselines = Baselines(consumer, stored)
+        self._references = References(consumer, stored, most_bytes)
+        self._quarantine = Quarantine(consumer, stored, most_bytes)
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
         try:
             store, _ = await self._session.ready()
             unordered = self._consumer.sequence == UNORDERED
-            found = await (self._entries(store) if unordered else self._heads(store))
+            batches, more = await (self._entries(store) if unordered else self._heads(store))
+            read, unread = await self._quarantine.take(store)
         except Exception as error:  # whatever its class: only an outage is waited out
             if classify(error) is not Trouble.INFRASTRUCTURE:
                 raise
             await self._session.failed(error)
             return [], False
         self._session.read()
-        return found
+        return batches + read, more or unread
 
     async def _entries(self, store: Store) -> tuple[list[Batch], bool]:
         entries = await store.due_entries(MOST_DUE)
@@ -45,6 +51,9 @@ class Due:
 
     async def _heads(self, store: Store) -> tuple[list[Batch], bool]:
         due = await store.due(MOST_DUE)
-        later = await self._references.fetch(store, due) if due else set()
+        if not due:
+            return [], False
+        await self._baselines.settle(store, due)
+        later = await self._references.fetch(store, due)
         now = [aggregate for aggregate in due if aggregate not in later]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)

@@ -25,7 +25,8 @@ def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> l
             wishes.append(_wish(consumer, one))
             writes.counts[delivery.type, "intents"] += 1
         else:
-            writes.counts[delivery.type, f"suppressed_{one.slot}"] += 1
+            # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
+            writes.counts[delivery.type, f"suppressed_{options_of(one.intent).slot}"] += 1
     wishes.sort(key=lambda w: (w.aggregate or "", w.version or 0, w.slot))
     return wishes
 
@@ -62,7 +63,7 @@ def ordering_key(consumer: str, delivery: Delivery, intent: Intent) -> str | Non
     options = options_of(intent)
     if options.order_by is None:
         return None
-    scope = delivery.aggregate if options.order_by is AGGREGATE else str(getattr(intent, options.order_by))
+    scope = delivery.aggregate if options.order_by is AGGREGATE else getattr(intent, options.order_by)
     if scope is None:
         return None
-    return "".join(f"{len(part)}:{part}" for part in (consumer, options.provider, scope))
+    return "".join(f"{len(part)}:{part}" for part in (consumer, options.provider, str(scope)))

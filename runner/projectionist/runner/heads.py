@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from projectionist.core import headers
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.headers import HeaderError
 
 if TYPE_CHECKING:
@@ -21,6 +24,27 @@ NOTHING: Fields = (None,) * (len(WORDS) + 6)
 
 _TRACE = range(len(WORDS), len(WORDS) + 4)
 _MOST_PLANS = 1024
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NEVER = re.compile(r"(?!)")
+_SIMPLE = "([!-$&-~]+)"
+"""A value that is itself as it stands: nothing to trim, nothing to decode."""
+
+
+class _Plan:
+    """Where the wanted headers stand in one row of names."""
+
+    def __init__(self, names: tuple[str, ...], slots: Sequence[int]) -> None:
+        self._names = names
+        self.pick = itemgetter(*slots)
+        """The fields of a row of values with None behind it."""
+        self.groups = [slot + 1 for slot in slots]
+        """The fields as groups of `whole`."""
+
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        """A whole block of these names with simple values. Its last group never takes part, and so is None."""
+        lines = "".join(rf"{re.escape(name)}: {_SIMPLE}\r\n" for name in self._names)
+        return re.compile(rf"NATS/1\.0\r\n{lines}\r\n(?:(?!)())?")
 
 
 class Heads:
@@ -36,7 +60,8 @@ class Heads:
             name.lower() for name in (*mapped, *trace, headers.CONTENT_TYPE, headers.MESSAGE_ID)
         )
         self._coded = {slot for slot, name in enumerate(self.names) if name.startswith("ce-")}
-        self._plans: dict[tuple[str, ...], Callable[[tuple[str | None, ...]], Fields]] = {}
+        self._plans: dict[tuple[str, ...], _Plan] = {}
+        self._usual, self._groups = _NEVER, [0]
 
     def read(self, head: bytes | None) -> Fields:
         """The fields of a raw header block; HeaderError where a wanted one is repeated or not text."""
@@ -46,6 +71,11 @@ class Heads:
             text = head.decode()
         except UnicodeDecodeError:
             text = head.decode("utf-8", "surrogateescape")
+        found = self._usual.fullmatch(text)
+        return self._slowly(text) if found is None else found.group(*self._groups)
+
+    def _slowly(self, text: str) -> Fields:
+        """The same for a block that is not written as the one before it."""
         lines = text.split("\r\n")
         try:
             names, values = zip(*[line.split(": ", 1) for line in lines[1:-2]])  # noqa: B905  checked by the unpacking
@@ -54,11 +84,15 @@ class Heads:
         else:
             if "  " in text or "\t" in text or " \r" in text or lines[-1] or lines[-2]:
                 names, values = _loose(lines)
-        plan = self._plans.get(names) or self._plan(names)
-        fields: Fields = plan((*values, None))
+        plan = self._plans.get(names)
+        if plan is None:
+            plan = self._plan(names)
+        else:  # seen before: from now on it is known at a glance
+            self._usual, self._groups = plan.whole, plan.groups
+        fields: Fields = plan.pick((*values, None))
         return self._decoded(fields) if "%" in text or not text.isascii() else fields
 
-    def _plan(self, names: tuple[str, ...]) -> Callable[[tuple[str | None, ...]], Fields]:
+    def _plan(self, names: tuple[str, ...]) -> _Plan:
         where: dict[str, int] = {}
         for index, name in enumerate(names):
             key = name.strip().lower()
@@ -71,7 +105,7 @@ class Heads:
                 slots[slot] = len(names)
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        return self._plans.setdefault(names, itemgetter(*slots))
+        return self._plans.setdefault(names, _Plan(names, slots))
 
     def _decoded(self, fields: Fields) -> Fields:
         return tuple(value if value is None else self._text(slot, value) for slot, value in enumerate(fields))
@@ -82,6 +116,29 @@ class Heads:
         except UnicodeEncodeError:
             raise HeaderError(f"header {self.names[slot]} is not UTF-8") from None
         return headers.decode(value) if slot in self._coded and "%" in value else value
+
+
+class BadHeader(ProjectionistError):
+    """A header with this name or value cannot be written."""
+
+
+def replaced(head: bytes | None, given: Mapping[str, str | None]) -> bytes:
+    """A header block with these headers instead of its own of the same names; None removes one."""
+    for name, value in given.items():
+        if not _NAME.fullmatch(name) or (value is not None and not value.isprintable()):
+            raise BadHeader(
+                f"{name!r}: {value!r} cannot be a header",
+                remedy="A name is of letters, digits and -, a value of one printable line",
+            )
+    names = {name.lower().encode() for name in given}
+    lines = (head or b"NATS/1.0\r\n\r\n").split(b"\r\n")
+    kept = [b for b in lines[1:] if b":" in b and b.partition(b":")[0].strip().lower() not in names]
+    fresh = [f"{name}: {_coded(name, value)}".encode() for name, value in given.items() if value is not None]
+    return b"\r\n".join([lines[0], *kept, *fresh, b"", b""])
+
+
+def _coded(name: str, value: str) -> str:
+    return headers.encode(value) if name.lower().startswith("ce-") else value
 
 
 def _loose(lines: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

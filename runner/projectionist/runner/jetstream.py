@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from nats.errors import Error as NatsError
 
+from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.wire import Arrival
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -117,6 +119,10 @@ class Message(msgspec.Struct, frozen=True):
     data: bytes = b""
     time: str = ""
     """When the stream took it."""
+
+    def arrival(self) -> Arrival:
+        """As if it had just arrived; there is nothing to ack."""
+        return Arrival(self.subject, b"", self.hdrs, self.data, clock.now())
 
 
 class _Found(msgspec.Struct):

@@ -39,6 +39,7 @@ class Office:
         self.peers = Peers(self.lend, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
+        self._joined: set[str] = set()
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
@@ -72,9 +73,13 @@ class Office:
         self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
     ) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
+        # Once: when it joins again after an outage, newer code may have taken over meanwhile.
+        readopt = self._readopt and definition.name not in self._joined
         async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
             registry = Registry(connection, self._schema)
-            return await registry.join(definition, policy, stream, early=early, readopt=self._readopt)
+            consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
+        self._joined.add(definition.name)
+        return consumer
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
@@ -94,6 +99,11 @@ class Office:
             rows = await connection.fetch(self._sql["unclean"], consumer.number)
         return ended(rows, self.peers.silence_s, is_alive)
 
+    async def begins(self, consumer: Consumer) -> bool:
+        """Whether aggregates of this consumer may still wait for a first version."""
+        async with self.lend() as connection:
+            return bool(await connection.fetchval(self._sql["begins"], consumer.number))
+
     async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
         """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
         statement = "rearm_entries" if consumer.sequence == UNORDERED else "rearm"
@@ -104,6 +114,11 @@ class Office:
             if row is None or row["code"] != consumer.code or row["paused"]:
                 return []
             return await connection.fetch(self._sql[statement], consumer.number, consumer.code, most)
+
+    async def reread(self, consumer: Consumer, most: int) -> bool:
+        """Have at most so much of quarantine read again that other code could not read; whether there was any."""
+        tag = await self._pool.execute(self._sql["quarantine_rearm"], consumer.number, consumer.code, most)
+        return not tag.endswith(" 0")
 
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
         """Whether one of the sample has got through, and whether one is still to be tried."""

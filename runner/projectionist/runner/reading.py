@@ -59,14 +59,31 @@ class Reader:
     def read(self, arrival: Arrival) -> Delivery | Unreadable:
         """The delivery, or why there is none."""
         try:
-            return self._read(arrival)
-        except HeaderError as error:
-            return self._unreadable(arrival, Reason.HEADERS, str(error))
-        except Refused as refused:
-            return self._unreadable(arrival, refused.reason, str(refused))
+            told_by = told(arrival.reply)
+        except (ValueError, IndexError):
+            reply = _clean(repr(arrival.reply))
+            return self._unreadable(
+                arrival, 0, 1, Reason.REPLY, f"the reply subject {reply} is not JetStream's"
+            )
+        return self._answer(arrival, *told_by, self.incarnation)
 
-    def _read(self, arrival: Arrival) -> Delivery:
-        seq, delivered, published_ns = _told(arrival.reply)
+    def reread(self, arrival: Arrival, seq: int, incarnation: int | None = None) -> Delivery | Unreadable:
+        """The same for a message that was not delivered just now: what the stream or quarantine holds at `seq`."""
+        return self._answer(arrival, seq, 1, 0, self.incarnation if incarnation is None else incarnation)
+
+    def _answer(
+        self, arrival: Arrival, seq: int, delivered: int, published_ns: int, incarnation: int
+    ) -> Delivery | Unreadable:
+        try:
+            return self._read(arrival, seq, delivered, published_ns, incarnation)
+        except HeaderError as error:
+            return self._unreadable(arrival, seq, delivered, Reason.HEADERS, str(error))
+        except Refused as refused:
+            return self._unreadable(arrival, seq, delivered, refused.reason, str(refused))
+
+    def _read(
+        self, arrival: Arrival, seq: int, delivered: int, published_ns: int, incarnation: int
+    ) -> Delivery:
         fields, data, subject = self._heads.read(arrival.head), arrival.data, arrival.subject
         if fields[14] is not None and structured.is_structured(fields[14]):
             fields, data = self._unfold(fields[14], fields, data)
@@ -76,7 +93,7 @@ class Reader:
         schema_number = 1 if schema is None else _number(schema, MOST_SCHEMA, Reason.SCHEMA)
         version_number = None if version is None else _number(version, MOST_VERSION, Reason.VERSION)
         aggregate = self._aggregate(subject, kind_of, name_of)
-        place: tuple[str | int | None, ...] = (self.incarnation, seq)
+        place: tuple[str | int | None, ...] = (incarnation, seq)
         if self._ordered:
             place = _ordered_place(aggregate, version_number)
         source, name, used_fallback = self._identities.identify(fields, data, place)
@@ -161,9 +178,21 @@ class Reader:
         except (HeaderError, Refused):
             return None
         place = row["type"], row["event_schema"], row["aggregate"], row["version"]
-        # The setting `hash` may have changed since it was parked.
-        forms = {body, _canonical(body, self._policy.max_depth)}
-        return body if any(_digest(*place, form) == row["hash"] for form in forms) else None
+        return body if self._hashed_somehow(place, body, row["hash"]) else None
+
+    def is_same(self, delivery: Delivery, digest: bytes) -> bool:
+        """Whether an event with the identity of this one, settled under the hash `digest`, was this one."""
+        if delivery.hash == digest:
+            return True
+        place = delivery.type, delivery.schema, delivery.aggregate, delivery.version
+        return self._hashed_somehow(place, delivery.data, digest)
+
+    def _hashed_somehow(
+        self, place: tuple[str, int, str | None, int | None], data: bytes, digest: bytes
+    ) -> bool:
+        """Whether it is the hash of this event in any of the ways of the setting `hash`, which may have changed."""
+        forms = {data, _canonical(data, self._policy.max_depth)}
+        return any(_digest(*place, form) == digest for form in forms)
 
     def _too_large(self, data: bytes) -> str | None:
         if len(data) <= self._policy.max_event_bytes:
@@ -180,12 +209,10 @@ class Reader:
             self._epoch, self._epoch_until = time.time() - clock.now(), arrival.received + 1
         return int((arrival.received + self._epoch) * 1_000_000)
 
-    def _unreadable(self, arrival: Arrival, reason: Reason, detail: str) -> Unreadable:
+    def _unreadable(
+        self, arrival: Arrival, seq: int, delivered: int, reason: Reason, detail: str
+    ) -> Unreadable:
         data = arrival.data
-        try:
-            seq, delivered, _ = _told(arrival.reply)
-        except Refused:
-            seq, delivered = 0, 1
         source, name = self._as_far_as_known(arrival.head)
         return Unreadable(
             reason,
@@ -196,7 +223,7 @@ class Reader:
             arrival.head,
             data if self._too_large(data) is None else data[:KEPT_BYTES],
             len(data),
-            blake2b(data, digest_size=16).digest(),
+            data_hash(data),
             self._received_us(arrival),
             delivered,
             arrival,
@@ -212,17 +239,15 @@ class Reader:
         return (None if source is None else _clean(source), None if name is None else _clean(name))
 
 
+def data_hash(data: bytes) -> bytes:
+    """What identifies bytes without a readable envelope."""
+    return blake2b(data, digest_size=16).digest()
+
+
 def _digest(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
     named = aggregate or ""
     prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
     return blake2b(prefix + data, digest_size=16).digest()
-
-
-def _told(reply: bytes) -> tuple[int, int, int]:
-    try:
-        return told(reply)
-    except (ValueError, IndexError):
-        raise Refused(Reason.REPLY, f"the reply subject {reply!r} is not JetStream's") from None
 
 
 def _number(text: str, most: int, reason: Reason) -> int:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import msgspec
 
+from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.projections import ddl
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.projections.definition import Definition
+
+
+PATIENCE = "2s"
+"""How long a change of a table waits for its readers."""
 
 
 class ReadModelError(ProjectionistError):
@@ -65,12 +71,11 @@ class ReadModels:
         return [change for change in changes if change is not None]
 
     async def apply(self, definitions: Sequence[Definition], changes: Sequence[Change]) -> None:
-        """Do it, one transaction a consumer; what needs a rebuild is left as it is."""
+        """Do it, one transaction a consumer; what needs a rebuild, or has been done by another, is left as it is."""
         by_name = {definition.name: definition for definition in definitions}
         for change in changes:
             if not change.rebuild:
-                async with self._connection.transaction():
-                    await self._apply(by_name[change.consumer], change)
+                await self._apply_alone(by_name[change.consumer], change)
 
     async def _planned(
         self, d: Definition, known: dict[str, Record], owners: dict[str, str]
@@ -81,6 +86,7 @@ class ReadModels:
             row = known[former]
         self._check_owner(d, owners, {d.name, former})
         if row is None:
+            _check_key_name(d, known)
             return Change(d.name, "create", tuple(created(d, self._schema, 1)))
         if row["shape"] == d.shape and former is None:
             return None
@@ -112,6 +118,34 @@ class ReadModels:
         )
         return msgspec.json.decode(text, type=dict[str, Kept])
 
+    async def _apply_alone(self, d: Definition, change: Change) -> None:
+        try:
+            async with self._connection.transaction():
+                await self._apply_once(d, change)
+        except asyncpg.LockNotAvailableError as error:
+            raise ReadModelError(
+                f"the tables of {d.name!r} are in use, by batches or by somebody who reads them for long",
+                remedy="Nothing was changed; wait for that transaction, or end it, and run this again",
+            ) from error
+
+    async def _apply_once(self, d: Definition, change: Change) -> None:
+        turn = advisory_key(self._schema, "read models")
+        await self._connection.execute(self._sql["barrier_alone"], turn)
+        former = await self._connection.fetchrow(
+            self._sql["consumer_named"], change.renamed_from or change.consumer
+        )
+        if former is not None:
+            await self._connection.execute(
+                self._sql["barrier_alone"], barrier_key(self._schema, former["number"])
+            )
+        now = await self.plan([d])  # another process may have been here since, or a swap
+        if now and msgspec.structs.replace(now[0], notes=change.notes) != change:
+            raise ReadModelError(
+                f"the tables of {d.name!r} have changed since this was planned", remedy="Run it again"
+            )
+        if now:
+            await self._apply(d, change)
+
     async def _apply(self, d: Definition, change: Change) -> None:
         tables = msgspec.json.encode(keeping(d)).decode()
         subjects = " ".join(d.subjects.texts)
@@ -133,11 +167,23 @@ class ReadModels:
             row = await self._connection.fetchrow(self._sql["consumer_named"], change.renamed_from or d.name)
             assert row is not None, "a planned change is about a registered consumer"
             number = row["number"]
-            await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
             await self._connection.execute(self._sql["reshape_consumer"], number, d.name, d.shape)
         await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
+        # No batch goes on while this waits for a reader of the table.
+        await self._connection.execute(f"set local lock_timeout = '{PATIENCE}'")
         for statement in change.statements:
             await self._connection.execute(statement)
+
+
+def _check_key_name(d: Definition, known: dict[str, Record]) -> None:
+    """Refuse a name that a consumer bore before it was renamed: both would make the same intent keys."""
+    for row in known.values():
+        if row["key_name"] == d.name:
+            raise ReadModelError(
+                f"the intent keys of {row['name']!r} are made of its first name, {d.name!r}",
+                remedy='Give this consumer another name, name="…"; '
+                f'or, if it is the same one, say formerly=("{row["name"]}",)',
+            )
 
 
 def created(d: Definition, schema: str, generation: int) -> list[str]:

@@ -30,9 +30,15 @@ class Rearm:
         self._sample: list[Record] | None = None
         self._released = False
         self._over = False
+        self._unread = True
 
     async def step(self) -> None:
-        """Make a sample due, or the rest once one of the sample has got through; nothing while the sample is open."""
+        """Make a sample due, or the rest once one of the sample has got through; nothing while the sample is open.
+
+        What could not even be read needs no sample: reading it again calls no handler.
+        """
+        if self._unread:
+            self._unread = await self._office.reread(self._consumer, CHUNK)
         if self._over:
             return
         if self._released:

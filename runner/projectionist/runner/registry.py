@@ -59,21 +59,25 @@ class Registry:
         number: int = found["number"]
         async with self._connection.transaction():
             await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
-            row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
-            assert row is not None, "consumers are never deleted"
-            if row["code"] != definition.code:
+            row = await self.checked(definition)  # again: whoever held the barrier may have changed it
+            fresh = row["code"] != definition.code
+            if fresh:
                 await self._adopt(definition, row, readopt=readopt)
             silent = definition.effects == "now" and not early
             mark = stream.state.last_seq + 1 if silent else 0
             await self._connection.execute(self._sql["set_mark"], number, mark)
             slots = await self._slots(definition, number)
+        if fresh:
+            log.info(
+                "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
+            )
         runner = await self._connection.fetchval(
             self._sql["add_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
         )
         consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
-        row = await self._connection.fetchrow(self._sql["control"], number)
-        assert row is not None
-        consumer.join(row)
+        control = await self._connection.fetchrow(self._sql["control"], number)
+        assert control is not None
+        consumer.join(control)
         return consumer
 
     async def checked(self, definition: Definition) -> Record:
@@ -92,9 +96,8 @@ class Registry:
         await self._connection.execute(self._sql["adopt_code"], row["number"], definition.code)
         await self._connection.execute(
             *(self._sql["audit"], row["number"], "adopt-code", definition.code.hex()),
-            *("projectionist", "older code taken up again" if before else "new code at start"),
+            *("projectionist", "older code taken up again" if before else "new code at start", "{}"),
         )
-        log.info("%s: new code taken up; rows written by older code stay until a rebuild", definition.name)
 
     async def _slots(self, definition: Definition, number: int) -> dict[str, str]:
         known = [row["name"] for row in await self._connection.fetch(self._sql["slots"], number)]

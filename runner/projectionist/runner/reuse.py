@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.states import Entry, Fact
 from projectionist.projections.judge import Verdict, closer
-from projectionist.runner.writes import Put, Told
+from projectionist.runner.writes import Kept, Put, Told
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from projectionist.core.db import Row
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.writes import Wish
@@ -59,8 +61,15 @@ def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
             d.data,
             len(d.data),
             d.hash,
+            d.type,
         )
     )
+
+
+def kept_aside(delivery: Delivery, asked: datetime, fact: Fact, detail: str) -> Kept:
+    """The same for one that was about to come out of quarantine: it stays there."""
+    d = delivery
+    return Kept(d.seq, asked, fact, detail, d.source, d.id, d.aggregate, d.version)
 
 
 def unreadable(bad: Unreadable) -> Put:

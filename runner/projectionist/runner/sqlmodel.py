@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,19 @@ if TYPE_CHECKING:
     from projectionist.runner.writes import Failed
 
 
+_END = re.compile(
+    r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+    r"(?:(?:commit|end|abort)\b|prepare\s+transaction\b|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A statement that ends the transaction it stands in."""
+
+
 class OpenTx:
-    """The transaction as a handler sees it: `{table}` stands for the generation that is written."""
+    """The transaction as a handler sees it: `{table}` stands for the generation that is written.
+
+    It cannot be ended from here: the batch would be half committed, and what follows it not at all together.
+    """
 
     def __init__(self, connection: Connection, names: dict[str, str]) -> None:
         self._connection = connection
@@ -35,23 +47,33 @@ class OpenTx:
 
     async def execute(self, sql: str, *args: Any) -> str:
         """Run a statement; returns its command tag."""
-        return await self._connection.execute(resolved(sql, self._names), *args)
+        if args:
+            return await self._connection.execute(self._resolved(sql), *args)
+        # Without arguments the driver would run several at once, of which only the first can be looked at.
+        prepared = await self._connection.prepare(self._resolved(sql))
+        await prepared.fetch()
+        return prepared.get_statusmsg() or ""
 
     async def executemany(self, sql: str, args: Any) -> None:
         """Run a statement for each sequence of arguments."""
-        await self._connection.executemany(resolved(sql, self._names), args)
+        await self._connection.executemany(self._resolved(sql), args)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """All rows."""
-        return await self._connection.fetch(resolved(sql, self._names), *args)
+        return await self._connection.fetch(self._resolved(sql), *args)
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
         """The first row, if there is one."""
-        return await self._connection.fetchrow(resolved(sql, self._names), *args)
+        return await self._connection.fetchrow(self._resolved(sql), *args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
         """The first column of the first row."""
-        return await self._connection.fetchval(resolved(sql, self._names), *args)
+        return await self._connection.fetchval(self._resolved(sql), *args)
+
+    def _resolved(self, sql: str) -> str:
+        if _END.match(sql):
+            raise ValueError("a handler cannot end the transaction of its batch; an error undoes its event")
+        return resolved(sql, self._names)
 
 
 class OwnSql:
@@ -93,6 +115,8 @@ class OwnSql:
                     else await handler.call(*args)
                 )
                 answer = answer_of(result)
+                if answer.delete:
+                    raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
                 # After a failed statement this fails too, even if the handler has swallowed the error.
                 await self._connection.execute("select")
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:

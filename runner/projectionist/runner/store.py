@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from projectionist.core.sql import Statements
 
 if TYPE_CHECKING:
     from collections import Counter
+    from datetime import datetime
 
     from asyncpg import Record
 
     from projectionist.core.db import Connection
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.references import Fetched
-    from projectionist.runner.writes import Failed, Identity, Moved, Parked, Put, Told, Wish
+    from projectionist.runner.writes import Failed, Identity, Kept, Moved, Parked, Put, Told, Wish
 
 _CLAIMED = attrgetter(
-    *("source", "id", "provisional", "seq", "subject", "type", "schema", "aggregate", "version"),
+    *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
     *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
 )
+_CLAIMED_ALIKE = 3
+"""So many of them, the first, are often the same for a whole batch."""
+MOST_EXCESS = 16
+"""How many times as many pairs as wanted one statement may ask for."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -37,7 +44,8 @@ _PARKED = attrgetter(
     *("problem", "failed.attempts", "failed.budget", "delay"),
     *("failed.error_class", "failed.error", "failed.stack"),
 )
-_MOVED = attrgetter("aggregate", "version", "head", "parked", "delay", "due", "seq")
+_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
+_MOVED_ALIKE = 2
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
     *(
@@ -106,22 +114,28 @@ class Store:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
-        tag = await self.connection.execute(
-            self._sql["claim"], self.consumer, batch, incarnation, *_columns(fresh, _CLAIMED), data
-        )
+        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE)
+        tag = await self.connection.execute(self._sql["claim"], self.consumer, batch, incarnation, *columns)
         return _counted(tag)
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
         """The inbox rows of these identities."""
         asked = set(identities)
-        rows = await self.connection.fetch(
-            self._sql["known"], self.consumer, sorted({s for s, _ in asked}), sorted({i for _, i in asked})
-        )
+        rows = await self._paired("known", asked)
         return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
 
-    async def place(self, aggregates: Sequence[str]) -> None:
-        """Make sure that each of these sorted aggregates has a position to lock."""
-        await self.connection.execute(self._sql["place"], self.consumer, aggregates)
+    async def place(self, aggregates: Sequence[str], version: int) -> None:
+        """Make sure that each of these sorted aggregates has a position to lock; a new one stands at `version`."""
+        await self.connection.execute(self._sql["place"], self.consumer, aggregates, version)
+
+    async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
+        """Which of these aggregates wait for a first version, and the lowest parked version of each."""
+        rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
+        return {row["aggregate"]: row["lowest"] for row in rows}
+
+    async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
+        """Step over the versions up to these, once and for all; the caller holds the positions."""
+        await self.connection.execute(self._sql["begin"], self.consumer, aggregates, versions)
 
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""
@@ -151,8 +165,7 @@ class Store:
     async def versions(self, asked: Iterable[tuple[str, int]]) -> list[Record]:
         """Every inbox row that holds one of these (aggregate, version)."""
         wanted = set(asked)
-        aggregates, versions = zip(*wanted, strict=True)
-        rows = await self.connection.fetch(self._sql["versions"], self.consumer, aggregates, versions)
+        rows = await self._paired("versions", wanted)
         return [row for row in rows if (row["aggregate"], row["version"]) in wanted]
 
     async def stepped_over(self, aggregates: Sequence[str]) -> list[Record]:
@@ -167,8 +180,7 @@ class Store:
 
     async def holders(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Identity]:
         """The identities of the parked events that hold these versions."""
-        aggregates, versions = zip(*asked, strict=True)
-        rows = await self.connection.fetch(self._sql["holders"], self.consumer, aggregates, versions)
+        rows = await self._paired("holders", set(asked))
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
     async def fail_again(self, delivery: Delivery, failed: Failed, code: bytes) -> None:
@@ -193,7 +205,8 @@ class Store:
 
     async def advance(self, moved: Sequence[Moved]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
-        await self.connection.execute(self._sql["advance"], self.consumer, *_columns(moved, _MOVED))
+        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE)
+        await self.connection.execute(self._sql["advance"], self.consumer, *columns)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
@@ -204,26 +217,50 @@ class Store:
                 self._sql["settle"], self.consumer, source, ids, state, verdict, batch
             )
 
-    async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> None:
-        """Record known identities that came under another stream sequence."""
+    async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> list[int]:
+        """Record known identities that came under another stream sequence; which sequences are new."""
         ordered = sorted(deliveries, key=lambda d: d.seq)
-        await self.connection.execute(
-            self._sql["repeat"], self.consumer, incarnation, *_columns(ordered, _REPEATED)
-        )
+        columns = _columns(ordered, _REPEATED)
+        rows = await self.connection.fetch(self._sql["repeat"], self.consumer, incarnation, *columns)
+        return [row["seq"] for row in rows]
 
-    async def quarantine(self, incarnation: int, put: Sequence[Put]) -> None:
-        """Put aside what cannot be read or contradicts itself."""
+    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> list[int]:
+        """Put aside what cannot be read or contradicts itself; which sequences are new. `code` judged so."""
         ordered = sorted(put, key=lambda p: p.seq)
-        await self.connection.execute(
-            self._sql["quarantine"], self.consumer, incarnation, *_columns(ordered, _PUT)
+        columns = _columns(ordered, _PUT)
+        rows = await self.connection.fetch(
+            self._sql["quarantine"], self.consumer, incarnation, code, *columns
+        )
+        return [row["seq"] for row in rows]
+
+    async def quarantine_due(self, most: int, most_bytes: int) -> list[Record]:
+        """What is to be read again, and the headers and data to read."""
+        return await self.connection.fetch(self._sql["quarantine_due"], self.consumer, most, most_bytes)
+
+    async def quarantine_asked(self, incarnation: int, seqs: Sequence[int]) -> dict[int, datetime]:
+        """Lock those of these entries that are to come out, still; when that was asked for."""
+        rows = await self.connection.fetch(self._sql["quarantine_asked"], self.consumer, incarnation, seqs)
+        return {row["seq"]: row["due"] for row in rows}
+
+    async def quarantine_release(self, incarnation: int, seqs: Sequence[int]) -> None:
+        """These have become events."""
+        await self.connection.execute(self._sql["quarantine_release"], self.consumer, incarnation, seqs)
+
+    async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[Kept]) -> None:
+        """These were read again and stay, unless somebody has acted on them in the meantime."""
+        await self.connection.executemany(
+            self._sql["quarantine_keep"],
+            [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 
-    async def report(self, incarnation: int, told: Sequence[Told]) -> None:
-        """Open incidents."""
+    async def report(self, incarnation: int, told: Sequence[Told]) -> dict[str, list[int]]:
+        """Open incidents; the sequences of new ones, by kind."""
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
-        await self.connection.execute(
-            self._sql["report"], self.consumer, incarnation, *_columns(ordered, _TOLD)
-        )
+        columns = _columns(ordered, _TOLD)
+        new: dict[str, list[int]] = {}
+        for row in await self.connection.fetch(self._sql["report"], self.consumer, incarnation, *columns):
+            new.setdefault(row["kind"], []).append(row["seq"])
+        return new
 
     async def choose(self, winners: Sequence[tuple[str, int, str, str]]) -> None:
         """Record which identity a version belongs to, where two claimed it."""
@@ -258,9 +295,40 @@ class Store:
             self._sql["count"], self.consumer, runner, types, outcomes, [counts[key] for key in keys]
         )
 
+    async def _paired(self, statement: str, pairs: Iterable[tuple[str, Any]]) -> list[Record]:
+        """The rows such a statement finds for pairs, among others that the caller drops."""
+        rows: list[Record] = []
+        for firsts, seconds in blocks(sorted(pairs)):
+            rows += await self.connection.fetch(self._sql[statement], self.consumer, firsts, seconds)
+        return rows
+
+
+def blocks(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Sorted pairs as the two arrays of `= any($2) and … = any($3)`, in one block or, where that would ask for far
+    more pairs than these, in several: a thousand aggregates at a thousand versions are a million rows."""
+    firsts, seconds = {first for first, _ in pairs}, {second for _, second in pairs}
+    if len(firsts) * len(seconds) <= MOST_EXCESS * len(pairs):
+        yield sorted(firsts), sorted(seconds)
+    else:
+        half = len(pairs) // 2
+        yield from blocks(pairs[:half])
+        yield from blocks(pairs[half:])
+
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*map(get, rows), strict=True)
+
+
+def _sparing(columns: Sequence[Sequence[object]], alike: int) -> Iterator[object]:
+    """Columns as arguments, the first `alike` each as a value and an array: every element costs the driver time.
+
+    Where all are the same the value stands for them, and where all are null nothing does; the array is empty then.
+    """
+    one = [column[0] if column.count(column[0]) == len(column) else None for column in columns[:alike]]
+    yield from one
+    yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
+    for column in columns[alike:]:
+        yield () if column[0] is None and column.count(None) == len(column) else column
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:

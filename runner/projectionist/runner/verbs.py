@@ -6,7 +6,7 @@ act on the same event at once; whoever comes second sees what the first has done
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ class Stand(msgspec.Struct):
     finding: str | None
     parked: int
     first: Record | None
-    """The parked event with the lowest version."""
+    """The parked event it waits for: the failed one, else the one with the lowest version."""
 
     @property
     def failed(self) -> bool:
@@ -93,7 +93,9 @@ class Verbs:
                 )
             await self._decide(Decided.SKIP, stand, stand.first, act)
             await self._settle(stand.first, Entry.SKIPPED)
-            stand.version, stand.parked = stand.first["version"], stand.parked - 1
+            stand.parked -= 1
+            if stand.first["lowest"]:
+                stand.version = stand.first["version"]
             await self._move(stand, Head.DRAINING if stand.parked else Head.CLEAR)
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
@@ -218,13 +220,17 @@ class Verbs:
             *("decide", kind, entry["aggregate"], entry["version"], None, entry["source"], entry["id"]),
             *(data, digest, act.actor, act.reason),
         )
-        await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act)
+        hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
+        await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act, hashes)
 
     async def _record(self, verb: str, stand: Stand, act: Act) -> None:
         await self._record_on(verb, stand.aggregate, act)
 
-    async def _record_on(self, verb: str, thing: str, act: Act) -> None:
-        await self._store.run("audit", verb, thing, act.actor, act.reason)
+    async def _record_on(
+        self, verb: str, thing: str, act: Act, detail: Mapping[str, str] | None = None
+    ) -> None:
+        text = msgspec.json.encode(detail or {}).decode()
+        await self._store.run("audit", verb, thing, act.actor, act.reason, text)
 
 
 def _first_version(stand: Stand) -> int | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.runner.baseline import notes
 from projectionist.runner.careful import Careful
 from projectionist.runner.consumer import Paused, Rejoin, paused
 from projectionist.runner.course import CONTIGUOUS
@@ -18,7 +19,6 @@ from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.references import References
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
@@ -102,7 +102,7 @@ class Worker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         found = await self._office.registration(self.definition)
-        if found["paused"]:
+        if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
         if self._standing is None:
             self._standing = Standing(
@@ -116,7 +116,7 @@ class Worker:
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             self._standing.joined(consumer)
             self._served = True
-            self._tell_start(consumer)
+            await self._tell_start(consumer, stream.state.first_seq)
             await self._work(consumer, source, self._standing)
         finally:
             with anyio.CancelScope(shield=True):
@@ -127,8 +127,8 @@ class Worker:
         settler = Careful(consumer, Settler(consumer, session))
         settler.on = await self._office.unclean(consumer)
         limits = self._settings.batch
-        references = References(consumer, Stored(self._client, self.definition.stream), limits.max_bytes)
-        due = Due(consumer, session, references)
+        stored = Stored(self._client, self.definition.stream)
+        due = Due(consumer, session, stored, limits.max_bytes)
         self._pipeline = Pipeline(source, consumer.reader.read, settler, due, limits)
         heart = Heart(
             *(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s),
@@ -171,7 +171,10 @@ class Worker:
             judge=standing.check,
         )
 
-    def _tell_start(self, consumer: Consumer) -> None:
+    async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
+        begins = first_seq > 1 and await self._office.begins(consumer)
+        for note in notes(self.definition, first_seq, begins=begins):
+            log.warning("%s: %s", self.definition.name, note)
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class Parked(msgspec.Struct):
         return None if self.is_reference else self.delivery.problem
 
 
-class Moved(msgspec.Struct):
+class Moved(msgspec.Struct, gc=False):
     """Where one aggregate stands after the batch."""
 
     aggregate: str
@@ -67,6 +68,8 @@ class Moved(msgspec.Struct):
     delay: float | None = None
     due: datetime | None = None
     seq: int | None = None
+    finding: str | None = None
+    """Why the missing versions cannot be had, where that is still what it waits for."""
 
 
 class Put(msgspec.Struct):
@@ -84,6 +87,22 @@ class Put(msgspec.Struct):
     data: bytes | None
     size: int
     hash: bytes
+    type: str = ""
+    """Of the event, to be counted by; empty where nobody can read it."""
+
+
+class Kept(msgspec.Struct):
+    """Something that was read again and stays in quarantine."""
+
+    seq: int
+    due: datetime
+    """When somebody asked for it: whoever asks again meanwhile is not answered by this."""
+    reason: str
+    detail: str
+    source: str | None = None
+    id: str | None = None
+    aggregate: str | None = None
+    version: int | None = None
 
 
 class Told(msgspec.Struct):
@@ -96,6 +115,7 @@ class Told(msgspec.Struct):
     aggregate: str | None
     version: int | None
     detail: str
+    type: str = ""
 
 
 class Wish(msgspec.Struct):
@@ -131,6 +151,7 @@ class Writes:
         self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Put] = []
+        self.kept: list[Kept] = []
         self.incidents: list[Told] = []
         self.winners: list[tuple[str, int, str, str]] = []
         self.wishes: list[Wish] = []
@@ -140,11 +161,21 @@ class Writes:
         """Correct the provisional state of a claimed or drained entry."""
         self.settled.setdefault((state, verdict), []).append(delivery)
 
-    def unsettle(self, delivery: Delivery) -> None:
-        """Take back the state given to an entry; another one follows."""
+    def unpark(self, delivery: Delivery) -> None:
+        """Take back that an entry was parked, its state and its count; another state follows."""
         for deliveries in self.settled.values():
             if delivery in deliveries:
                 deliveries.remove(delivery)
+        cause = next(one.cause for one in self.parked if one.delivery is delivery)
+        self.counts -= Counter({(delivery.type, f"parked_{cause}"): 1})
+
+    def count_new(self, outcome: str, told: Iterable[tuple[int, str]], new: Iterable[int]) -> None:
+        """Count what was `told` of stream sequences (with event types), once each, where the sequence is `new`."""
+        left = set(new)
+        for seq, kind in told:
+            if seq in left:
+                left.remove(seq)
+                self.counts[kind, outcome] += 1
 
     def soonest(self) -> float | None:
         """Seconds until the first of these aggregates and entries is due again."""

@@ -111,7 +111,7 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Ri
             " select number, gen_random_uuid(), 'elsewhere', 7, $1 from {s}.consumers",
             frozen.get_server_pid(),
         )
-        frozen._transport.pause_reading()
+        frozen._transport.pause_reading()  # type: ignore[attr-defined]  # the stubs leave it out
         endless = asyncio.create_task(
             frozen.fetch("select repeat('x', 1000) from generate_series(1, 300000)")
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -213,6 +214,23 @@ async def test_what_a_sql_handler_raises_itself_waits_for_new_code(live: Rig, no
     assert await live.rows("journal") == [("o2:1", "two")]
     assert (await live.head(s.Journal, "order/o1"))[1] == "waiting"
     assert str(await live.value("select error_class from {s}.parked")).endswith(kind)
+
+
+async def test_an_outage_inside_a_sql_handler_puts_off_the_batch_and_costs_no_attempt(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Journal)
+    async with crew(live, s.Journal) as (hand,):
+        await hand.settle(hand.read(OrderNoted("first"), "o1", 1))
+        async with live.pool.acquire() as reader, reader.transaction():
+            await reader.execute("select * from projectionist.journal__g1 for update")
+            with listening() as heard:
+                both = [hand.read(OrderNoted(note), name, 1) for name, note in (("o2", "locks"), ("o3", "x"))]
+                settling = asyncio.create_task(hand.settle(*both))
+                await heard.wait("batch.outage", 2)
+        await settling
+
+    assert [note for _, note in await live.rows("journal")] == ["first", "locks", "x"]
+    assert await live.value("select count(*) from {s}.parked") == 0
 
 
 async def test_sql_of_ones_own_fails_within_its_budget_and_is_applied_once_after_the_fix(live: Rig) -> None:

@@ -19,6 +19,7 @@ async def test_an_old_version_of_an_unknown_identity_is_stale(live: Rig) -> None
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
     await live.settle(s.Orders)
+    live.tampered = True
     await live.pool.execute("delete from projectionist.inbox")  # as after a purge: only the position is left
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
 

@@ -541,6 +541,7 @@ def test_what_needs_a_row_is_refused_where_there_is_none(mark: Any) -> None:
         ({"effects": "later"}, "effects='later'"),
         ({"baseline": 0}, 'Write "first", "any" or a version from 1'),
         ({"baseline": True}, "baseline=True"),
+        ({"baseline": 3, "sequence": "unordered"}, "Without order nothing begins at a version"),
         ({"revision": 0}, "Revisions count from 1"),
         ({"name": "a:b"}, "cannot be a consumer's name"),
         ({"name": "a/b"}, "cannot be a consumer's name"),

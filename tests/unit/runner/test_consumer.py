@@ -10,7 +10,8 @@ from tests.support.shop import shop
 
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer, Exists, Paused, Rejoin, Superseded
+from projectionist.runner.consumer import Consumer, Paused, Rejoin, Superseded
+from projectionist.runner.exists import Exists
 
 
 def consumer() -> Consumer:

@@ -102,6 +102,8 @@ def batch(
             (2, Head.FAILED, 2),
             {},
         ),
+        ({"head": Head.FAILED, "behind": [3], "due": True}, (3, Head.CLEAR, 0), {}),
+        ({"head": Head.DRAINING, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.WAITING, 2), {}),
         ({"head": Head.FAILED, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.DRAINING, 2), {}),
         ({"head": Head.DRAINING, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
         ({"head": Head.DRAINING, "behind": [3, 4, 5, 6], "due": True}, (5, Head.DRAINING, 1), {}),

@@ -166,9 +166,19 @@ create table {schema}.quarantine (
     data bytea,
     size integer not null,
     hash bytea not null,
+    edit bigint,
+    attempts integer not null default 0,
+    due timestamptz,
+    code bytea,
     received timestamptz not null default clock_timestamp(),
     primary key (consumer, incarnation, seq)
 );
+comment on column {schema}.quarantine.hash is 'of the whole data alone; headers and data stay as they came';
+comment on column {schema}.quarantine.edit is 'the decision that holds the headers and data to read instead';
+comment on column {schema}.quarantine.due is 'somebody, or new code, wants it read again: no one else asked since if it is the same';
+comment on column {schema}.quarantine.code is 'fingerprint of the code that could not read it: newer code tries again';
+create index quarantine_due on {schema}.quarantine (consumer, due) where due is not null;
+create index quarantine_held on {schema}.quarantine (consumer) where state = 'quarantined';
 
 create table {schema}.incidents (
     number bigint generated always as identity primary key,
@@ -189,19 +199,25 @@ create table {schema}.incidents (
 create table {schema}.decisions (
     number bigint generated always as identity primary key,
     consumer integer not null,
-    kind text not null check (kind in ('skip', 'discard', 'edit', 'accept_gap', 'winner')),
+    kind text not null check (kind in ('skip', 'discard', 'edit', 'accept_gap', 'winner', 'baseline')),
     aggregate text collate "C",
     version bigint,
     upto bigint,
     source text collate "C",
     id text collate "C",
+    incarnation integer,
+    seq bigint,
+    headers bytea,
     data bytea,
     hash bytea,
     actor text not null,
     reason text not null,
     at timestamptz not null default clock_timestamp()
 );
+comment on column {schema}.decisions.seq is
+    'with incarnation: about what stands in quarantine, and so about no version of an aggregate';
 create index decisions_aggregate on {schema}.decisions (consumer, aggregate, version);
+create index decisions_seq on {schema}.decisions (consumer, incarnation, seq) where seq is not null;
 
 create table {schema}.intents (
     seq bigint generated always as identity primary key,

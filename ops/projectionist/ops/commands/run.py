@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
+from projectionist.ops import apps, loops
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
@@ -43,15 +42,7 @@ def run(args: argparse.Namespace) -> int:
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure()
-    return _loop(_run(loaded.chosen(args.only), found, readopt=args.readopt))
-
-
-def _loop(main: object) -> int:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(main)  # type: ignore[arg-type]
-    return uvloop.run(main)  # type: ignore[arg-type]
+    return loops.run(_run(loaded.chosen(args.only), found, readopt=args.readopt))
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:

@@ -2,6 +2,7 @@
 with chosen as (
     select p.aggregate from {schema}.positions p
     join {schema}.parked e on e.consumer = p.consumer and e.aggregate = p.aggregate and e.ordered and e.cause = 'failed'
+        and e.data is not null
     where p.consumer = $1 and p.head in ('waiting', 'failed') and p.finding is null and e.code is distinct from $2
     order by e.last_failed limit $3
 ), locked as (

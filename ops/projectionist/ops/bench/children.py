@@ -1,0 +1,112 @@
+"""The processes of a benchmark: each plays in one scene, and is asked to end when it has been seen to be done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import IO, TYPE_CHECKING
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.ops.bench.scene import Scene, environment
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
+
+    from projectionist.core.settings import Settings
+
+LOOK_S = 0.05
+GRACE_S = 20
+_SAID_BYTES = 4000
+
+
+class BenchError(ProjectionistError):
+    """A benchmark cannot be run, or a contender did not do its work."""
+
+
+class Child:
+    """A running process of a scene, and what it has used once it has ended."""
+
+    def __init__(self, arguments: Sequence[str], process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+        self._arguments = arguments
+        self._process = process
+        self._said = said
+        self._used: struct_rusage | None = None
+
+    def check(self) -> None:
+        """Raise BenchError if it has ended."""
+        if self._ended():
+            raise BenchError(f"{self._arguments[-1]} ended with {self._process.returncode}: {self.said()}")
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of the whole process, its start included."""
+        return self._used.ru_utime + self._used.ru_stime if self._used else 0
+
+    @property
+    def rss_mb(self) -> float:
+        """Its memory at its largest."""
+        unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+        return self._used.ru_maxrss / unit if self._used else 0
+
+    async def end(self) -> None:
+        """Ask it to end, and wait until it has."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + GRACE_S
+            if not self._ended():
+                os.kill(self._process.pid, number)
+            while not self._ended() and time.monotonic() < deadline:  # noqa: ASYNC110  another process ends
+                await asyncio.sleep(LOOK_S)
+
+    def _ended(self) -> bool:
+        if self._used is None:
+            pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
+            if pid:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._used = used
+        return self._used is not None
+
+    def said(self) -> str:
+        """The end of what it has written."""
+        self._said.seek(0)
+        return self._said.read()[-_SAID_BYTES:].decode("utf-8", "replace").strip()
+
+
+@asynccontextmanager
+async def running(settings: Settings, scene: Scene, arguments: Sequence[str]) -> AsyncIterator[Child]:
+    """`python ARGUMENTS` in the scene, away from the settings of where we are; ended at the end of the block."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(  # noqa: S603, ASYNC220  our own modules; it takes milliseconds
+            [sys.executable, *arguments],
+            env=environment(settings, scene),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
+        child = Child(arguments, process, said)
+        try:
+            yield child
+        finally:
+            await child.end()
+
+
+async def finished(settings: Settings, scene: Scene, arguments: Sequence[str]) -> None:
+    """Run `python ARGUMENTS` in the scene to its end; raises BenchError if that is not a good one."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        env=environment(settings, scene),
+        cwd=tempfile.gettempdir(),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    if process.returncode:
+        text = said[-_SAID_BYTES:].decode("utf-8", "replace").strip()
+        raise BenchError(f"{arguments[-1]} ended with {process.returncode}: {text}")

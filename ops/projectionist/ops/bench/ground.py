@@ -1,0 +1,131 @@
+"""Where a benchmark stands: servers, a stream with the load, and for every run a schema of its own. All of it goes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+import asyncpg
+import msgspec
+from nats.js.errors import NotFoundError
+
+from projectionist.core import broker, db
+from projectionist.core.identifiers import quoted
+from projectionist.core.secret import Url
+from projectionist.core.settings import FILE, Nats, Postgres, Settings
+from projectionist.core.settings import load as load_settings
+from projectionist.core.sql import Statements
+from projectionist.ops.bench.children import BenchError, finished
+from projectionist.ops.bench.load import SOURCE, Load, Message, messages
+from projectionist.ops.bench.scene import Scene
+from projectionist.ops.embedded import Embedded, home
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+
+FILLING_S = 3600
+
+
+class Ground:
+    """A stream, and a connection to each server."""
+
+    def __init__(self, settings: Settings, connection: Connection, client: Client, stream: str) -> None:
+        self.settings = settings
+        self.connection = connection
+        self.client = client
+        self.stream = stream
+
+    def subject(self, message: Message) -> str:
+        """Where a message goes."""
+        return f"{self.stream}.order.{message.order}"
+
+    async def publish(self, load: Load) -> None:
+        """Put the whole load into the stream; returns when all of it is there."""
+        jetstream = self.client.jetstream(publish_async_max_pending=2000)
+        for message in messages(load):
+            await jetstream.publish_async(self.subject(message), message.body, headers=message.headers)
+        await jetstream.publish_async_completed()
+        stored = (await jetstream.stream_info(self.stream)).state.messages
+        if stored != load.events:
+            raise BenchError(f"the stream holds {stored} of {load.events} events", remedy="Try again")
+
+    @asynccontextmanager
+    async def scene(self, *, past: int = 0, random_ids: bool = False) -> AsyncIterator[Scene]:
+        """A fresh schema with the consumer registered and its table made; `past` events fill its inbox beforehand."""
+        scene = Scene(self.stream, f"bench_{token_hex(4)}")
+        try:
+            await finished(self.settings, scene, ("-m", "projectionist.ops.bench.prepare"))
+            sql = Statements("projectionist.ops.bench", scene.schema)
+            row = await self.connection.fetchrow(sql["registered"])
+            assert row is not None, "prepare registers it"
+            scene = msgspec.structs.replace(scene, durable=row["durable"], consumer=row["number"])
+            if past:
+                arguments = scene.consumer, past, SOURCE, random_ids
+                await self.connection.execute(sql["fill_inbox"], *arguments, timeout=FILLING_S)
+            await self._settle_down()
+            yield scene
+        finally:
+            await self._clean(scene)
+
+    async def _settle_down(self) -> None:
+        """Begin after a checkpoint, where we may ask for one: else it falls into some runs and not into others."""
+        try:
+            await self.connection.execute("checkpoint", timeout=FILLING_S)
+        except asyncpg.InsufficientPrivilegeError:
+            return
+
+    async def _clean(self, scene: Scene) -> None:
+        await self.connection.execute(f"drop schema if exists {quoted(scene.schema)} cascade")
+        with suppress(NotFoundError):
+            await self.client.jetstream().delete_consumer(scene.stream, scene.durable or "none")
+
+
+@asynccontextmanager
+async def ground(settings: Settings) -> AsyncIterator[Ground]:
+    """Connections to both servers and an empty stream."""
+    connection = await db.connect(settings.postgres, application_name="projectionist bench")
+    try:
+        await connection.execute("set statement_timeout = 0")  # filling an inbox takes its time
+        client = await broker.connect(settings.nats, name="projectionist bench")
+        stream = f"BENCH_{token_hex(4)}"
+        try:
+            await client.jetstream().add_stream(name=stream, subjects=[f"{stream}.order.*"])
+            try:
+                yield Ground(settings, connection, client, stream)
+            finally:
+                await client.jetstream().delete_stream(stream)
+        finally:
+            await client.close()
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def servers(*, sync_always: bool) -> Iterator[tuple[Settings, str]]:
+    """The servers that the settings name, or a pair of this benchmark alone; and which of the two, in words."""
+    file = home.find(Path.cwd()).parent / FILE
+    found = load_settings(file if file.is_file() else None)
+    if bool(found.postgres.url) != bool(found.nats.url):
+        raise BenchError("only one of postgres.url and nats.url is set", remedy="Set both, or neither")
+    if found.postgres.url is not None:
+        if sync_always:
+            raise BenchError(
+                "--sync is for servers of the benchmark's own", remedy="Set sync_interval in your NATS server"
+            )
+        yield Settings(postgres=found.postgres, nats=found.nats), "given"
+        return
+    with tempfile.TemporaryDirectory(prefix="projectionist-bench-") as folder:
+        embedded = Embedded(Path(folder) / home.NAME, sync_always=sync_always)
+        Path(folder).chmod(0o711)  # PostgreSQL may have to run as another account
+        try:
+            addresses = embedded.up()
+            postgres, nats = Postgres(url=Url(addresses.postgres_url)), Nats(url=(Url(addresses.nats_url),))
+            yield Settings(postgres=postgres, nats=nats), "embedded"
+        finally:
+            embedded.reset()

@@ -1,0 +1,2 @@
+-- How the one consumer of a scene is registered.
+select number, durable from {schema}.consumers

@@ -1,0 +1,82 @@
+"""`projectionist bench`: how fast it is here, beside a twin, the bare transport and a peer."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from projectionist.ops.terminal import Exit, note, say, say_json
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+
+HELP = "measure how fast it is on this machine, beside a twin, the bare transport and a peer"
+EXAMPLE = """
+projectionist bench live                         a table, ratios first; a few minutes
+projectionist bench live --events 20000 --json   fewer events, for a program to read
+projectionist bench live --sync always           NATS syncs every message to disk
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("what", choices=["live"], help="what to measure")
+    parser.add_argument("--events", type=_count, default=200_000, metavar="N", help="default: 200,000")
+    parser.add_argument("--aggregates", type=_count, default=20_000, metavar="N", help="default: 20,000")
+    parser.add_argument(
+        "--payload", type=_count, default=300, metavar="BYTES", help="of each body; default: 300"
+    )
+    parser.add_argument("--repeats", type=_count, default=3, metavar="N", help="rounds; default: 3")
+    parser.add_argument(
+        "--random-ids", action="store_true", help="ids in no order, instead of time-ordered ones"
+    )
+    parser.add_argument(
+        "--inbox-rows",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="the product once more, on an inbox of N rows",
+    )
+    parser.add_argument(
+        "--sync", choices=["default", "always"], default="default", help="when NATS syncs to disk"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure on the servers of the settings, or, where they name none, on servers started for this alone."""
+    from projectionist.ops.bench.ground import servers
+
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # end in order: there are servers and tables to remove
+    with servers(sync_always=args.sync == "always") as (settings, which):
+        return asyncio.run(_run(args, settings, which))
+
+
+async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> int:
+    from projectionist.ops.bench import report
+    from projectionist.ops.bench.ground import ground
+    from projectionist.ops.bench.live import live
+    from projectionist.ops.bench.load import Load
+
+    load = Load(
+        events=args.events, aggregates=args.aggregates, payload=args.payload, random_ids=args.random_ids
+    )
+    async with ground(settings) as made:
+        about = await report.about(made, servers, args.sync)
+        measured = await live(made, load, args.repeats, args.inbox_rows, note)
+    if args.json:
+        say_json(report.document(measured, load, args.repeats, about))
+    else:
+        say(report.text(measured, load, about))
+    return Exit.DONE
+
+
+def _count(text: str) -> int:
+    number = int(text.replace(",", "").replace("_", ""))
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number

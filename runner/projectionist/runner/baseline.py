@@ -1,0 +1,107 @@
+"""Where an aggregate begins whose first versions the stream does not hold any more: `baseline="any"`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.signals import announce
+from projectionist.core.states import Head
+from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.exists import Exists
+from projectionist.runner.hold import holding
+from projectionist.runner.jetstream import BrokerError
+
+if TYPE_CHECKING:
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.store import Store
+    from projectionist.runner.stored import Stored
+
+log = logging.getLogger("projectionist.runner")
+
+LOOKED_AT = 32
+"""How many messages of an aggregate are looked at, from its first on: producers may have changed their order."""
+AT_ONCE = 16
+
+
+class Baselines:
+    """Finds the lowest version that the stream holds, for aggregates that stand at a gap before their first event."""
+
+    def __init__(self, consumer: Consumer, stored: Stored) -> None:
+        self._consumer = consumer
+        self._stored = stored
+        self._usual = Exists()
+        """Aggregates that begin with version 1: what they miss is a gap like any other."""
+
+    async def settle(self, store: Store, due: Sequence[str]) -> None:
+        """Let those of the due aggregates begin that have not; the rest of the versions below is stepped over.
+
+        That is recorded as a decision each, and a version below that turns up later is an incident.
+        """
+        definition = self._consumer.definition
+        if definition.baseline != "any" or definition.sequence != CONTIGUOUS:
+            return
+        parked = await store.beginnings(self._usual.unknown(due))
+        lowest = await self._lowest_of(parked)
+        self._usual.add(aggregate for aggregate, version in lowest.items() if version == 1)
+        begins = {aggregate: version for aggregate, version in lowest.items() if version > 1}
+        if not begins:
+            return
+        async with holding(store, self._consumer, begins) as positions:
+            still = [p["aggregate"] for p in positions if p["version"] == 0 and p["head"] == Head.GAP]
+            await store.begin(still, [begins[aggregate] - 1 for aggregate in still])
+        announce("baseline.found")
+
+    async def _lowest_of(self, parked: Mapping[str, int]) -> dict[str, int]:
+        """The lowest version of each; those the broker could not be asked about are left out, and asked again."""
+        found: dict[str, int] = {}
+        left = iter(parked.items())
+
+        async def ask() -> None:
+            for aggregate, version in left:
+                try:
+                    found[aggregate] = await self._lowest(aggregate, version)
+                except BrokerError as error:
+                    log.warning("%s: %s: %s", self._consumer.definition.name, aggregate, error)
+                    return
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(AT_ONCE, len(parked))):
+                tasks.start_soon(ask)
+        return found
+
+    async def _lowest(self, aggregate: str, version: int) -> int:
+        """The lowest version in stream or parked (`version`), if the subject tells the aggregates apart."""
+        kind, _, name = aggregate.partition("/")
+        subject = self._consumer.definition.subjects.subject_for(kind, name)
+        seq = 0
+        for _ in range(LOOKED_AT if subject is not None else 0):
+            message = await self._stored.first(subject or "", seq + 1)
+            if message is None or version == 1:
+                break
+            seq = message.seq
+            read = self._consumer.reader.reread(message.arrival(), seq)
+            if isinstance(read, Delivery) and read.aggregate == aggregate and read.version is not None:
+                version = min(version, read.version)
+        return version
+
+
+def notes(definition: Definition, first_seq: int, *, begins: bool) -> Iterator[str]:
+    """What is worth a line at start. `begins`: aggregates of this consumer may still wait for a first version."""
+    if definition.sequence != CONTIGUOUS:
+        return
+    if definition.baseline == "first" and first_seq > 1 and begins:
+        yield (
+            f"stream {definition.stream} begins at sequence {first_seq}: an aggregate whose first events are gone "
+            'will wait for them; with baseline="any" it begins where the stream does'
+        )
+    if definition.baseline == "any" and not definition.subjects.names_aggregate:
+        yield (
+            f"the subjects {' '.join(definition.subjects.texts)} do not name the {{aggregate}}, so the stream cannot "
+            "be asked where one begins: it begins with the lowest version that is seen first"
+        )

@@ -1,0 +1,109 @@
+"""Reads what stands in quarantine once more, by the code and settings of now, when somebody has asked for that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.wire import Arrival
+from projectionist.runner.apply import Batch
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.hold import holding
+from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.reading import data_hash
+from projectionist.runner.writes import Kept
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.jetstream import Message
+    from projectionist.runner.store import Store
+    from projectionist.runner.stored import Stored
+
+log = logging.getLogger("projectionist.runner")
+
+MOST = 100
+GONE = "the stream no longer holds all of its bytes: only their beginning was kept"
+
+
+class Quarantine:
+    """Turns what can be read now into batches; what still cannot stays, and says why."""
+
+    def __init__(self, consumer: Consumer, stored: Stored, most_bytes: int) -> None:
+        self._consumer = consumer
+        self._stored = stored
+        self._most_bytes = most_bytes
+
+    async def take(self, store: Store) -> tuple[list[Batch], bool]:
+        """A batch for each incarnation of the stream, and whether more is to be read again.
+
+        Each delivery names the time it was asked for: its batch takes it only if nobody has acted on it since.
+        """
+        rows = await store.quarantine_due(MOST, self._most_bytes)
+        if not rows:
+            return [], False
+        out: dict[int, list[Delivery]] = {}
+        kept: dict[int, list[Kept]] = {}
+        for row, data in await self._whole(rows):
+            one = self._read(row, data)
+            if isinstance(one, Delivery):
+                out.setdefault(row["incarnation"], []).append(one)
+            else:
+                kept.setdefault(row["incarnation"], []).append(one)
+        if kept:
+            await self._keep(store, kept)
+        announce("quarantine.read")
+        return [Batch(deliveries) for deliveries in out.values()], len(rows) == MOST and bool(out or kept)
+
+    async def _whole(self, rows: Iterable[Record]) -> list[tuple[Record, bytes | None]]:
+        """The data of each, from the stream where only its beginning was kept; None if that is gone.
+
+        What the broker cannot be asked about is left out, and looked at with the next sweep.
+        """
+        cut = [row["seq"] for row in rows if self._is_in_stream(row)]
+        try:
+            found = await self._stored.each(cut, self._most_bytes) if cut else {}
+        except BrokerError as error:
+            log.warning("%s: quarantine waits for the broker: %s", self._consumer.definition.name, error)
+            found = {}
+        whole = [
+            (row, row["data"] if row["is_whole"] else None) for row in rows if not self._is_in_stream(row)
+        ]
+        for row in rows:
+            if self._is_in_stream(row) and row["seq"] in found:
+                message = found[row["seq"]]
+                whole.append((row, message.data if message is not None and is_of(row, message) else None))
+        return whole
+
+    def _is_in_stream(self, row: Record) -> bool:
+        return not row["is_whole"] and bool(row["incarnation"] == self._consumer.incarnation)
+
+    def _read(self, row: Record, data: bytes | None) -> Delivery | Kept:
+        if data is None:
+            return Kept(row["seq"], row["due"], row["reason"], GONE)
+        arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
+        one = self._consumer.reader.reread(arrival, row["seq"], row["incarnation"])
+        if not isinstance(one, Delivery):
+            return Kept(row["seq"], row["due"], one.reason, one.detail, one.source, one.id)
+        one.released, one.incarnation = row["due"], row["incarnation"]
+        one.received_us = int(row["received"].timestamp() * 1_000_000)
+        return one
+
+    async def _keep(self, store: Store, kept: Mapping[int, Sequence[Kept]]) -> None:
+        """Record one more try of what could not be read; superseded code does not get as far as that."""
+        async with holding(store, self._consumer, ()):
+            for incarnation, entries in kept.items():
+                await store.quarantine_keep(incarnation, self._consumer.code, entries)
+        for one in (one for entries in kept.values() for one in entries):
+            log.info(
+                "%s: sequence %d stays in quarantine: %s", self._consumer.definition.name, one.seq, one.detail
+            )
+
+
+def is_of(row: Record, message: Message) -> bool:
+    """Whether a message of the stream is the one in quarantine."""
+    return bool(row["hash"] == data_hash(message.data))

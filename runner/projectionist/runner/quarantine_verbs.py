@@ -1,0 +1,119 @@
+"""What an operator may do to what stands in quarantine; a runner then reads it again, within a second or so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.signals import announce
+from projectionist.core.states import Decided, Entry, Fact
+from projectionist.runner.heads import replaced
+from projectionist.runner.reading import data_hash
+from projectionist.runner.verbs import Act, NotThere, TooLate
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.runner.store import Store
+
+Place = tuple[int, int]
+"""Incarnation and sequence of the stream: an entry may have no identity, or that of another event."""
+REUSES = frozenset({Fact.IDENTITY_REUSE, Fact.VERSION_REUSE})
+
+
+class QuarantineVerbs:
+    """The verbs for one consumer's quarantine. Each raises TooLate where the entry is in quarantine no more."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def retry(self, place: Place, act: Act) -> None:
+        """Read it again by the code and settings of the runners. If it is an event now, it is settled like any other;
+        if not, it stays, with one more attempt counted."""
+        async with self._entry(place) as entry:
+            self._refuse_reuse(entry)
+            await self._store.run("quarantine_again", *place, None)
+            await self._record("retry", place, act)
+
+    async def edit(
+        self,
+        place: Place,
+        act: Act,
+        *,
+        headers: Mapping[str, str | None] | None = None,
+        data: bytes | None = None,
+    ) -> None:
+        """Read it again with these headers over its own (None removes one), with this data, or both.
+
+        What came from the stream stays as it was; the decision holds what is read instead, in rebuilds too.
+        Raises BadHeader for what cannot travel in a header.
+        """
+        if not headers and data is None:
+            raise NotThere("an edit needs headers or data", remedy="Use retry to read the entry as it is")
+        async with self._entry(place) as entry:
+            self._refuse_reuse(entry)
+            head = replaced(entry["headers"], headers) if headers else None
+            digest = entry["hash"] if data is None else data_hash(data)
+            decision = await self._decide(Decided.EDIT, place, act, head, data, digest)
+            await self._store.run("quarantine_again", *place, decision)
+            hashes = {"first": entry["hash"].hex(), "edited": digest.hex(), "headers": sorted(headers or ())}
+            await self._record("edit", place, act, hashes)
+
+    async def discard(self, place: Place, act: Act) -> None:
+        """Drop it for good: it is no event, in rebuilds neither."""
+        async with self._entry(place) as entry:
+            await self._store.run("quarantine_discard", *place)
+            if entry["reason"] == Fact.VERSION_REUSE:  # claimed its identity before it lost the version
+                await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
+            await self._decide(Decided.DISCARD, place, act, None, None, entry["hash"])
+            await self._record("discard", place, act)
+
+    @asynccontextmanager
+    async def _entry(self, place: Place) -> AsyncIterator[Record]:
+        async with self._store.connection.transaction():
+            await self._store.enter()
+            entry = await self._store.row("quarantine_entry", *place)
+            if entry is None:
+                raise NotThere(
+                    f"nothing of sequence {place[1]} (incarnation {place[0]}) was put into quarantine"
+                )
+            if entry["state"] != Entry.QUARANTINED:
+                raise TooLate(
+                    f"sequence {place[1]} is in quarantine no more", remedy=f"It has been {entry['state']}"
+                )
+            yield entry
+            announce("verb.written")
+
+    def _refuse_reuse(self, entry: Record) -> None:
+        if entry["reason"] in REUSES:
+            what = "identity" if entry["reason"] == Fact.IDENTITY_REUSE else "version"
+            raise NotThere(
+                f"it was read well, but its {what} belongs to another event: {entry['id']!r} came first",
+                remedy="Discard it; what it meant to say has to come as an event of its own",
+            )
+
+    async def _decide(
+        self,
+        kind: Decided,
+        place: Place,
+        act: Act,
+        headers: bytes | None,
+        data: bytes | None,
+        digest: bytes,
+    ) -> int:
+        row = await self._store.row(
+            "decide_aside", *place, kind, headers, data, digest, act.actor, act.reason
+        )
+        assert row is not None, "an insert returns its row"
+        number: int = row["number"]
+        return number
+
+    async def _record(
+        self, verb: str, place: Place, act: Act, detail: Mapping[str, object] | None = None
+    ) -> None:
+        text = msgspec.json.encode(detail or {}).decode()
+        where = f"sequence {place[1]} of incarnation {place[0]}"
+        await self._store.run("audit", verb, where, act.actor, act.reason, text)

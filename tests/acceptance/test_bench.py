@@ -1,0 +1,57 @@
+"""`projectionist bench live` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.lab import Lab
+from tests.support.process import run_projectionist
+
+pytestmark = pytest.mark.asyncio
+
+SMALL = ("bench", "live", "--events", "2000", "--aggregates", "200", "--repeats", "1")
+
+
+def servers(lab: Lab, database: str) -> dict[str, str]:
+    return {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": lab.nats_url}
+
+
+async def test_it_prints_ratios_for_programs(lab: Lab, database: str, tmp_path: Path) -> None:
+    ended = await run_projectionist(*SMALL, "--json", cwd=tmp_path, **servers(lab, database))
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    live = found["live"]
+    assert live["skipped"] == {}
+    for name in ("twin", "drain", "faststream"):
+        expected = live["product"]["events_per_s"] / live[name]["events_per_s"]
+        assert live[f"ratio_{name}"] == pytest.approx(expected, rel=0.01)
+    assert 0 < live["lone_visible_ms"]["p50"] <= live["lone_visible_ms"]["p99"]
+    assert live["product"]["rss_mb"] > 0
+    assert live["product"]["cpu_ms_per_1000"] > 0
+    assert found["settings"]["events"] == 2000
+    assert found["settings"]["servers"] == "given"
+    assert {"postgresql", "nats-server", "python", "projectionist"} <= set(found["versions"])
+    assert found["machine"]["cores"] > 0
+
+
+async def test_without_urls_it_brings_servers_of_its_own_and_people_get_a_table(tmp_path: Path) -> None:
+    ended = await run_projectionist(*SMALL, "--inbox-rows", "1000", "--sync", "always", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert "2,000 events of 300 bytes over 200 aggregates" in ended.out
+    assert "product on an inbox that is full" in ended.out
+    assert "nats_sync always" in ended.out
+    assert "servers embedded" in ended.out
+
+
+async def test_what_cannot_be_measured_is_refused_with_a_remedy(
+    lab: Lab, database: str, tmp_path: Path
+) -> None:
+    given = servers(lab, database)
+    ended = await run_projectionist(*SMALL, "--sync", "always", cwd=tmp_path, **given)
+    assert (ended.code, "Set sync_interval in your NATS server" in ended.err) == (1, True)
+    ended = await run_projectionist(*SMALL, cwd=tmp_path, PROJECTIONIST_POSTGRES__URL=database)
+    assert (ended.code, "Set both, or neither" in ended.err) == (1, True)
+    ended = await run_projectionist("bench", "live", "--events", "0", cwd=tmp_path)
+    assert (ended.code, "must be 1 or more" in ended.err) == (2, True)

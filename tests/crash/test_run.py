@@ -1,0 +1,233 @@
+"""`projectionist run` as a real process, ended wherever it can be ended: what is there after is what would be."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.ledger import decisions, facts, reckon
+from tests.support.process import Child, projectionist
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.shop_app import APP, environment
+
+from projectionist.runner.registry import barrier_key
+
+pytestmark = pytest.mark.asyncio
+
+POINTS = ["entered", "claimed", "judged", "folded", "written", "committed"]
+
+
+async def scene(live: Rig) -> Any:
+    """A parked run that can be drained, a poison, a repeat, and plain orders; nothing of it acked but the run."""
+    s = await begin(live)
+    await go_on(live)
+    return s
+
+
+async def begin(live: Rig) -> Any:
+    """The parked run."""
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders, s.Spend)
+    for version in (6, 5, 4, 3):
+        await live.publish(OrderPaid() if version == 6 else OrderNoted(str(version)), "o1", version)
+    await live.settle(s.Orders, s.Spend)
+    return s
+
+
+async def go_on(live: Rig) -> None:
+    """All the rest."""
+    history = [
+        ("o2", [OrderPlaced("bob", 2), OrderNoted("bad"), OrderPaid()]),
+        ("o3", [OrderPlaced("ann", 3), OrderPaid()]),
+        ("o1", [OrderPlaced("ann", 1), OrderNoted("2")]),
+    ]
+    for aggregate, events in history:
+        for version, event in enumerate(events, 1):
+            await live.publish(event, aggregate, version, id=f"{aggregate}:{version}")
+    await live.publish(OrderPaid(), "o3", 2, id="o3:2")
+
+
+async def assert_as_if_nothing_had_happened(live: Rig, s: Any) -> None:
+    """Go on in a process that is not ended, and compare with the reckoning."""
+    policy = msgspec.structs.replace(live.policy, ack_wait_s=1)
+    await live.settle(s.Orders, s.Spend, policy=policy)
+    stream = await facts(live)
+    expected = reckon(stream, await decisions(live, "Orders"), {"bad"})
+    assert await live.rows("orders") == expected.orders
+    assert await live.rows("spend") == reckon(stream, await decisions(live, "Spend")).spend
+    assert sorted(await live.fetch("select source, id from {s}.intents")) == sorted(expected.receipts)
+    assert await live.head(s.Orders, "order/o1") == (6, "clear", 0)
+    assert await live.head(s.Orders, "order/o2") == (1, "waiting", 2)
+    assert await live.fetch("select attempts from {s}.parked where cause = 'failed'") == [(1,)]
+    assert await live.unaccounted(s.Orders) == []
+    assert await live.unaccounted(s.Spend) == []
+
+
+@pytest.mark.parametrize("point", [*(f"batch.{point}" for point in POINTS), "batch.acked"])
+async def test_a_process_killed_in_its_first_batch_leaves_nothing_half_done(live: Rig, point: str) -> None:
+    s = await scene(live)
+    async with projectionist("run", APP, env=environment(live, poison="bad"), kill_at={point: 1}) as child:
+        assert (await child.ended()).code == -signal.SIGKILL
+    await live.assert_sound()
+
+    await assert_as_if_nothing_had_happened(live, s)
+
+
+@pytest.mark.parametrize("point", [*(f"batch.{point}" for point in POINTS), "due.settled"])
+async def test_a_process_killed_in_the_middle_of_a_drain_leaves_nothing_half_done(
+    live: Rig, point: str
+) -> None:
+    s = await scene(live)
+    env = environment(live, poison="bad", consumer_defaults__drain_limit="1")
+    many = {point: 1 if point == "due.settled" else 2}
+    async with projectionist("run", APP, "--only", "Orders", env=env, kill_at=many) as child:
+        assert (await child.ended()).code == -signal.SIGKILL
+    await live.assert_sound()
+
+    await assert_as_if_nothing_had_happened(live, s)
+
+
+async def test_of_two_processes_one_is_killed_and_the_other_finishes_its_work(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    env = environment(live, batch__max_rows="50")
+    events = [(f"o{a}", v) for v in range(1, 21) for a in range(100)]
+    await live.publish_all(
+        (OrderPlaced("ann", 1) if v == 1 else OrderNoted(str(v)), a, v, f"{a}:{v}") for a, v in events
+    )
+    async with (
+        projectionist("run", APP, env=env, kill_at={"batch.written": 5}) as doomed,
+        projectionist("run", APP, env=env) as other,
+    ):
+        assert (await doomed.ended()).code == -signal.SIGKILL
+        await live.settled(s.Orders, s.Spend)
+        await stop(other)
+
+    expected = reckon(await facts(live), await decisions(live, "Orders"))
+    assert await live.rows("orders") == expected.orders
+    assert await live.rows("spend") == expected.spend == [("ann", 100, 100)]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def stop(child: Child) -> None:
+    """Ask it to stop, and see that it does so in order."""
+    child.signal(signal.SIGTERM)
+    ended = await child.ended(seconds=8)
+    assert ended.code == 0, ended.err
+    assert "Traceback" not in ended.err
+
+
+async def test_a_process_asked_to_stop_in_mid_batch_finishes_it_acks_it_and_leaves(live: Rig) -> None:
+    s = await scene(live)
+    env = environment(live, poison="bad", consumer_defaults__ack_wait_s="30")
+    async with projectionist("run", APP, "--only", "Orders", env=env, pause_at={"batch.judged": 1}) as child:
+        await child.paused("batch.judged")
+        child.signal(signal.SIGTERM)
+        child.signal(signal.SIGCONT)
+        ended = await child.ended(seconds=8)
+
+    assert ended.code == 0, ended.err
+    durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
+    info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
+    assert (info.num_pending, info.num_ack_pending) == (0, 0)
+    assert await live.fetch(
+        "select state, stopped is not null from {s}.runners order by number desc limit 1"
+    ) == [("stopped", True)]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_an_idle_process_stops_at_once(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    async with projectionist("run", APP, env=environment(live)) as child:
+        await child.heard("worker.running", 2)
+        child.signal(signal.SIGINT)
+        ended = await child.ended(seconds=3)
+
+    assert ended.code == 0
+    assert "Traceback" not in ended.err
+    assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
+
+
+@pytest.mark.parametrize("how", ["a second signal", "the deadline"])
+async def test_a_batch_that_cannot_finish_is_rolled_back_and_delivered_again(live: Rig, how: str) -> None:
+    s = await begin(live)
+    number = await live.value("select number from {s}.consumers where name = 'Orders'")
+    shutdown = "30" if how == "a second signal" else "0.5"
+    env = environment(live, poison="bad", run__shutdown_s=shutdown)
+    async with projectionist("run", APP, "--only", "Orders", env=env) as child:
+        await child.heard("heart.beat")
+        async with live.pool.acquire() as taker, taker.transaction():
+            await taker.execute("select pg_advisory_xact_lock($1)", barrier_key("projectionist", number))
+            await go_on(live)
+            await live.blocked()
+            child.signal(signal.SIGTERM)
+            if how == "a second signal":
+                await child.said("stopping; what has begun is settled")
+                child.signal(signal.SIGTERM)
+            ended = await child.ended(seconds=5)
+
+    assert ended.code == 0
+    assert "stopping at once" in ended.err
+    assert await live.value("select count(*) from {s}.inbox where consumer = $1", number) == 4
+    await assert_as_if_nothing_had_happened(live, s)
+
+
+async def test_a_process_waits_for_its_stream_says_so_once_and_begins_when_it_is_there(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    js = live.nats.jetstream()
+    await js.delete_stream(live.stream.name)
+    async with projectionist("run", APP, "--only", "Orders", env=environment(live)) as child:
+        await child.heard("worker.waiting", 3)
+        assert child.err.count(live.stream.name) == 1
+        await js.add_stream(name=live.stream.name, subjects=[live.stream.subjects])
+        await child.heard("worker.running")
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await live.settled(s.Orders)
+        await stop(child)
+
+    assert len(await live.rows("orders")) == 1
+
+
+async def test_a_process_whose_connection_is_lost_at_its_start_waits_and_begins_then(live: Rig) -> None:
+    s = await scene(live)
+    number = await live.value("select number from {s}.consumers where name = 'Orders'")
+    env = environment(live, poison="bad")
+    async with projectionist("run", APP, "--only", "Orders", env=env, pause_at={"source.open": 1}) as child:
+        await child.paused("source.open")
+        async with live.pool.acquire() as taker, taker.transaction():
+            await taker.execute("select pg_advisory_xact_lock($1)", barrier_key("projectionist", number))
+            child.signal(signal.SIGCONT)
+            await live.blocked()
+            await live.fetch(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where wait_event_type = 'Lock' and datname = current_database()"
+            )
+            await child.heard("worker.waiting")
+        await child.heard("worker.running")
+        await live.settled(s.Orders)
+        await stop(child)
+
+    await assert_as_if_nothing_had_happened(live, s)
+
+
+async def test_a_process_of_older_code_ends_with_one_line_that_says_what_to_do(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    await live.settle(s.Orders)
+    async with live.pool.acquire() as connection:
+        await connection.execute(
+            "insert into projectionist.codes select number, code from projectionist.consumers"
+            " on conflict do nothing; update projectionist.consumers set code = 'newer'"
+        )
+    async with projectionist("run", APP, "--only", "Orders", env=environment(live)) as child:
+        ended = await child.ended(seconds=8)
+
+    assert ended.code == 1
+    assert "newer code" in ended.err
+    assert "Traceback" not in ended.err

@@ -1,0 +1,272 @@
+"""Where an aggregate begins: at its first version, at a given one, or where the stream begins."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from nats.aio.msg import Msg
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.core.settings import Policy
+from projectionist.projections import Projection, definition, on
+from projectionist.runner import jetstream
+from projectionist.runner.jetstream import BrokerError, Message
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+SOON = Policy(gap_grace_ms=20, ack_wait_s=5)
+
+
+async def publish(live: Rig, *versions: int, aggregate: str = "o1") -> dict[int, int]:
+    """One note a version; the stream sequence of each."""
+    return {v: await live.publish(OrderNoted(f"n{v}"), aggregate, v, id=f"{aggregate}.{v}") for v in versions}
+
+
+async def begun(live: Rig) -> list[tuple[Any, ...]]:
+    """What was stepped over by where the stream begins."""
+    return await live.fetch(
+        "select aggregate, version, upto from {s}.decisions where kind = 'baseline' order by number"
+    )
+
+
+async def history(live: Rig, aggregate: str = "o1") -> str:
+    return str(await live.value("select history::text from orders where order_id = $1", aggregate))
+
+
+async def another_takes(live: Rig, most: int) -> list[Msg]:
+    """The next events go to a process that does not come back: this one sees only what follows them."""
+    durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
+    pull = await live.nats.jetstream().pull_subscribe_bind(durable, live.stream.name)
+    taken = await pull.fetch(most)
+    await pull.unsubscribe()
+    assert len(taken) == most
+    return taken
+
+
+async def test_with_a_number_versions_below_it_are_stale_and_no_gap(live: Rig) -> None:
+    s = shop(live.stream, baseline=3)
+    await live.migrate(s.Orders)
+    await publish(live, 1, 2, 3, 4)
+
+    await live.settle(s.Orders)
+
+    assert await history(live) == '["n3", "n4"]'
+    assert await live.states(s.Orders) == {
+        "o1.1": "stale",
+        "o1.2": "stale",
+        "o1.3": "applied",
+        "o1.4": "applied",
+    }
+    assert await live.head(s.Orders, "order/o1") == (4, "clear", 0)
+    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_with_a_number_what_follows_it_waits_for_it(live: Rig) -> None:
+    s = shop(live.stream, baseline=3)
+    await live.migrate(s.Orders)
+    await publish(live, 4)
+    await live.settle(s.Orders, policy=SOON)
+    assert await live.head(s.Orders, "order/o1") == (2, "gap", 1)
+
+    await publish(live, 3)
+    await live.settle(s.Orders, policy=SOON)
+
+    assert await history(live) == '["n3", "n4"]'
+
+
+async def test_with_any_an_aggregate_begins_where_the_stream_does_and_that_is_recorded(live: Rig) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    seqs = await publish(live, 1, 2, 3, 4)
+    await publish(live, 1, aggregate="o2")
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=seqs[3])
+
+    async with live.running(s.Orders, policy=SOON):
+        await eventually(lambda: live.value("select count(*) = 2 from orders"))
+
+    assert await history(live) == '["n3", "n4"]'
+    assert await live.head(s.Orders, "order/o1") == (4, "clear", 0)
+    assert await begun(live) == [("order/o1", 1, 2)]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_with_any_a_version_below_the_beginning_is_an_incident_and_stays_stepped_over(
+    live: Rig,
+) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    await publish(live, 3)
+    async with live.running(s.Orders, policy=SOON):
+        await eventually(lambda: live.value("select count(*) = 1 from orders"))
+    await publish(live, 2)
+
+    await live.settle(s.Orders, policy=SOON)
+
+    assert await history(live) == '["n3"]'
+    assert await live.fetch("select kind, version from {s}.incidents") == [("late", 2)]
+    assert (await live.states(s.Orders))["o1.2"] == "skipped"
+
+
+async def test_with_any_what_another_process_holds_is_waited_for_and_not_stepped_over(live: Rig) -> None:
+    """The hole that a baseline of the first version seen would have: after a crash, version 3 comes first."""
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders, policy=SOON)
+    await publish(live, 1, 2)
+    held = await another_takes(live, 2)
+    await publish(live, 3, 4)
+    async with live.running(s.Orders, policy=SOON):
+        with listening() as heard:
+            await heard.wait("due.settled", 3)
+        assert await live.head(s.Orders, "order/o1") == (0, "gap", 2)
+        for message in held:
+            await message.nak()
+        await live.settled(s.Orders)
+
+    assert await history(live) == '["n1", "n2", "n3", "n4"]'
+    assert await begun(live) == []
+
+
+async def test_with_any_a_beginning_that_is_still_on_its_way_is_a_gap(live: Rig) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders, policy=SOON)
+    seqs = await publish(live, 1, 2)
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=seqs[2])
+    [held] = await another_takes(live, 1)
+    await publish(live, 3)
+    async with live.running(s.Orders, policy=SOON):
+        await eventually(lambda: live.value("select count(*) = 1 from {s}.decisions"))
+        await eventually(lambda: stands(live, s, (1, "gap", 1)))
+        await held.nak()
+        await live.settled(s.Orders)
+
+    assert await history(live) == '["n2", "n3"]'
+    assert await begun(live) == [("order/o1", 1, 1)]
+
+
+async def stands(live: Rig, s: SimpleNamespace, where: tuple[int, str, int]) -> bool:
+    return await live.head(s.Orders, "order/o1") == where
+
+
+async def test_with_any_the_lowest_version_counts_not_the_first_in_the_stream(live: Rig) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    await publish(live, 4, 3, 5)
+
+    async with live.running(s.Orders, policy=SOON):
+        await eventually(lambda: live.value("select count(*) = 1 from orders"))
+
+    assert await history(live) == '["n3", "n4", "n5"]'
+    assert await begun(live) == [("order/o1", 1, 2)]
+
+
+async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    ask = jetstream.message
+
+    async def down(*_: Any) -> Message | None:
+        raise BrokerError("no leader")
+
+    monkeypatch.setattr(jetstream, "message", down)
+    await publish(live, 3)
+    async with live.running(s.Orders, policy=SOON):
+        with listening() as heard:
+            await heard.wait("due.settled", 2)
+        assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
+        monkeypatch.setattr(jetstream, "message", ask)
+        await eventually(lambda: stands(live, s, (3, "clear", 0)))
+
+
+async def test_with_any_two_processes_record_one_beginning_each(live: Rig) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    for order in range(30):
+        await publish(live, 3, 4, aggregate=f"o{order}")
+
+    async with live.running(s.Orders, processes=2, policy=SOON):
+        await eventually(
+            lambda: live.value("select count(*) = 30 from orders where history::text like '%n4%'")
+        )
+
+    assert await live.value("select count(*) from {s}.decisions") == 30
+    assert await live.value("select count(distinct aggregate) from {s}.decisions") == 30
+
+
+async def test_with_any_and_subjects_without_the_aggregate_the_first_version_seen_counts_and_start_says_so(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Notes(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "*"),
+        table="notes",
+        key="order_id",
+        baseline="any",
+    ):
+        """How many notes an order has."""
+
+        order_id: str
+        n: int = 0
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.n += 1
+
+    await live.migrate(Notes)
+    await publish(live, 1, 4, 3)
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=2)
+
+    with caplog.at_level(logging.WARNING, "projectionist.runner"):
+        async with live.running(Notes, policy=SOON):
+            await eventually(lambda: live.value("select n = 2 from notes"))
+
+    assert await begun(live) == [("order/o1", 1, 2)]
+    assert [r.message for r in caplog.records if "do not name the {aggregate}" in r.message]
+    assert definition(Notes).subjects.names_aggregate is False
+
+
+async def test_a_stream_that_has_lost_its_beginning_is_told_once_at_start_while_that_matters(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    seqs = await publish(live, 1, 2)
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=seqs[2])
+
+    async def told() -> int:
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "projectionist.runner"):
+            await live.settle(s.Orders, policy=SOON)
+        return sum(f"begins at sequence {seqs[2]}" in record.message for record in caplog.records)
+
+    assert await told() == 1
+    assert await told() == 1, "an aggregate waits for its first version still"
+    assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
+
+    await publish(live, 1, aggregate="o2")
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.accept_gap("order/o1", 1, 1, Act("ann", "gone for good"))
+    await live.settle(s.Orders, policy=SOON)
+    assert await told() == 0
+
+
+async def test_a_whole_stream_says_nothing_at_start(live: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+
+    with caplog.at_level(logging.WARNING, "projectionist.runner"):
+        await live.settle(s.Orders)
+
+    assert caplog.records == []

@@ -1,0 +1,62 @@
+"""One transaction stays small enough to be finished, however much became ready at once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import listening
+
+from projectionist.runner import apply
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_many_heads_that_go_on_at_once_share_what_one_transaction_drains(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alone may drain its run; together they would outlast the session's patience, again and again."""
+    monkeypatch.setattr(apply, "DRAIN_EVENTS", 6)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    orders = ("o1", "o2", "o3")
+    async with crew(live, s.Orders) as (hand,):
+        parked = [hand.read(OrderNoted(f"n{v}"), o, v) for o in orders for v in range(2, 8)]
+        await hand.settle(*parked)
+        (applied,) = await hand.settle(*(hand.read(OrderPlaced("ann", 1), o, 1) for o in orders))
+
+        assert len(applied.writes.unparked) == 6
+        assert [await live.head(s.Orders, f"order/{o}") for o in orders] == [(3, "draining", 4)] * 3
+        with listening() as heard:
+            await hand.settle_due()
+        assert heard.counts["batch.committed"] == 2
+
+    assert [row[3] for row in await live.rows("orders")] == [
+        '["placed", "n2", "n3", "n4", "n5", "n6", "n7"]'
+    ] * 3
+
+
+async def test_old_versions_of_many_aggregates_are_looked_up_without_all_their_other_versions(
+    live: Rig,
+) -> None:
+    """Events published anew under other ids: each batch asks who holds which version of which aggregate."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        for start in range(0, 60, 20):
+            await hand.settle(
+                *(
+                    hand.read(OrderNoted("n"), f"o{o}", v)
+                    for o in range(60)
+                    for v in range(start + 1, start + 21)
+                )
+            )
+        store, _ = await hand.session.ready()
+        asked = [(f"order/o{n}", n + 1) for n in range(60)]
+        known = [("shop", f"o{n}:{n + 1}") for n in range(60)]
+
+        with_others = await store._paired("versions", set(asked))
+        assert len(with_others) <= 16 * 60
+        assert {(row["aggregate"], row["version"]) for row in await store.versions(asked)} == set(asked)
+        assert set(await store.known(known)) == set(known)

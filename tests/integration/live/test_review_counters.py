@@ -1,0 +1,77 @@
+"""Counters say how many events, not how many deliveries: what comes again has been counted."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.crew import Hand, arrival, crew
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, OrderPlaced, shop
+
+from projectionist.runner.delivery import Unreadable
+
+pytestmark = pytest.mark.asyncio
+
+COUNTED = "select outcome, sum(n)::int from {s}.counters where outcome <> 'redelivered' group by 1 order by 1"
+
+
+def unreadable(hand: Hand, live: Rig, seq: int, *, delivered: int = 1) -> Unreadable:
+    """An arrival without a type."""
+    found = hand.consumer.reader.read(
+        arrival(live.stream.subject("order", "o1"), {"ce-id": "x"}, b"{}", seq, delivered=delivered)
+    )
+    assert isinstance(found, Unreadable)
+    return found
+
+
+async def test_what_cannot_be_read_counts_once_however_often_it_comes(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        for delivered in (1, 2):
+            twice = [unreadable(hand, live, 7, delivered=delivered) for _ in range(2)]
+            await hand.settle(unreadable=twice)
+
+    assert await live.value("select count(*) from {s}.quarantine") == 1
+    assert await live.fetch(COUNTED) == [("quarantined", 1)]
+
+
+async def test_a_repeat_counts_once_however_often_it_comes(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
+        for delivered in (1, 2):
+            await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=2, delivered=delivered))
+
+    assert await live.value("select count(*) from {s}.duplicates") == 1
+    assert await live.fetch(COUNTED) == [("applied", 1), ("duplicate", 1)]
+
+
+async def test_a_contradiction_counts_once_however_often_it_comes(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
+        for delivered in (1, 2):
+            await hand.settle(hand.read(OrderPlaced("bob", 2), "o1", 1, id="a", seq=2, delivered=delivered))
+
+    assert await live.fetch(COUNTED) == [
+        ("applied", 1),
+        ("incident_identity_reuse", 1),
+        ("quarantined", 1),
+    ]
+
+
+async def test_a_second_claimant_of_a_parked_version_is_counted_as_that_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderPaid(), "o1", 3, id="a"))
+        await hand.settle(hand.read(OrderPaid(1), "o1", 3, id="b"))
+
+    assert await live.fetch(COUNTED) == [
+        ("incident_version_reuse", 1),
+        ("parked_gap", 1),
+        ("quarantined", 1),
+    ]
+    assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)

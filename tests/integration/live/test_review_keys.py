@@ -1,0 +1,101 @@
+"""Names that keys, addresses and counters are made of: one name never stands for two things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.crew import crew
+from tests.support.lab import Stream
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, Receipt
+
+from projectionist.outbox import Intent
+from projectionist.outbox.intent import Slotted
+from projectionist.projections import Envelope, Reactor, on
+from projectionist.runner.readmodels import ReadModelError
+
+pytestmark = pytest.mark.asyncio
+
+
+class Parcel(Intent, provider="parcels", destination="to", order_by="lane"):
+    """An intent whose address and order come from fields."""
+
+    to: str | None = None
+    lane: str | None = None
+
+
+def mailer(stream: Stream, **keywords: Any) -> type:
+    """A reactor that sends a receipt for each payment."""
+
+    class Mailer(
+        Reactor,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        **({"effects": "beginning"} | keywords),
+    ):
+        @on(OrderPaid)
+        def paid(self, event: OrderPaid, envelope: Envelope) -> Receipt:
+            return Receipt(envelope.aggregate_id or "")
+
+    return Mailer
+
+
+async def test_the_name_that_a_renamed_consumers_keys_are_made_of_is_not_given_to_another(live: Rig) -> None:
+    """Both would make the same intent keys, and the second one's effects would vanish without a word."""
+    await live.migrate(mailer(live.stream))
+    await live.migrate(mailer(live.stream, name="Sender", formerly=("Mailer",)))
+
+    with pytest.raises(ReadModelError, match="intent keys of 'Sender'"):
+        await live.migrate(mailer(live.stream))
+
+    back = mailer(live.stream, formerly=("Sender",))
+    await live.migrate(back)
+    await live.publish(OrderPaid(), "o1", 1)
+    await live.settle(back)
+    assert await live.value("select count(*) from {s}.intents") == 1
+
+
+async def test_silent_intents_are_counted_by_few_names_whatever_slots_a_handler_makes_up(live: Rig) -> None:
+    """A row a slot, an hour and a process would grow with the stream."""
+
+    class Lines(
+        Reactor,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+    ):
+        @on(OrderPaid)
+        def paid(self, event: OrderPaid, envelope: Envelope) -> list[Slotted]:
+            return [Receipt("line").slot(f"{envelope.aggregate_id} line {n}") for n in range(3)]
+
+    for number in range(4):
+        await live.publish(OrderPaid(), f"o{number}", 1)
+    await live.migrate(Lines)
+    await live.settle(Lines)
+
+    assert await live.fetch("select outcome, n from {s}.counters where outcome like 'suppressed%'") == [
+        ("suppressed_Receipt", 12)
+    ]
+
+
+async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_word_none(live: Rig) -> None:
+    class Sender(
+        Reactor,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        effects="beginning",
+    ):
+        @on(OrderPaid)
+        def paid(self, event: OrderPaid, envelope: Envelope) -> Parcel:
+            return Parcel(to="north" if event.cents else None)
+
+    await live.migrate(Sender)
+    async with crew(live, Sender) as (hand,):
+        await hand.settle(hand.read(OrderPaid(cents=1), "o1", 1), hand.read(OrderPaid(), "o2", 1))
+
+    assert await live.fetch("select destination, ordering from {s}.intents") == [("north", None)]
+    assert await live.fetch("select aggregate, head from {s}.positions order by 1") == [
+        ("order/o1", "clear"),
+        ("order/o2", "waiting"),
+    ]
+    assert "destination" in await live.value("select error from {s}.parked")

@@ -1,0 +1,68 @@
+"""What a database or role may be set to by its owner, and still every batch stands on its own statements."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig
+from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import eventually
+
+from projectionist.core import db
+from projectionist.runner.consumer import Superseded
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+async def test_whatever_isolation_a_database_prefers_ours_reads_each_statement_anew(
+    live: Rig, isolation: str
+) -> None:
+    await prefer(live, isolation)
+    connection = await db.connect(live.settings.postgres, application_name="test")
+    try:
+        async with connection.transaction():
+            assert await connection.fetchval("show transaction_isolation") == "read committed"
+    finally:
+        await connection.close()
+
+
+async def test_a_batch_that_waited_at_the_barrier_sees_what_it_waited_for(live: Rig) -> None:
+    """With the snapshot of its first statement it would commit under code that has been replaced."""
+    await prefer(live, "repeatable read")
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+        store, _ = await hand.session.ready()
+        taker = await asyncpg.connect(live.database)
+        try:
+            async with taker.transaction():
+                await taker.execute("select pg_advisory_xact_lock($1)", store._barrier)
+                batch = hand.settle(hand.read(OrderPlaced("ann", 1), "o2", 1))
+                task = asyncio.create_task(batch)
+
+                async def waits() -> bool:
+                    return bool(
+                        await taker.fetchval(
+                            "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+                        )
+                    )
+
+                await eventually(waits)
+                await taker.execute(r"update projectionist.consumers set code = '\x00', epoch = epoch + 1")
+        finally:
+            await taker.close()
+        with pytest.raises(Superseded):
+            await task
+
+    assert await live.value("select count(*) from {s}.inbox") == 1
+
+
+async def prefer(live: Rig, isolation: str) -> None:
+    """Let new sessions of this database begin with another isolation than PostgreSQL's own default."""
+    name = await live.value("select current_database()")
+    await live.pool.execute(f"alter database \"{name}\" set default_transaction_isolation = '{isolation}'")

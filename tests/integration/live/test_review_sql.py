@@ -1,0 +1,89 @@
+"""What a SqlProjection's handler may not do to the transaction it stands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.crew import crew
+from tests.support.lab import Stream
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted
+
+from projectionist.projections import Delete, SqlProjection, Tx, on
+
+pytestmark = pytest.mark.asyncio
+
+
+def notes(stream: Stream) -> type:
+    """A table of notes; what a note says is run."""
+
+    class Notes(
+        SqlProjection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        effects="beginning",
+    ):
+        tables = {"notes": "note text primary key"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted) -> Any:
+            await tx.execute("insert into {notes} values ($1)", event.text)
+            if event.text == "delete":
+                return Delete()
+            await tx.execute(event.text)
+            return None
+
+    return Notes
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "commit",
+        "  COMMIT ; ",
+        "/* that is all */ end",
+        "rollback",
+        "abort",
+        "select 1; commit",
+        "select ';' ; -- and now\n rollback",
+        "prepare transaction 'x'",
+    ],
+)
+async def test_a_handler_cannot_end_the_batch_it_is_part_of(live: Rig, statement: str) -> None:
+    """It would make durable that its event is settled, and what follows it a transaction a statement."""
+    cls = notes(live.stream)
+    await live.migrate(cls)
+    async with crew(live, cls) as (hand,):
+        await hand.settle(
+            hand.read(OrderNoted("select 1"), "o1", 1),
+            hand.read(OrderNoted(statement), "o2", 1),
+            hand.read(OrderNoted("select 2"), "o3", 1),
+        )
+
+    assert await live.rows("notes") == [("select 1",), ("select 2",)]
+    assert await live.states(cls) == {"o1:1": "applied", "o2:1": "parked", "o3:1": "applied"}
+    error = await live.value("select error from {s}.parked")
+    assert "cannot end the transaction" in error or "multiple commands" in error
+
+
+@pytest.mark.parametrize(
+    "statement", ["select 'commit'", 'select 1 as "commit"', "create temp table t on commit drop as select 1"]
+)
+async def test_a_statement_that_only_speaks_of_ends_is_run(live: Rig, statement: str) -> None:
+    cls = notes(live.stream)
+    await live.migrate(cls)
+    async with crew(live, cls) as (hand,):
+        await hand.settle(hand.read(OrderNoted(statement), "o1", 1))
+
+    assert await live.rows("notes") == [(statement,)]
+
+
+async def test_a_delete_that_nobody_would_carry_out_fails_the_event(live: Rig) -> None:
+    cls = notes(live.stream)
+    await live.migrate(cls)
+    async with crew(live, cls) as (hand,):
+        await hand.settle(hand.read(OrderNoted("delete"), "o1", 1))
+
+    assert await live.rows("notes") == []
+    assert "no row to delete" in await live.value("select error from {s}.parked")

@@ -1,0 +1,58 @@
+"""What happens between a process's first look at its registration and its turn to take it up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.rig import Rig
+from tests.support.shop import mended, shop
+from tests.support.waiting import eventually
+
+from projectionist.projections import definition
+from projectionist.runner import jetstream
+from projectionist.runner.consumer import Superseded
+from projectionist.runner.office import Office
+from projectionist.runner.registry import NotRegistered, barrier_key
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_told_as_that(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    stream = await jetstream.stream(live.nats, live.stream.name)
+    number = await live.value("select number from {s}.consumers")
+    async with live.pool.acquire() as taker, taker.transaction():
+        await taker.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
+        joining = asyncio.create_task(
+            Office(live.pool, SCHEMA).join(definition(s.Orders), live.policy, stream)
+        )
+        waiting = "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+
+        async def waits() -> bool:
+            return bool(await taker.fetchval(waiting))
+
+        await eventually(waits)
+        await taker.execute("update projectionist.consumers set name = 'Sales', epoch = epoch + 1")
+    with pytest.raises(NotRegistered, match="not in the database"):
+        await joining
+
+
+async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_reconnect(live: Rig) -> None:
+    """A process started with --readopt opens its source anew after an outage: by then newer code may be at work."""
+    s, new = shop(live.stream), mended(live.stream)
+    await live.migrate(s.Orders)
+    stream = await jetstream.stream(live.nats, live.stream.name)
+    plain = Office(live.pool, SCHEMA)
+    await plain.join(definition(s.Orders), live.policy, stream)
+    await plain.join(definition(new), live.policy, stream)
+
+    back = Office(live.pool, SCHEMA, readopt=True)
+    await back.join(definition(s.Orders), live.policy, stream)
+    await back.join(definition(s.Orders), live.policy, stream)
+    await Office(live.pool, SCHEMA, readopt=True).join(definition(new), live.policy, stream)
+
+    with pytest.raises(Superseded):
+        await back.join(definition(s.Orders), live.policy, stream)

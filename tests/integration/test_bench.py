@@ -1,0 +1,115 @@
+"""The contenders of `bench live` do the same work, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from tests.support.lab import Lab
+
+from projectionist.core.secret import Url
+from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.ops.bench import trial as trials
+from projectionist.ops.bench.children import BenchError
+from projectionist.ops.bench.ground import Ground, ground
+from projectionist.ops.bench.live import Contender, contenders
+from projectionist.ops.bench.load import Load
+
+pytestmark = pytest.mark.asyncio
+
+LOAD = Load(events=3000, aggregates=200, payload=300)
+DIFFERENT = {"batch", "received", "processed"}
+"""What tells of the run, not of the events."""
+
+Found = dict[str, list[dict[str, Any]]]
+
+
+@pytest_asyncio.fixture
+async def here(lab: Lab, database: str) -> AsyncIterator[Ground]:
+    """A ground on the lab's servers."""
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    async with ground(settings) as made:
+        yield made
+
+
+async def settled(here: Ground, one: Contender) -> Found:
+    """What a contender leaves when it has settled the whole load."""
+    async with here.scene() as scene:
+        await trials.trial(here.settings, scene, here.client, one.arguments, LOAD.events, LOAD.events)
+        keys = {"inbox": "id", "positions": "aggregate", "bench_orders": "order_id"}
+        return {
+            table: [
+                {name: value for name, value in row.items() if name not in DIFFERENT}
+                for row in await here.connection.fetch(f"select * from {scene.schema}.{table} order by {key}")
+            ]
+            for table, key in keys.items()
+        }
+
+
+async def test_twin_peer_and_product_end_in_the_same_inbox_positions_and_rows(here: Ground) -> None:
+    part, skipped = contenders(here.settings.nats, past=0)
+    assert not skipped, "the benchmark's extra belongs to what a developer installs"
+    await here.publish(LOAD)
+    product, twin, peer = [await settled(here, part[name]) for name in ("product", "twin", "faststream")]
+    assert len(product["inbox"]) == LOAD.events
+    assert len(product["bench_orders"]) == len(product["positions"]) == LOAD.aggregates
+    assert sum(row["changes"] + 1 for row in product["bench_orders"]) == LOAD.events
+    assert twin == product
+    assert peer == product
+
+
+async def test_a_past_fills_the_inbox_before_the_run(here: Ground) -> None:
+    await here.publish(Load(events=100, aggregates=10, payload=300))
+    for random_ids in (False, True):
+        async with here.scene(past=1000, random_ids=random_ids) as scene:
+            rows = await here.connection.fetch(f"select id, aggregate, version from {scene.schema}.inbox")
+            assert len({row["id"] for row in rows}) == len({row[1:] for row in map(tuple, rows)}) == 1000
+
+
+async def test_a_contender_that_ends_is_told_with_what_it_said(here: Ground) -> None:
+    async with here.scene() as scene:
+        with pytest.raises(BenchError, match=r"ended with 1: .*no such thing"):
+            await trials.trial(
+                here.settings, scene, here.client, ("-c", "raise SystemExit('no such thing')"), 1, 1
+            )
+
+
+async def test_a_contender_that_stands_still_is_given_up(
+    here: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "PATIENCE_S", 0.2)
+    async with here.scene() as scene:
+        with pytest.raises(BenchError, match="stands still after 0 events"):
+            await trials.trial(here.settings, scene, here.client, ("-c", "import time; time.sleep(60)"), 1, 1)
+
+
+async def test_neither_a_schema_nor_a_stream_outlives_its_ground(lab: Lab, database: str) -> None:
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    seen: list[str] = []
+
+    async def interrupted() -> None:
+        async with ground(settings) as made, made.scene() as scene:
+            seen.append(scene.stream)
+            assert await schemas(database) == [scene.schema]
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await interrupted()
+    assert await schemas(database) == []
+    async with ground(settings) as made:
+        names = [info.config.name for info in await made.client.jetstream().streams_info()]
+    assert seen
+    assert seen[0] not in names
+
+
+async def schemas(database: str) -> list[str]:
+    connection = await asyncpg.connect(database)
+    try:
+        rows = await connection.fetch("select nspname from pg_namespace where nspname like 'bench_%'")
+    finally:
+        await connection.close()
+    return [row["nspname"] for row in rows]

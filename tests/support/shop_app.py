@@ -1,0 +1,32 @@
+"""The shop as an app for real processes: `projectionist run tests.support.shop_app:app`. The test says the stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from tests.support.lab import Stream
+from tests.support.rig import Rig
+from tests.support.shop import shop
+
+from projectionist.runner import App
+
+APP = "tests.support.shop_app:app"
+
+
+def environment(live: Rig, *, poison: str = "", **settings: str) -> Mapping[str, str]:
+    """What a process needs to know to run the app on the rig's servers; `settings` go by their names in it."""
+    return {
+        "LAB_STREAM": live.stream.name,
+        "LAB_POISON": poison,
+        "PROJECTIONIST_POSTGRES__URL": live.database,
+        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+        "PROJECTIONIST_CONSUMER_DEFAULTS__ACK_WAIT_S": "1",
+        **{f"PROJECTIONIST_{name.upper()}": value for name, value in settings.items()},
+    }
+
+
+if "LAB_STREAM" in os.environ:
+    _shop = shop(Stream(os.environ["LAB_STREAM"]))
+    _shop.trouble.poison.update(filter(None, os.environ["LAB_POISON"].split(",")))
+    app = App(projections=[_shop.Orders, _shop.Spend])

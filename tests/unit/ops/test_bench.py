@@ -1,0 +1,97 @@
+"""What a benchmark is made of, without servers: its events, what its processes are told, and what it says."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from projectionist.core.secret import Secret, Url
+from projectionist.core.settings import Nats, Postgres, Settings, load
+from projectionist.ops.bench import live
+from projectionist.ops.bench.live import Live
+from projectionist.ops.bench.load import Load, messages
+from projectionist.ops.bench.lone import Lone
+from projectionist.ops.bench.report import document, text
+from projectionist.ops.bench.scene import Scene, environment
+from projectionist.ops.bench.trial import Cost
+
+LOAD = Load(events=500, aggregates=20, payload=300)
+SCENE = Scene(stream="S", schema="bench_1", durable="d", consumer=7)
+ABOUT = {"machine": {"cores": 2}, "versions": {}, "settings": {"servers": "given"}}
+
+
+def test_the_same_load_is_the_same_events() -> None:
+    assert list(messages(LOAD)) == list(messages(LOAD))
+
+
+def test_every_order_gets_its_versions_in_order_and_bodies_have_the_size_asked_for() -> None:
+    versions: dict[str, int] = {}
+    for message in messages(LOAD):
+        versions[message.order] = versions.get(message.order, 0) + 1
+        assert message.headers["ce-aggregateversion"] == str(versions[message.order])
+        assert message.headers["ce-type"] == (
+            "order.placed" if versions[message.order] == 1 else "order.changed"
+        )
+        assert len(message.body) == 300
+        assert len(message.headers) == 5
+    assert len(versions) == 20
+
+
+def test_ids_rise_with_time_unless_random_ones_are_wanted() -> None:
+    ids = [message.headers["ce-id"] for message in messages(LOAD)]
+    assert ids == sorted(ids)
+    assert {UUID(text).version for text in ids} == {7}
+    chance = Load(events=500, aggregates=20, payload=300, random_ids=True)
+    others = [message.headers["ce-id"] for message in messages(chance)]
+    assert others != sorted(others)
+    assert len(set(ids)) == len(set(others)) == 500
+
+
+def test_a_process_of_a_scene_gets_the_servers_and_no_other_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROJECTIONIST_BATCH__MAX_ROWS", "7")
+    postgres = Postgres(url=Url("postgresql://u:p@db.example/x"), tls="require", schema="live")
+    nats = Nats(url=(Url("nats://a.example"), Url("nats://b.example")), token=Secret("t"))
+    told = environment(Settings(postgres=postgres, nats=nats), SCENE)
+    found = load(env=told)
+    assert found.postgres == Postgres(url=postgres.url, tls="require", schema="bench_1")
+    assert found.nats == nats
+    assert found.batch == Settings().batch
+
+
+def test_a_missing_peer_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "find_spec", lambda _: None)
+    part, skipped = live.contenders(Nats(), past=0)
+    assert set(part) == {"product", "twin", "drain"}
+    assert "pip install 'projectionist[bench]'" in skipped["faststream"]
+
+
+def test_a_peer_that_could_not_log_in_is_left_out() -> None:
+    part, skipped = live.contenders(Nats(token=Secret("t")), past=0)
+    assert "faststream" not in part
+    assert "URL alone" in skipped["faststream"]
+
+
+def measured() -> Live:
+    """The product takes 2 and 4 seconds, the twin 1 and 3."""
+    rounds = {"product": (2.0, 4.0), "twin": (1.0, 3.0)}
+    costs = {name: [Cost(1000, s, cpu_s=0.5, rss_mb=40) for s in taken] for name, taken in rounds.items()}
+    return Live(costs, {"faststream": "it is not installed"}, Lone(2.0, 3.0, 4.0, 500))
+
+
+def test_a_ratio_is_the_median_of_those_inside_the_rounds() -> None:
+    found = document(measured(), LOAD, 2, ABOUT)
+    assert found["live"]["ratio_twin"] == 0.625
+    assert found["live"]["ratio_twin_spread"] == [0.5, 0.75]
+    assert found["live"]["ratio_faststream"] is None
+    assert found["live"]["product"]["events_per_s"] == 375
+    assert found["live"]["product"]["cpu_ms_per_1000"] == 500
+    assert found["settings"]["repeats"] == 2
+    assert found["settings"]["servers"] == "given"
+
+
+def test_people_read_the_ratio_first_and_who_was_left_out() -> None:
+    lines = text(measured(), LOAD, ABOUT).splitlines()
+    assert lines[3].startswith("ratio")
+    assert lines[5].startswith("0.62")
+    assert "FastStream, one transaction an event: left out, it is not installed" in lines
