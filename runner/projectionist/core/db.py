@@ -81,9 +81,14 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
     The caller closes it.
     """
     arguments = _arguments(postgres, application_name, deadline=True)
+
+    async def opened(*args: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+        with _told(postgres):
+            return await asyncpg.connect(*args, **options)
+
     with _told(postgres):
         # Without a least size: the driver would open connections on its own, as fast as they fail.
-        made = await asyncpg.create_pool(min_size=0, max_size=most, **arguments)
+        made = await asyncpg.create_pool(min_size=0, max_size=most, connect=opened, **arguments)
         try:
             await made.release(await made.acquire())
         except BaseException:

@@ -77,7 +77,7 @@ class Adoption:
                 adopted = await self._begin_anew(row, floors, stream, judgement)
             await self._connection.execute(
                 *(self._sql["audit"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
-                *(act.actor, act.reason),
+                *(act.actor, act.reason, msgspec.json.encode(adopted).decode()),
             )
         return adopted
 

@@ -61,6 +61,8 @@ class Judgement(msgspec.Struct, frozen=True):
     """What is wrong."""
     equal: bool = False
     """Whether a halted stream holds the very messages that were read, under the same sequences."""
+    gone: int = 0
+    """Up to where messages were removed."""
     go_to: int | None = None
     """The sequence to deliver next, where the durable does not stand right."""
     why: str = ""
@@ -87,7 +89,8 @@ def judge(known: Known, seen: Seen, *, restored: bool) -> Judgement:
         equal = halted[0] == Fact.STREAM_COPIED and _Likeness.COPY not in likeness
         return Judgement(halted[0], halted=True, text=halted[1], equal=equal)
     go_to, why = _where(known, seen)
-    doubt = go_to is None and restored and seen.ack_floor > known.floor.seq
+    # A purge raises the ack floor too, over messages that no reading brings back.
+    doubt = go_to is None and restored and seen.ack_floor > max(known.floor.seq, seen.first_seq - 1)
     if doubt:
         go_to, why = known.floor.seq + 1, "the database may lack what the broker holds for settled"
     if seen.first_seq > known.seen + 1:
@@ -95,7 +98,8 @@ def judge(known: Known, seen: Seen, *, restored: bool) -> Judgement:
             f"messages {known.seen + 1} to {seen.first_seq - 1} were removed from the stream before this consumer "
             "had settled all of its own among them"
         )
-        return Judgement(Fact.STREAM_PURGED, text=lost, go_to=go_to, why=why, doubt=doubt)
+        gone = seen.first_seq - 1
+        return Judgement(Fact.STREAM_PURGED, text=lost, gone=gone, go_to=go_to, why=why, doubt=doubt)
     return Judgement(go_to=go_to, why=why, doubt=doubt)
 
 

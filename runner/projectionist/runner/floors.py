@@ -97,6 +97,10 @@ class Floors:
         """This database and this durable are the ones from now on."""
         await connection.execute(self._sql["floor_back"], number, self._durable, created)
 
+    async def pass_over(self, connection: Connection, number: int, seq: int) -> None:
+        """What is gone up to here has been told."""
+        await connection.execute(self._sql["floor_passed"], number, self._durable, seq)
+
     async def report(
         self, connection: Connection, remembered: Remembered, told: Judgement, seq: int, text: str
     ) -> None:

@@ -109,6 +109,11 @@ class Gates:
         self.use = Gate("postgres.use", "PostgreSQL takes no writes", "PostgreSQL takes writes")
         self._one = anyio.Lock()
 
+    @property
+    def closed(self) -> bool:
+        """Whether one of them is, and so everybody has been told."""
+        return self.reach.closed or self.use.closed
+
     async def connect(self, make: Callable[[], Awaitable[T]]) -> T:
         """Open a connection by `make`, one after the other in this process."""
         async with self._one:

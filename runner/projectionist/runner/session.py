@@ -72,7 +72,7 @@ class Session:
     @property
     def paced(self) -> bool:
         """Whether the next try waits for its turn among all of this process."""
-        return self._gates.reach.closed or self._gates.use.closed
+        return self._gates.closed
 
     async def ready(self) -> tuple[Store, Model]:
         """A store and a model on a live connection; while PostgreSQL cannot be used, when it is our turn to try."""

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
+from nats.errors import NoRespondersError
 
 from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
@@ -95,6 +96,8 @@ async def move(client: Client, stream: str, durable: str, seq: int, *, back: boo
         body = msgspec.json.encode({"seq": max(seq, 1)})
         await jetstream.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)
     except BrokerError as error:
+        if not isinstance(error.__cause__, NoRespondersError):  # it may still do it, or says why not
+            raise
         log.warning("durable %s cannot be moved, so more is read again: %s", durable, error.message)
         if not back:
             return

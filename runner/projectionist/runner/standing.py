@@ -128,6 +128,8 @@ class Standing:
         step = remedy(judgement.fact, self._name)
         async with self._office.lend() as connection:
             await self._floors.report(connection, remembered, judgement, seq, f"{judgement.text}. {step}")
+            if not judgement.halted:
+                await self._floors.pass_over(connection, remembered.number, judgement.gone)
         announce(f"standing.{judgement.fact}")
         if judgement.halted:
             raise Halted(f"stream {self._stream!r}: {judgement.text}", remedy=step)
@@ -147,7 +149,7 @@ class Standing:
             await self._floors.back(connection, remembered.number, durable.created)
             await connection.execute(
                 *(self._sql["audit"], remembered.number, "rewind", f"to {seq}"),
-                *("projectionist", judgement.why),
+                *("projectionist", judgement.why, "{}"),
             )
         self._left = await self._read()
         log.warning("%s: goes on from message %d: %s", self._name, seq, judgement.why)

@@ -78,9 +78,11 @@ class Worker:
                 await self._wait(str(error))
             case StreamUnfit() | DurableUnfit() if self._served:  # at the start somebody is there to read it
                 await self._wait(str(error))
-            case _ if is_transient(error):  # told by the gates
-                self._office.gates.refused(error)
-                await self._pause()
+            case _ if is_transient(error):
+                if self._office.gates.refused(error) or self._office.gates.closed:
+                    await self._pause()
+                else:
+                    await self._wait(f"PostgreSQL cannot be asked, trying again until it can: {error}")
             case _:
                 raise error
 
