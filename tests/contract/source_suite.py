@@ -270,7 +270,7 @@ class SourceSuite:
         assert config["filter_subject"] == bench.stream.subject("order", "*")
         assert config["ack_policy"] == "explicit"
         assert config["deliver_policy"] == "all"
-        assert config["max_ack_pending"] == 100
+        assert config["max_ack_pending"] == 150
         assert config["ack_wait"] == 7_000_000_000
         assert config["max_deliver"] == -1
         assert "backoff" not in config
@@ -286,7 +286,7 @@ class SourceSuite:
         await source.close()
         await bench.open(batch=50, ack_wait_s=9)
         found = await bench.consumer()
-        assert (found["config"]["max_ack_pending"], found["config"]["ack_wait"]) == (200, 9_000_000_000)
+        assert (found["config"]["max_ack_pending"], found["config"]["ack_wait"]) == (300, 9_000_000_000)
         assert found["ack_floor"]["stream_seq"] == 2
 
     @pytest.mark.parametrize(

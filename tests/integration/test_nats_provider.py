@@ -181,7 +181,7 @@ async def test_without_a_connection_nothing_is_sent_nor_kept_for_later(lab: Lab,
         request = await rendered(events)
         await client.close()
         assert (await attempt(events, request)).outcome is Outcome.NOT_SENT
-        assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+        assert (await events.lookup(request)).outcome is Outcome.RETRY
 
 
 async def test_a_lease_that_ended_publishes_nothing(lab: Lab, stream: Stream) -> None:

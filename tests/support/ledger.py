@@ -77,7 +77,7 @@ async def decisions(rig: Rig, consumer: str) -> Decisions:
     )
     for kind, aggregate, version, upto, source, name, data in rows:
         match kind:
-            case "skip" | "accept_gap":
+            case "skip" | "accept_gap" | "baseline":
                 made.stepped_over.update((aggregate, one) for one in range(version, upto + 1))
             case "discard":
                 made.discarded.add((source, name))

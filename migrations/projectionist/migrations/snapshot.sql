@@ -2,6 +2,23 @@
 
 CREATE SCHEMA projectionist;
 
+CREATE TABLE projectionist.attempts (
+    intent bigint NOT NULL,
+    attempt integer NOT NULL,
+    relay text NOT NULL,
+    started timestamp with time zone NOT NULL,
+    took_s double precision,
+    outcome text NOT NULL,
+    status text,
+    provider_id text,
+    reason text,
+    excerpt text,
+    replayed boolean DEFAULT false NOT NULL,
+    CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'retry'::text, 'refused'::text, 'in_flight'::text, 'mismatch'::text, 'unknown'::text, 'sticky'::text, 'not_sent'::text])))
+);
+
+COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended; none for an intent that was sent at its first one, whose own row says all.';
+
 CREATE TABLE projectionist.audit (
     number bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -22,6 +39,36 @@ ALTER TABLE projectionist.audit ALTER COLUMN number ADD GENERATED ALWAYS AS IDEN
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE projectionist.breakers (
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    state text DEFAULT 'closed'::text NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    openings integer DEFAULT 0 NOT NULL,
+    until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    held text,
+    changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT breakers_held_check CHECK ((held = ANY (ARRAY['gone'::text, 'unset'::text, 'missing'::text]))),
+    CONSTRAINT breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE projectionist.breakers IS 'The circuit of each destination that has failed, shared by all relays; no row is a closed one.';
+
+COMMENT ON COLUMN projectionist.breakers.held IS 'why nothing is sent there until somebody acts: gone (it said so), unset or missing (no such settings); destination * is all';
+
+CREATE TABLE projectionist.buckets (
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    tokens double precision NOT NULL,
+    granted integer NOT NULL,
+    refilled timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.buckets IS 'What is left of each destination''s rate, shared by all relays.';
 
 CREATE TABLE projectionist.codes (
     consumer integer NOT NULL,
@@ -247,11 +294,27 @@ CREATE TABLE projectionist.intents (
     hash bytea NOT NULL,
     traceparent text,
     tracestate text,
-    state text DEFAULT 'ready'::text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
     created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt integer,
+    first_started timestamp with time zone,
+    wire_hash bytea,
+    status text,
+    provider_id text,
+    excerpt text,
+    error text,
+    settled timestamp with time zone,
+    memory_s double precision,
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
-    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'sent'::text, 'reconcile'::text, 'dead'::text, 'held'::text, 'discarded'::text])))
-);
+    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text])))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
+
+COMMENT ON COLUMN projectionist.intents.state IS 'open: it stands in the outbox, where its state is';
+
+COMMENT ON COLUMN projectionist.intents.attempt IS 'the attempt that settled it; what follows is from its reply';
+
+COMMENT ON COLUMN projectionist.intents.memory_s IS 'how long the provider remembers the key, from first_started on: the row is needed as long';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq
@@ -290,6 +353,48 @@ CREATE TABLE projectionist.names (
     first_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT names_kind_check CHECK ((kind = ANY (ARRAY['slot'::text, 'event'::text])))
 );
+
+CREATE TABLE projectionist.outbox (
+    seq bigint NOT NULL,
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    lane text NOT NULL COLLATE pg_catalog."C",
+    place bigint NOT NULL,
+    open boolean DEFAULT true NOT NULL,
+    state text DEFAULT 'ready'::text NOT NULL,
+    token uuid,
+    lease_until timestamp with time zone,
+    due timestamp with time zone,
+    attempt integer DEFAULT 0 NOT NULL,
+    spent integer DEFAULT 0 NOT NULL,
+    first_started timestamp with time zone,
+    started timestamp with time zone,
+    mark text,
+    wire bytea,
+    wire_hash bytea,
+    error text,
+    CONSTRAINT outbox_open_check CHECK ((open OR (state = 'dead'::text))),
+    CONSTRAINT outbox_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'reconcile'::text, 'dead'::text, 'held'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+COMMENT ON TABLE projectionist.outbox IS 'One row per intent that is not settled, or dead until somebody looks at it.';
+
+COMMENT ON COLUMN projectionist.outbox.lane IS 'the ordering key, or the intent''s own key: one of a lane is in flight, the first';
+
+COMMENT ON COLUMN projectionist.outbox.place IS 'its number, unless it was passed while dead: then the end of its lane';
+
+COMMENT ON COLUMN projectionist.outbox.open IS 'false: dead and passed, those behind it go on';
+
+COMMENT ON COLUMN projectionist.outbox.attempt IS 'the number of the last attempt: it only rises, and a reply settles its own alone';
+
+COMMENT ON COLUMN projectionist.outbox.spent IS 'attempts that count against the limit';
+
+COMMENT ON COLUMN projectionist.outbox.first_started IS 'when bytes may have left for the first time: the provider''s memory counts from here';
+
+COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before the first attempt, for a later lookup';
+
+COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
 
 CREATE TABLE projectionist.parked (
     consumer integer NOT NULL,
@@ -385,7 +490,6 @@ CREATE TABLE projectionist.runners (
     instance uuid NOT NULL,
     host text NOT NULL,
     pid integer NOT NULL,
-    backend_pid integer,
     code bytea,
     state text DEFAULT 'starting'::text NOT NULL,
     started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -395,9 +499,12 @@ CREATE TABLE projectionist.runners (
     p50_ms double precision,
     p99_ms double precision,
     lag bigint,
-    unacked bigint
+    unacked bigint,
+    backends integer[] DEFAULT '{}'::integer[] NOT NULL
 )
 WITH (fillfactor='70');
+
+COMMENT ON COLUMN projectionist.runners.backends IS 'The sessions of its batches, for whoever they keep waiting when it is dead or frozen.';
 
 ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.runners_number_seq
@@ -440,8 +547,17 @@ CREATE TABLE projectionist.tried (
 
 COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
 
+ALTER TABLE ONLY projectionist.attempts
+    ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
+
 ALTER TABLE ONLY projectionist.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.breakers
+    ADD CONSTRAINT breakers_pkey PRIMARY KEY (provider, destination);
+
+ALTER TABLE ONLY projectionist.buckets
+    ADD CONSTRAINT buckets_pkey PRIMARY KEY (provider, destination);
 
 ALTER TABLE ONLY projectionist.codes
     ADD CONSTRAINT codes_pkey PRIMARY KEY (consumer, code);
@@ -491,6 +607,9 @@ ALTER TABLE ONLY projectionist.migrations
 ALTER TABLE ONLY projectionist.names
     ADD CONSTRAINT names_pkey PRIMARY KEY (consumer, kind, name);
 
+ALTER TABLE ONLY projectionist.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
+
 ALTER TABLE ONLY projectionist.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (consumer, source, id);
 
@@ -527,6 +646,8 @@ CREATE INDEX inbox_held ON projectionist.inbox USING btree (consumer, received) 
 CREATE INDEX inbox_version ON projectionist.inbox USING btree (consumer, aggregate, version);
 
 CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, source, id);
+
+CREATE INDEX outbox_lane ON projectionist.outbox USING btree (provider, lane, place) WHERE open;
 
 CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
 

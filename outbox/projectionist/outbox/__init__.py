@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from projectionist.outbox.intent import AGGREGATE, Intent, IntentOptions, Slotted, options_of
 from projectionist.outbox.keys import body_hash, frozen_body, intent_key
+from projectionist.outbox.writing import IntentReused, Outbox
 
 __all__ = [
     "AGGREGATE",
     "Intent",
     "IntentOptions",
+    "IntentReused",
+    "Outbox",
     "Slotted",
     "body_hash",
     "frozen_body",

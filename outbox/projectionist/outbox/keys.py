@@ -24,6 +24,11 @@ def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: 
     return digest.hexdigest()
 
 
+def ordering_key(writer: str, provider: str, scope: str) -> str:
+    """The key under which intents are sent one at a time: who writes them, for whom, and about what."""
+    return "".join(f"{len(part)}:{part}" for part in (writer, provider, scope))
+
+
 def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
     """The content of an intent or event as the bytes every attempt sends: JSON with sorted keys.
 

@@ -33,6 +33,7 @@ MESSAGE_ID: Final = "Nats-Msg-Id"
 EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 
 _KEPT = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+_PLAIN = re.compile(f"[{re.escape(_KEPT)}]*")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -42,6 +43,8 @@ class HeaderError(ProjectionistError, ValueError):
 
 def encode(value: str) -> str:
     """`value` as CloudEvents writes it: space, quote, percent and all but printable ASCII escaped."""
+    if _PLAIN.fullmatch(value):
+        return value
     try:
         return quote(value, safe=_KEPT)
     except UnicodeEncodeError as error:

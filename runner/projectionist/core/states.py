@@ -53,6 +53,7 @@ class Fact(StrEnum):
     IDENTITY_REUSE = "identity_reuse"
     VERSION_REUSE = "version_reuse"
     INTENT_REUSE = "intent_reuse"
+    INTENT_MISMATCH = "intent_mismatch"
     LATE = "late"
     STREAM_REPLACED = "stream_replaced"
     STREAM_REGRESSED = "stream_regressed"

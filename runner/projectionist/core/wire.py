@@ -85,10 +85,17 @@ class Client(NatsClient):
 
     def post(self, subjects: Iterable[bytes], payload: bytes = b"", reply: bytes = b"") -> bool:
         """Publish one payload to many subjects in one write; False, with nothing kept, while disconnected."""
+        tail = b" %b %d\r\n%b\r\n" % (reply, len(payload), payload)
+        return self._put(b"".join([b"PUB %b%b" % (subject, tail) for subject in subjects]))
+
+    def put(self, subject: bytes, reply: bytes, head: bytes, payload: bytes) -> bool:
+        """Publish one message with headers as they are on the wire; False, with nothing kept, while disconnected."""
+        sizes = len(head), len(head) + len(payload)
+        return self._put(b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject, reply, *sizes, head, payload))
+
+    def _put(self, frames: bytes) -> bool:
         if not self.is_connected or self._flush_queue is None:
             return False
-        tail = b" %b %d\r\n%b\r\n" % (reply, len(payload), payload)
-        frames = b"".join([b"PUB %b%b" % (subject, tail) for subject in subjects])
         self._pending.append(frames)
         self._pending_data_size += len(frames)
         if self._flush_queue.empty():

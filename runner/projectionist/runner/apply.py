@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from projectionist.runner.model import Folded, Model
     from projectionist.runner.retry import Refusal
     from projectionist.runner.store import Store
+    from projectionist.runner.turn import Turn
     from projectionist.runner.writes import Identity, Wish
 
 
@@ -73,11 +74,12 @@ class Applied(msgspec.Struct):
 class Transaction:
     """One run of one batch; nothing in it outlives the run."""
 
-    def __init__(self, consumer: Consumer, store: Store, model: Model, batch: Batch) -> None:
+    def __init__(self, consumer: Consumer, store: Store, model: Model, batch: Batch, turn: Turn) -> None:
         self.consumer = consumer
         self.store = store
         self.model = model
         self.batch = batch
+        self.turn = turn
         self.number = consumer.next_batch()
         self.incarnation = 0
         self.released: Sequence[Delivery] = ()
@@ -85,13 +87,23 @@ class Transaction:
 
     async def run(self) -> Applied:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
+        await self.turn.begin()
+        try:
+            return await self._run()
+        finally:
+            self.turn.over()
+
+    async def _run(self) -> Applied:
         async with self.store.connection.transaction():
             await self.store.enter()
             self.consumer.check(await self.store.control())
             announce("batch.entered")
             fresh = await self._claim(await self._deliveries())
+            self.turn.claimed()
             announce("batch.claimed")
+            await self.turn.lock()
             courses = await self._judge(fresh)
+            self.turn.locked()
             announce("batch.judged")
             folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
@@ -218,6 +230,7 @@ class Transaction:
         if unknown:
             await self.store.place(unknown, self.consumer.start)
         rows = await self.store.positions(aggregates)
+        self.turn.locked()
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
             raise Again("a position that this process had seen is gone")

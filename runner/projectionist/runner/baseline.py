@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import anyio
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
-log = logging.getLogger("projectionist.runner")
-
 LOOKED_AT = 32
 """How many messages of an aggregate are looked at, from its first on: producers may have changed their order."""
 AT_ONCE = 16
+ASK_AGAIN_S = 1.0
 
 
 class Baselines:
@@ -38,24 +37,32 @@ class Baselines:
         self._usual = Exists()
         """Aggregates that begin with version 1: what they miss is a gap like any other."""
 
-    async def settle(self, store: Store, due: Sequence[str]) -> None:
-        """Let those of the due aggregates begin that have not; the rest of the versions below is stepped over.
+    async def settle(self, store: Store, due: Sequence[str]) -> AbstractSet[str]:
+        """Let those of the due aggregates begin that have not; the versions below are stepped over.
 
-        That is recorded as a decision each, and a version below that turns up later is an incident.
+        That is recorded as a decision each, and a version below that turns up later is an incident. Returns the
+        aggregates that the broker could not be asked about: they are put off, and not to be settled now.
         """
         definition = self._consumer.definition
         if definition.baseline != "any" or definition.sequence != CONTIGUOUS:
-            return
+            return frozenset()
         parked = await store.beginnings(self._usual.unknown(due))
         lowest = await self._lowest_of(parked)
         self._usual.add(aggregate for aggregate, version in lowest.items() if version == 1)
         begins = {aggregate: version for aggregate, version in lowest.items() if version > 1}
-        if not begins:
-            return
-        async with holding(store, self._consumer, begins) as positions:
+        unknown = parked.keys() - lowest.keys()
+        if begins or unknown:
+            await self._record(store, begins, unknown)
+        return unknown
+
+    async def _record(self, store: Store, begins: Mapping[str, int], unknown: AbstractSet[str]) -> None:
+        async with holding(store, self._consumer, begins.keys() | unknown) as positions:
             still = [p["aggregate"] for p in positions if p["version"] == 0 and p["head"] == Head.GAP]
-            await store.begin(still, [begins[aggregate] - 1 for aggregate in still])
-        announce("baseline.found")
+            await store.put_off([aggregate for aggregate in still if aggregate in unknown], ASK_AGAIN_S)
+            found = [aggregate for aggregate in still if aggregate in begins]
+            await store.begin(found, [begins[aggregate] - 1 for aggregate in found])
+        if begins:
+            announce("baseline.found")
 
     async def _lowest_of(self, parked: Mapping[str, int]) -> dict[str, int]:
         """The lowest version of each; those the broker could not be asked about are left out, and asked again."""
@@ -66,8 +73,7 @@ class Baselines:
             for aggregate, version in left:
                 try:
                     found[aggregate] = await self._lowest(aggregate, version)
-                except BrokerError as error:
-                    log.warning("%s: %s: %s", self._consumer.definition.name, aggregate, error)
+                except BrokerError:
                     return
 
         async with anyio.create_task_group() as tasks:

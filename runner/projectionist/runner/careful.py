@@ -14,6 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import msgspec
+
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Batch
 from projectionist.runner.registry import INSTANCE
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.settle import Settler
     from projectionist.runner.store import Store
+    from projectionist.runner.turn import Turn
     from projectionist.runner.writes import Identity
 
 log = logging.getLogger("projectionist.runner")
@@ -34,13 +37,19 @@ SUSPECT_FROM = 3
 """A message delivered so often was twice held by somebody who did not come to an end with it."""
 
 
-class Careful:
-    """Settles batches; while `on`, suspects each in a transaction of their own."""
+class Suspicion(msgspec.Struct):
+    """Whether a process of this consumer has ended uncleanly not long ago."""
 
-    def __init__(self, consumer: Consumer, settler: Settler) -> None:
+    on: bool
+
+
+class Careful:
+    """Settles batches; while there is suspicion, suspects each in a transaction of their own."""
+
+    def __init__(self, consumer: Consumer, settler: Settler, suspicion: Suspicion) -> None:
         self._consumer = consumer
         self._settler = settler
-        self.on = False
+        self._suspicion = suspicion
         self.patience_s = settler.patience_s
 
     @property
@@ -48,13 +57,13 @@ class Careful:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._settler.ill
 
-    async def settle(self, batch: Batch) -> list[Applied]:
+    async def settle(self, batch: Batch, turn: Turn) -> list[Applied]:
         """Settle everything in the batch."""
-        if not self.on:
-            return await self._settler.settle(batch)
+        if not self._suspicion.on:
+            return await self._settler.settle(batch, turn)
         known = await self._known(batch)
         rest, suspects = divided(batch, known)
-        applied = await self._settler.settle(rest) if rest is not None else []
+        applied = await self._settler.settle(rest, turn) if rest is not None else []
         for suspect in suspects:
             applied += await self._alone(suspect)
         return applied

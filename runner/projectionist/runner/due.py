@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch
 from projectionist.runner.baseline import Baselines
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.quarantine import Quarantine
 from projectionist.runner.references import References
-from projectionist.runner.trouble import Trouble, classify
 
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
@@ -53,7 +53,7 @@ class Due:
         due = await store.due(MOST_DUE)
         if not due:
             return [], False
-        await self._baselines.settle(store, due)
+        put_off = await self._baselines.settle(store, due)
         later = await self._references.fetch(store, due)
-        now = [aggregate for aggregate in due if aggregate not in later]
+        now = [aggregate for aggregate in due if aggregate not in later and aggregate not in put_off]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)

@@ -78,7 +78,7 @@ def configuration(wanted: Wanted, stream: StreamConfig) -> dict[str, Any]:
         "replay_policy": "instant",
         "ack_wait": round(wanted.ack_wait_s * 1e9),
         "max_deliver": -1,
-        "max_ack_pending": 4 * wanted.batch,
+        "max_ack_pending": 6 * wanted.batch,  # two being settled, one read, one being read, two on their way
     }
     filter_subject = only(wanted.subjects.filter, stream.subjects or ())
     return config | ({"filter_subject": filter_subject} if filter_subject else {})

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from projectionist.outbox import AGGREGATE, body_hash, intent_key, options_of
+from projectionist.outbox.keys import ordering_key as intent_ordering
 from projectionist.runner.writes import Wish
 
 if TYPE_CHECKING:
@@ -66,4 +67,4 @@ def ordering_key(consumer: str, delivery: Delivery, intent: Intent) -> str | Non
     scope = delivery.aggregate if options.order_by is AGGREGATE else getattr(intent, options.order_by)
     if scope is None:
         return None
-    return "".join(f"{len(part)}:{part}" for part in (consumer, options.provider, str(scope)))
+    return intent_ordering(consumer, options.provider, str(scope))

@@ -9,14 +9,14 @@ import anyio
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.rearm import Rearm
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from projectionist.runner.careful import Careful
+    from projectionist.runner.careful import Suspicion
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
     from projectionist.runner.pipeline import Pipeline
@@ -40,19 +40,19 @@ class Heart:
         office: Office,
         pipeline: Pipeline,
         source: Source,
-        session: Session,
+        sessions: Sequence[Session],
         interval_s: float,
         standing: Standing,
-        careful: Careful,
+        suspicion: Suspicion,
     ) -> None:
         self._consumer = consumer
         self._office = office
         self._pipeline = pipeline
         self._source = source
-        self._session = session
+        self._sessions = sessions
         self._interval_s = interval_s
         self._standing = standing
-        self._careful = careful
+        self._suspicion = suspicion
         self._rearm = Rearm(consumer, office)
 
     async def run(self) -> None:
@@ -78,7 +78,7 @@ class Heart:
             await self._quietly(self._standing.record)
 
     async def _look_for_the_dead(self) -> None:
-        self._careful.on = await self._office.unclean(self._consumer)
+        self._suspicion.on = await self._office.unclean(self._consumer)
 
     async def _quietly(self, chore: Callable[[], Awaitable[None]]) -> None:
         """A chore that an outage keeps from its end is done the next time."""
@@ -99,10 +99,11 @@ class Heart:
                     lag, unacked = pending.num_pending, pending.num_ack_pending
         except ProjectionistError:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
+        backends = [pid for session in self._sessions if (pid := session.backend_pid) is not None]
         durations = sorted(self._pipeline.durations)
         try:
             await self._office.beat(
-                *(self._consumer.runner, state, self._session.backend_pid, self._pipeline.batches),
+                *(self._consumer.runner, state, backends, self._pipeline.batches),
                 *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
             )
         except Exception as error:  # an outage is told by the gate; anything else is a fault of ours

@@ -10,8 +10,8 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.trouble import is_transient
 from projectionist.runner.groups import flattened
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

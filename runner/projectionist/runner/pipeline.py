@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from heapq import heappop, heappush
+from itertools import count
+from math import inf
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,6 +18,7 @@ from projectionist.core.signals import announce
 from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
+from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +40,7 @@ SWEEP_S = 1.0
 class Read(msgspec.Struct):
     """Arrivals, and what they turned out to be."""
 
+    number: int
     arrivals: Sequence[Arrival]
     batch: Batch
 
@@ -48,17 +52,20 @@ class Pipeline:
         self,
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
-        settler: Careful,
+        settlers: Sequence[Careful],
         due: Due,
         limits: Limits,
     ) -> None:
         self._source = source
         self._read_one = read
-        self._settler = settler
+        self._settlers = settlers
+        """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
+        self._turn: Turn | None = None
         self._due = due
         self._limits = limits
         self._handoff: Handoff[Read] = Handoff()
-        self._held: deque[Sequence[Arrival]] = deque()
+        self._held: dict[int, Sequence[Arrival]] = {}
+        self._reads = count()
         self._stopping = False
         self._taking = anyio.CancelScope()
         self._sweep_at = 0.0
@@ -72,7 +79,8 @@ class Pipeline:
             keeping.start_soon(self._keep)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read)
-                tasks.start_soon(self._work)
+                for settler in self._settlers:
+                    tasks.start_soon(self._work, settler)
             keeping.cancel_scope.cancel()
 
     def stop(self) -> None:
@@ -90,18 +98,20 @@ class Pipeline:
                         limits.max_rows, limits.max_bytes, limits.max_ms / 1000
                     )
                 if arrivals:
-                    self._held.append(arrivals)
-                    await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
+                    number = next(self._reads)
+                    self._held[number] = arrivals
+                    await self._handoff.put(Read(number, arrivals, await self._decoded(arrivals)))
         finally:
             self._handoff.close()
 
     async def _keep(self) -> None:
         """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
+        patience_s = self._settlers[0].patience_s
         while True:
-            await anyio.sleep(min(self._settler.patience_s, KEEP_EVERY_S))
-            self._source.hold(held=self._settler.ill)
-            waiting = [arrival for arrivals in self._held for arrival in arrivals]
-            if waiting and clock.now() - waiting[0].received > self._settler.patience_s:
+            await anyio.sleep(min(patience_s, KEEP_EVERY_S))
+            self._source.hold(held=any(settler.ill for settler in self._settlers))
+            waiting = [arrival for arrivals in self._held.values() for arrival in arrivals]
+            if waiting and clock.now() - waiting[0].received > patience_s:
                 self._source.in_progress(waiting)
                 announce("source.kept")
 
@@ -117,21 +127,26 @@ class Pipeline:
             await checkpoint()
         return Batch(deliveries, unreadable)
 
-    async def _work(self) -> None:
+    async def _work(self, settler: Careful) -> None:
+        sweeps = settler is self._settlers[0]
         while not self._handoff.over:
-            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()))
+            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
-                await self._settle(read.batch)
-                self._held.popleft()
+                await self._settle(settler, read.batch)
+                del self._held[read.number]
                 self._source.ack(read.arrivals)
                 announce("batch.acked")
-            if time.monotonic() >= self._due_at() and not self._stopping:
-                await self._take_up_due()
+            if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
+                await self._take_up_due(settler)
 
-    async def _settle(self, batch: Batch) -> None:
+    async def _settle(self, settler: Careful, batch: Batch) -> None:
         begun = time.monotonic()
-        for applied in await self._settler.settle(batch):
-            self._plan_due(applied)
+        turn = self._turn = Turn(self._turn)
+        try:
+            for applied in await settler.settle(batch, turn):
+                self._plan_due(applied)
+        finally:
+            turn.over()
         self.durations.append(time.monotonic() - begun)
         self.batches += 1
 
@@ -142,7 +157,7 @@ class Pipeline:
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
-    async def _take_up_due(self) -> None:
+    async def _take_up_due(self, settler: Careful) -> None:
         """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
@@ -150,7 +165,7 @@ class Pipeline:
             heappop(self._planned)
         batches, more = await self._due.take()
         for batch in batches:
-            await self._settle(batch)
+            await self._settle(settler, batch)
         if batches:
             announce("due.settled")
         if more:

@@ -67,8 +67,7 @@ class Quarantine:
         cut = [row["seq"] for row in rows if self._is_in_stream(row)]
         try:
             found = await self._stored.each(cut, self._most_bytes) if cut else {}
-        except BrokerError as error:
-            log.warning("%s: quarantine waits for the broker: %s", self._consumer.definition.name, error)
+        except BrokerError:
             found = {}
         whole = [
             (row, row["data"] if row["is_whole"] else None) for row in rows if not self._is_in_stream(row)
@@ -98,10 +97,14 @@ class Quarantine:
         async with holding(store, self._consumer, ()):
             for incarnation, entries in kept.items():
                 await store.quarantine_keep(incarnation, self._consumer.code, entries)
-        for one in (one for entries in kept.values() for one in entries):
-            log.info(
-                "%s: sequence %d stays in quarantine: %s", self._consumer.definition.name, one.seq, one.detail
-            )
+        stay = [one for entries in kept.values() for one in entries]
+        log.info(
+            "%s: %d entries read again stay in quarantine, the first at sequence %d: %s",
+            self._consumer.definition.name,
+            len(stay),
+            stay[0].seq,
+            stay[0].detail,
+        )
 
 
 def is_of(row: Record, message: Message) -> bool:

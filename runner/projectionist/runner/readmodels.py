@@ -127,6 +127,11 @@ class ReadModels:
                 f"the tables of {d.name!r} are in use, by batches or by somebody who reads them for long",
                 remedy="Nothing was changed; wait for that transaction, or end it, and run this again",
             ) from error
+        except (asyncpg.SyntaxOrAccessError, asyncpg.InvalidSchemaNameError) as error:
+            raise ReadModelError(
+                f"PostgreSQL refuses {', '.join(publics(d))} of {d.name!r}: {error}",
+                remedy="Nothing was changed; mend what is in the way, or write another table=",
+            ) from error
 
     async def _apply_once(self, d: Definition, change: Change) -> None:
         turn = advisory_key(self._schema, "read models")
@@ -192,10 +197,15 @@ def created(d: Definition, schema: str, generation: int) -> list[str]:
         return [
             ddl.create_table(d.table, schema, generation),
             *ddl.create_indexes(d.table, schema, generation),
-            ddl.create_view(d.table, schema, generation),
+            _first(ddl.create_view(d.table, schema, generation)),
         ]
     tables = [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
-    return tables + [ddl.create_sql_view(name, schema, generation) for name in d.tables]
+    return tables + [_first(ddl.create_sql_view(name, schema, generation)) for name in d.tables]
+
+
+def _first(view: str) -> str:
+    """The statement that makes a view where there must be none: one of the user's own is not ours to replace."""
+    return view.replace("create or replace view", "create view", 1)
 
 
 def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) -> list[str] | NeedsRebuild:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from projectionist.runner.jetstream import Message
     from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
-
-log = logging.getLogger("projectionist.runner")
 
 Fetched = tuple[str, str, bytes | None, str | None]
 """Source and id of a parked event, and its bytes or why there are none."""
@@ -45,8 +42,7 @@ class References:
             return set()
         try:
             found = await self._stored.each(self._asked(wanted), self._most_bytes)
-        except BrokerError as error:
-            log.warning("%s: parked events wait for their bytes: %s", self._consumer.definition.name, error)
+        except BrokerError:
             return set()
         done = [row for row in wanted if not self._is_ours(row) or row["seq"] in found]
         async with holding(store, self._consumer, {row["aggregate"] for row in done}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,9 +12,10 @@ import msgspec
 
 from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
+from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch, Transaction
 from projectionist.runner.retry import Failing, Refusal
-from projectionist.runner.trouble import Trouble, classify
+from projectionist.runner.turn import Turn
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ PATIENCE = 0.25
 
 T = TypeVar("T")
 
+LONG_S = 20.0
+"""A try that fails after so long is not made as a whole again: the server ends what idles, or runs, for too long."""
+
 
 class Settler:
     """Settles the batches of one consumer, one after the other, on one session."""
@@ -45,27 +50,31 @@ class Settler:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._session.ill
 
-    async def settle(self, batch: Batch) -> list[Applied]:
+    async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
-        tries = 0
+        tries, turn = 0, turn or Turn()
         while True:
+            begun = time.monotonic()
             try:
-                return [await self._once(batch)]
+                return [await self._once(batch, turn)]
             except Again:
                 announce("batch.again")
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
                     case Trouble.DATA if batch.refusal is None:
-                        return await self._isolate(batch, str(error))
+                        return await self._isolate(batch, str(error), turn)
                     case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
                 tries += 1
+                lasted = time.monotonic() - begun
                 await self._outage(error, tries)
+                if lasted > LONG_S and (less := self._less(batch)):
+                    return [applied for part in less for applied in await self.settle(part, turn)]
 
-    async def _once(self, batch: Batch) -> Applied:
+    async def _once(self, batch: Batch, turn: Turn) -> Applied:
         store, model = await self._session.ready()
         async with self._session.insisting():
-            applied = await Transaction(self._consumer, store, model, batch).run()
+            applied = await Transaction(self._consumer, store, model, batch, turn).run()
         self._session.well()
         return applied
 
@@ -88,17 +97,32 @@ class Settler:
         if not self._session.paced:
             await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
-    async def _isolate(self, batch: Batch, error: str) -> list[Applied]:
+    async def _isolate(self, batch: Batch, error: str, turn: Turn) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
         announce("batch.isolated")
         parts = units(batch)
         if len(parts) > 1:
-            middle = len(parts) // 2
-            halves = merged(parts[:middle], batch.limit), merged(parts[middle:], batch.limit)
-            return [applied for half in halves for applied in await self.settle(half)]
-        if batch.limit is None:
-            return await self.settle(msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1))
-        return await self.settle(msgspec.structs.replace(batch, refusal=Refusal(Failing.DATABASE, error)))
+            two = halves(parts, batch.limit)
+            return [applied for half in two for applied in await self.settle(half, turn)]
+        if batch.limit is None or batch.limit > 1:
+            less = msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1)
+            return await self.settle(less, turn)
+        return await self.settle(
+            msgspec.structs.replace(batch, refusal=Refusal(Failing.DATABASE, error)), turn
+        )
+
+    def _less(self, batch: Batch) -> Sequence[Batch]:
+        """The batch in halves; of a single aggregate, what it drains at once halved. Nothing where it is one event."""
+        if len(parts := units(batch)) > 1:
+            return halves(parts, batch.limit)
+        limit = self._consumer.policy.drain_limit if batch.limit is None else batch.limit
+        return [msgspec.structs.replace(batch, limit=limit // 2)] if limit > 1 else []
+
+
+def halves(parts: Sequence[Batch], limit: int | None) -> tuple[Batch, Batch]:
+    """Parts of a batch as two batches."""
+    middle = len(parts) // 2
+    return merged(parts[:middle], limit), merged(parts[middle:], limit)
 
 
 def units(batch: Batch) -> list[Batch]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
+from projectionist.core.trouble import is_transient
+from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
 from projectionist.projections.failure import FailureKind, failure_of
 from projectionist.projections.reactions import answer_of
@@ -16,7 +18,6 @@ from projectionist.projections.sql_tables import resolved
 from projectionist.projections.steps import Step
 from projectionist.runner.closing import Broken
 from projectionist.runner.model import Folded, Wished, failed, ordered, preset, step_of
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
@@ -106,9 +107,10 @@ class OwnSql:
 
     async def _run(self, step: Step, delivery: Delivery, wished: list[Wished]) -> Failed | None:
         handler, retry = step.handler, self._consumer.policy.retry
+        event = copied(step.event) if handler.copies else step.event
         try:
             async with self._connection.transaction():
-                args = (self._handlers, self._tx, step.event)
+                args = (self._handlers, self._tx, event)
                 result = (
                     await handler.call(*args, step.envelope())
                     if handler.envelope

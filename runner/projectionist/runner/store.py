@@ -133,6 +133,10 @@ class Store:
         rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
         return {row["aggregate"]: row["lowest"] for row in rows}
 
+    async def put_off(self, aggregates: Sequence[str], seconds: float) -> None:
+        """Make these due later; the caller holds the positions."""
+        await self.connection.execute(self._sql["put_off"], self.consumer, aggregates, seconds)
+
     async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
         """Step over the versions up to these, once and for all; the caller holds the positions."""
         await self.connection.execute(self._sql["begin"], self.consumer, aggregates, versions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from projectionist.runner.jetstream import Message
 
+log = logging.getLogger("projectionist.runner")
+
 AT_ONCE = 16
 """How many requests are on their way at the same time: what is read beyond the limit of bytes is that much."""
 
@@ -25,10 +28,11 @@ class Stored:
     def __init__(self, client: Client, stream: str) -> None:
         self._client = client
         self._stream = stream
+        self._answers = True
 
     async def first(self, subject: str, seq: int = 1) -> Message | None:
         """The first message of a subject (it may hold wildcards) at or after `seq`. Raises BrokerError."""
-        return await jetstream.message(self._client, self._stream, seq, subject)
+        return await self._ask(seq, subject)
 
     async def each(self, seqs: Iterable[int], most_bytes: int) -> dict[int, Message | None]:
         """The messages at these sequences, None for one that is gone.
@@ -43,7 +47,7 @@ class Stored:
             nonlocal size
             while size < most_bytes and not failed and (seq := next(left, None)) is not None:
                 try:
-                    found[seq] = message = await jetstream.message(self._client, self._stream, seq)
+                    found[seq] = message = await self._ask(seq)
                 except BrokerError as error:
                     failed.append(error)
                 else:
@@ -55,3 +59,17 @@ class Stored:
         if failed:
             raise failed[0]
         return found
+
+    async def _ask(self, seq: int, subject: str | None = None) -> Message | None:
+        """Ask, and tell when the stream stops answering and when it does again."""
+        try:
+            message = await jetstream.message(self._client, self._stream, seq, subject)
+        except BrokerError as error:
+            if self._answers:
+                log.warning("stream %s cannot be asked for what waits: %s", self._stream, error)
+            self._answers = False
+            raise
+        if not self._answers:
+            log.info("stream %s answers again", self._stream)
+        self._answers = True
+        return message

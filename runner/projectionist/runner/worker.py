@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
-from projectionist.runner.careful import Careful
+from projectionist.runner.careful import Careful, Suspicion
 from projectionist.runner.consumer import Paused, Rejoin, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.due import Due
@@ -24,7 +25,6 @@ from projectionist.runner.settle import Settler
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.standing import Halted, Standing
 from projectionist.runner.stored import Stored
-from projectionist.runner.trouble import is_transient
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+AT_ONCE = 2
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
 RETRY_S = 1.0
 """How often a missing stream or a paused consumer is looked at again."""
 
@@ -125,16 +127,16 @@ class Worker:
                 await source.close()
 
     async def _work(self, consumer: Consumer, source: JetStreamSource, standing: Standing) -> None:
-        session = self._session(consumer, standing)
-        settler = Careful(consumer, Settler(consumer, session))
-        settler.on = await self._office.unclean(consumer)
+        sessions = [self._session(consumer, standing) for _ in range(AT_ONCE)]
+        suspicion = Suspicion(on=await self._office.unclean(consumer))
+        settlers = [Careful(consumer, Settler(consumer, session), suspicion) for session in sessions]
         limits = self._settings.batch
         stored = Stored(self._client, self.definition.stream)
-        due = Due(consumer, session, stored, limits.max_bytes)
-        self._pipeline = Pipeline(source, consumer.reader.read, settler, due, limits)
+        due = Due(consumer, sessions[0], stored, limits.max_bytes)
+        self._pipeline = Pipeline(source, consumer.reader.read, settlers, due, limits)
         heart = Heart(
-            *(consumer, self._office, self._pipeline, source, session, self._settings.run.heartbeat_s),
-            *(standing, settler),
+            *(consumer, self._office, self._pipeline, source, sessions, self._settings.run.heartbeat_s),
+            *(standing, suspicion),
         )
         try:
             async with anyio.create_task_group() as tasks:
@@ -146,7 +148,8 @@ class Worker:
         finally:
             self._pipeline = None
             with anyio.CancelScope(shield=True):
-                await session.close()
+                for session in sessions:
+                    await session.close()
                 await heart.stop()
 
     def _session(self, consumer: Consumer, standing: Standing) -> Session:

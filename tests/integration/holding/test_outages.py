@@ -175,7 +175,8 @@ async def test_a_postgresql_that_takes_no_writes_is_tried_once_a_second_and_told
                 await heard.wait("postgres.use.well")
                 await live.settled(s.Orders, s.Spend)
 
-    assert len([line for line in told if "takes no writes" in line]) == 1
+    # A session opened just before the end may meet it once more.
+    assert 1 <= len([line for line in told if "takes no writes" in line]) <= 2
     await load.check()
     assert await failed_tries(live) == 0
 

@@ -107,8 +107,8 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Ri
         await frozen.execute("begin")
         await frozen.execute(f"update {SCHEMA}.positions set version = version")
         await live.fetch(
-            "insert into {s}.runners (consumer, instance, host, pid, backend_pid)"
-            " select number, gen_random_uuid(), 'elsewhere', 7, $1 from {s}.consumers",
+            "insert into {s}.runners (consumer, instance, host, pid, backends)"
+            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
             frozen.get_server_pid(),
         )
         frozen._transport.pause_reading()  # type: ignore[attr-defined]  # the stubs leave it out
@@ -134,8 +134,8 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) 
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Orders)
         await live.fetch(
-            "insert into {s}.runners (consumer, instance, host, pid, backend_pid, beat)"
-            " select number, gen_random_uuid(), 'elsewhere', 7, $1, clock_timestamp() + interval '1 hour'"
+            "insert into {s}.runners (consumer, instance, host, pid, backends, beat)"
+            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int], clock_timestamp() + interval '1 hour'"
             " from {s}.consumers",
             slow.get_server_pid(),
         )

@@ -124,7 +124,7 @@ async def test_with_any_what_another_process_holds_is_waited_for_and_not_stepped
     await publish(live, 3, 4)
     async with live.running(s.Orders, policy=SOON):
         with listening() as heard:
-            await heard.wait("due.settled", 3)
+            await heard.wait("due.settled")
         assert await live.head(s.Orders, "order/o1") == (0, "gap", 2)
         for message in held:
             await message.nak()
@@ -169,23 +169,34 @@ async def test_with_any_the_lowest_version_counts_not_the_first_in_the_stream(li
 
 
 async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
-    ask = jetstream.message
+    ask, asked = jetstream.message, 0
 
     async def down(*_: Any) -> Message | None:
+        nonlocal asked
+        asked += 1
         raise BrokerError("no leader")
+
+    async def asked_again() -> bool:
+        return asked > 2
 
     monkeypatch.setattr(jetstream, "message", down)
     await publish(live, 3)
-    async with live.running(s.Orders, policy=SOON):
-        with listening() as heard:
-            await heard.wait("due.settled", 2)
-        assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
-        monkeypatch.setattr(jetstream, "message", ask)
-        await eventually(lambda: stands(live, s, (3, "clear", 0)))
+    with caplog.at_level(logging.INFO, "projectionist.runner"):
+        async with live.running(s.Orders, policy=SOON):
+            await eventually(asked_again)
+            assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
+            monkeypatch.setattr(jetstream, "message", ask)
+            await eventually(lambda: stands(live, s, (3, "clear", 0)))
+
+    told = [record.message for record in caplog.records if "for what waits" in record.message]
+    assert told == [f"stream {live.stream.name} cannot be asked for what waits: no leader"], (
+        "once, not each time"
+    )
+    assert asked < 10, "put off for a second each time"
 
 
 async def test_with_any_two_processes_record_one_beginning_each(live: Rig) -> None:

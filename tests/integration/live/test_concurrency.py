@@ -178,6 +178,35 @@ def event_of(hand: Hand, aggregate: str, version: int) -> Any:
     return hand.read(OrderNoted(text), aggregate, version, seq=seq)
 
 
+async def test_shared_rows_are_locked_and_made_in_one_order(live: Rig) -> None:
+    """Every process brings orders of its own, of the same customers, old ones and new ones, in any order."""
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    until = time.monotonic() + 3
+    placed = 0
+
+    async def sell(hand: Hand, seed: int) -> None:
+        nonlocal placed
+        chance, number = random.Random(seed), 0
+        while time.monotonic() < until:
+            moment = int(time.monotonic() * 20)
+            customers = [f"old {n}" for n in range(15)] + [f"new {moment} {n}" for n in range(15)]
+            chance.shuffle(customers)
+            batch = [
+                hand.read(OrderPlaced(name, 1), f"{seed}-{number}-{n}", 1) for n, name in enumerate(customers)
+            ]
+            await hand.settle(*batch)
+            number, placed = number + 1, placed + len(batch)
+
+    with listening() as heard:
+        async with crew(live, s.Spend, hands=4) as hands:
+            await asyncio.gather(*(sell(hand, seed) for seed, hand in enumerate(hands)))
+
+    assert await live.value("select sum(cents) from spend") == placed > 1_000
+    assert heard.counts["batch.outage"] == 0
+    assert await deadlocks(live) == 0
+
+
 async def deadlocks(live: Rig) -> int:
     """How many the server has ended in this database, as it says after its statistics have been flushed."""
     await live.pool.execute("select pg_stat_clear_snapshot()")

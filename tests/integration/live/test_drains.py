@@ -93,11 +93,35 @@ async def test_a_second_gap_behind_the_first_stops_the_drain_until_it_is_filled_
     assert stands == [(12, "gap", 11), (19, "gap", 5), (25, "clear", 0)]
 
 
-async def test_an_unfilled_gap_costs_no_batch_when_nothing_comes_for_it(live: Rig) -> None:
+async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_rarely(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
+    looks = []
     async with crew(live, s.Orders, policy=LIMIT) as (hand,):
         await hand.settle(hand.read(OrderNoted("x"), "o1", 5))
-        assert await hand.due(10) == ([], [])  # left alone for its grace
-        await live.value_of("select due <= clock_timestamp() from {s}.positions", True)
-        assert await hand.due(10) == (["order/o1"], [])
+        assert await hand.due(10) == ([], [])
+        for age in (0, 10, 9_000):
+            await live.pool.execute(
+                "update projectionist.positions set due = clock_timestamp();"
+                f" update projectionist.parked set parked_at = clock_timestamp() - interval '{age} s'"
+            )
+            assert await hand.settle_due() == 1
+            looks.append(
+                await live.value("select extract(epoch from due - clock_timestamp()) from {s}.positions")
+            )
+
+        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(1, 5)))
+        assert await live.head(s.Orders, "order/o1") == (5, "clear", 0)
+
+    assert [round(after) for after in looks] == [0, 10, 30]
+
+
+async def test_a_follower_does_not_put_off_when_a_gap_is_looked_at(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderNoted("x"), "o1", 5))
+        due = await live.value("select due from {s}.positions")
+        await hand.settle(hand.read(OrderNoted("x"), "o1", 6))
+
+    assert await live.value("select due from {s}.positions") == due

@@ -148,7 +148,7 @@ async def test_an_intents_key_is_made_of_consumer_identity_and_slot(live: Rig) -
             1,
             "Receipt",
             "Receipt",
-            "ready",
+            "open",
         )
     ]
 

@@ -20,9 +20,7 @@ async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(li
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
     assert await live.states(s.Orders) == {"a": "applied", "b": "applied"}
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
-    assert await live.fetch("select slot, provider, state from {s}.intents") == [
-        ("Receipt", "email", "ready")
-    ]
+    assert await live.fetch("select slot, provider, state from {s}.intents") == [("Receipt", "email", "open")]
     assert await live.unaccounted(s.Orders) == []
 
 

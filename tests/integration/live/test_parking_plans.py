@@ -44,7 +44,7 @@ FILL = (
 
 
 async def test_what_the_sweep_asks_costs_no_more_on_large_tables_than_what_it_gets(live: Rig) -> None:
-    live.tampered = True
+    live.tampered = True  # no events stand behind these rows
     sql = Statements("projectionist.runner", SCHEMA)
     async with live.pool.acquire() as connection:
         await connection.execute("set plan_cache_mode = force_generic_plan")

@@ -88,3 +88,22 @@ async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
 
     assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
     assert not [record for record in caplog.records if "new code taken up" in record.getMessage()]
+
+
+@pytest.mark.parametrize("kind", ["view", "table"])
+async def test_a_name_that_is_taken_by_the_users_own_view_or_table_is_left_to_it(
+    live: Rig, kind: str
+) -> None:
+    """A view with the same columns would have been replaced without a word."""
+    s = shop(live.stream)
+    columns = "''::text as status, 1::bigint as cents, null::jsonb as history"
+    await live.pool.execute(
+        f"create {kind} orders as select 'mine'::text collate \"C\" as order_id, {columns}"
+    )
+    with pytest.raises(ReadModelError, match=r"public\.orders"):
+        await live.migrate(s.Orders)
+
+    assert await live.fetch("select order_id from orders") == [("mine",)]
+    assert await live.fetch("select name from {s}.consumers") == []
+    await live.pool.execute(f"drop {kind} orders")
+    await live.migrate(s.Orders)

@@ -7,12 +7,15 @@ import asyncio
 import asyncpg
 import pytest
 from tests.support.crew import crew
+from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core import db
 from projectionist.runner.consumer import Superseded
+from projectionist.runner.model import Folded
+from projectionist.runner.sqlmodel import OwnSql
 
 pytestmark = pytest.mark.asyncio
 
@@ -62,7 +65,28 @@ async def test_a_batch_that_waited_at_the_barrier_sees_what_it_waited_for(live: 
     assert await live.value("select count(*) from {s}.inbox") == 1
 
 
-async def prefer(live: Rig, isolation: str) -> None:
-    """Let new sessions of this database begin with another isolation than PostgreSQL's own default."""
+@pytest.mark.parametrize(("preferred", "used"), [("off", "on"), ("remote_write", "remote_write")])
+async def test_what_is_acked_is_on_disk_whatever_a_database_prefers(
+    live: Rig, preferred: str, used: str
+) -> None:
+    """A commit that a crash of the server may undo is no leave to ack."""
+    await prefer(live, preferred, "synchronous_commit")
+    s = shop(live.stream)
+    await live.migrate(s.Journal)
+    seen: list[str] = []
+
+    class Watching(OwnSql):
+        async def write(self, folded: Folded) -> None:
+            seen.append(await self._connection.fetchval("show synchronous_commit"))
+
+    async with crew(live, s.Journal) as (hand,):
+        hand.session._model = lambda connection, consumer: Watching(connection, consumer, SCHEMA)
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+
+    assert seen == [used]
+
+
+async def prefer(live: Rig, value: str, setting: str = "default_transaction_isolation") -> None:
+    """Let new sessions of this database begin with another setting than PostgreSQL's own default."""
     name = await live.value("select current_database()")
-    await live.pool.execute(f"alter database \"{name}\" set default_transaction_isolation = '{isolation}'")
+    await live.pool.execute(f"alter database \"{name}\" set {setting} = '{value}'")

@@ -10,7 +10,7 @@ from tests.support.lab import Stream
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted
 
-from projectionist.projections import Delete, SqlProjection, Tx, on
+from projectionist.projections import Delete, Event, SqlProjection, Tx, on
 
 pytestmark = pytest.mark.asyncio
 
@@ -77,6 +77,40 @@ async def test_a_statement_that_only_speaks_of_ends_is_run(live: Rig, statement:
         await hand.settle(hand.read(OrderNoted(statement), "o1", 1))
 
     assert await live.rows("notes") == [(statement,)]
+
+
+class Picked(Event, type="order.picked"):
+    """What was picked for an order, piece by piece."""
+
+    pieces: list[str]
+
+
+async def test_a_batch_that_is_run_again_hands_out_its_events_as_they_came(live: Rig) -> None:
+    """The handler takes the list apart, the connection is lost, and the same delivery is tried once more."""
+    runs: list[int] = []
+
+    class Pieces(
+        SqlProjection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        effects="beginning",
+    ):
+        tables = {"pieces": "piece text primary key"}
+
+        @on(Picked)
+        async def picked(self, tx: Tx, event: Picked) -> None:
+            runs.append(len(event.pieces))
+            while event.pieces:
+                await tx.execute("insert into {pieces} values ($1)", event.pieces.pop())
+            if len(runs) == 1:
+                await tx.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    await live.migrate(Pieces)
+    async with crew(live, Pieces) as (hand,):
+        await hand.settle(hand.read(Picked(pieces=["nut", "bolt"]), "o1", 1))
+
+    assert runs == [2, 2]
+    assert await live.rows("pieces") == [("bolt",), ("nut",)]
 
 
 async def test_a_delete_that_nobody_would_carry_out_fails_the_event(live: Rig) -> None:

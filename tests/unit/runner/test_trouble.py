@@ -7,7 +7,7 @@ import pytest
 from asyncpg import exceptions
 
 from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
-from projectionist.runner.trouble import Trouble, classify
+from projectionist.core.trouble import Trouble, classify
 
 OUTAGES: list[BaseException] = [
     exceptions.ConnectionDoesNotExistError("gone"),

@@ -1,5 +1,8 @@
 -- What a consumer knows of its stream and durable, apart from the broker's own word; and what it was about to try.
 
+alter table {schema}.runners drop column backend_pid, add column backends integer[] not null default '{}';
+comment on column {schema}.runners.backends is 'The sessions of its batches, for whoever they keep waiting when it is dead or frozen.';
+
 create table {schema}.floors (
     consumer        integer     not null,
     durable         text        collate "C" not null,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from projectionist.core.sql import Statements
 from projectionist.ops.bench.children import BenchError, finished
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages
 from projectionist.ops.bench.scene import Scene
-from projectionist.ops.embedded import Embedded, home
+from projectionist.ops.embedded import home, temporary
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -68,12 +67,12 @@ class Ground:
             if past:
                 arguments = scene.consumer, past, SOURCE, random_ids
                 await self.connection.execute(sql["fill_inbox"], *arguments, timeout=FILLING_S)
-            await self._settle_down()
+            await self.settle_down()
             yield scene
         finally:
             await self._clean(scene)
 
-    async def _settle_down(self) -> None:
+    async def settle_down(self) -> None:
         """Begin after a checkpoint, where we may ask for one: else it falls into some runs and not into others."""
         try:
             await self.connection.execute("checkpoint", timeout=FILLING_S)
@@ -120,12 +119,7 @@ def servers(*, sync_always: bool) -> Iterator[tuple[Settings, str]]:
             )
         yield Settings(postgres=found.postgres, nats=found.nats), "given"
         return
-    with tempfile.TemporaryDirectory(prefix="projectionist-bench-") as folder:
-        embedded = Embedded(Path(folder) / home.NAME, sync_always=sync_always)
-        Path(folder).chmod(0o711)  # PostgreSQL may have to run as another account
-        try:
-            addresses = embedded.up()
-            postgres, nats = Postgres(url=Url(addresses.postgres_url)), Nats(url=(Url(addresses.nats_url),))
-            yield Settings(postgres=postgres, nats=nats), "embedded"
-        finally:
-            embedded.reset()
+    with temporary(durable=True, sync_always=sync_always) as embedded:
+        addresses = embedded.up()
+        postgres, nats = Postgres(url=Url(addresses.postgres_url)), Nats(url=(Url(addresses.nats_url),))
+        yield Settings(postgres=postgres, nats=nats), "embedded"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from projectionist.ops.bench.load import Load
     from projectionist.ops.bench.trial import Cost
 
-_PACKAGES = ("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop", "faststream")
+_PACKAGES = ("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop", "faststream", "pgqueuer")
 
 TITLES = {
     "product": "product, every guarantee on, no tracing",

@@ -17,13 +17,16 @@ EXAMPLE = """
 projectionist bench live                         a table, ratios first; a few minutes
 projectionist bench live --events 20000 --json   fewer events, for a program to read
 projectionist bench live --sync always           NATS syncs every message to disk
+projectionist bench relay --json                 intents to a stream, beside a twin and pgqueuer
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("what", choices=["live"], help="what to measure")
-    parser.add_argument("--events", type=_count, default=200_000, metavar="N", help="default: 200,000")
+    parser.add_argument("what", choices=["live", "relay"], help="what to measure")
+    parser.add_argument(
+        "--events", type=_count, metavar="N", help="events, or intents; default: 200,000, relay: 50,000"
+    )
     parser.add_argument("--aggregates", type=_count, default=20_000, metavar="N", help="default: 20,000")
     parser.add_argument(
         "--payload", type=_count, default=300, metavar="BYTES", help="of each body; default: 300"
@@ -62,8 +65,13 @@ async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> in
     from projectionist.ops.bench.live import live
     from projectionist.ops.bench.load import Load
 
+    if args.what == "relay":
+        return await _relay(args, settings, servers)
     load = Load(
-        events=args.events, aggregates=args.aggregates, payload=args.payload, random_ids=args.random_ids
+        events=args.events or 200_000,
+        aggregates=args.aggregates,
+        payload=args.payload,
+        random_ids=args.random_ids,
     )
     async with ground(settings) as made:
         about = await report.about(made, servers, args.sync)
@@ -72,6 +80,21 @@ async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> in
         say_json(report.document(measured, load, args.repeats, about))
     else:
         say(report.text(measured, load, about))
+    return Exit.DONE
+
+
+async def _relay(args: argparse.Namespace, settings: Settings, servers: str) -> int:
+    from projectionist.ops.bench import relay, report
+    from projectionist.ops.bench.ground import ground
+
+    backlog = relay.Backlog(intents=args.events or 50_000, aggregates=args.aggregates, payload=args.payload)
+    async with ground(settings) as made:
+        about = await report.about(made, servers, args.sync)
+        measured = await relay.relay(made, backlog, args.repeats, note)
+    if args.json:
+        say_json(relay.document(measured, backlog, args.repeats, about))
+    else:
+        say(relay.text(measured, backlog, about))
     return Exit.DONE
 
 

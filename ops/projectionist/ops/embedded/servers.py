@@ -99,8 +99,10 @@ class Embedded:
     def _up(self, server: Postgres | Nats, notes: list[str]) -> int:
         """The port `server` listens on, which is the one it had last while nobody else has taken that."""
         last = homes.read_ports(self.home).get(server.name, 0)
+        # Who was killed a moment ago may still be there when first looked for.
+        processes.until(lambda: not server.pid() or server.ready(last), seconds=30)
         if server.pid():
-            if processes.until(lambda: server.ready(last), seconds=30):
+            if server.ready(last):
                 return last
             problem = f"{server.name} runs, but does not answer on port {last}"
             raise EmbeddedError(problem, remedy="Run `projectionist dev down`, then `projectionist dev up`")

@@ -18,8 +18,8 @@ _ROOM = 4 << 30
 
 
 @contextmanager
-def temporary(*, durable: bool) -> Iterator[Embedded]:
-    """Both servers, up, in a folder that goes with them; NATS syncs as it does by default.
+def temporary(*, durable: bool, sync_always: bool = False) -> Iterator[Embedded]:
+    """Both servers, up, in a folder that goes with them; `durable` and `sync_always` as for `Embedded`.
 
     Who is killed inside leaves them running; the next call, whoever makes it, stops and deletes them.
     """
@@ -32,7 +32,7 @@ def temporary(*, durable: bool) -> Iterator[Embedded]:
         with (home / "claim").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             (home / "claim").rename(home / "alive")  # under this name it is locked from the first moment
-            servers = Embedded(home, durable=durable)
+            servers = Embedded(home, durable=durable, sync_always=sync_always)
             try:
                 servers.up()
                 yield servers

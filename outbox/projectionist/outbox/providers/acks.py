@@ -7,12 +7,17 @@ request a message. Here every answer, whatever it says, settles exactly its publ
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
+from typing import TypeVar
 
 import msgspec
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+
+from projectionist.core import wire
 
 
 class AckError(msgspec.Struct, frozen=True):
@@ -35,6 +40,8 @@ class Ack(msgspec.Struct, frozen=True):
 
 _decode = msgspec.json.Decoder(Ack).decode
 
+T = TypeVar("T")
+
 
 class Acks:
     """The publishes of one connection that wait for their ack."""
@@ -43,7 +50,7 @@ class Acks:
         self._client = client
         self._inbox = inbox
         self._numbers = count(1)
-        self._waiting: dict[str, asyncio.Future[Ack | None]] = {}
+        self._waiting: dict[str, Callable[[Ack | None], None]] = {}
         self._subscription: Subscription | None = None
 
     @classmethod
@@ -62,33 +69,69 @@ class Acks:
         self, subject: str, body: bytes, headers: dict[str, str], timeout_s: float
     ) -> Ack | None:
         """Publish and wait for the ack; None if it has not come within `timeout_s`."""
-        number, loop = str(next(self._numbers)), asyncio.get_running_loop()
-        future: asyncio.Future[Ack | None] = loop.create_future()
-        self._waiting[number] = future
-        # A timer instead of a cancel scope: at thousands of publishes a second it is a tenth of the whole.
-        timer = loop.call_later(timeout_s, _give_up, future)
+        number, future, timer = self._expected(timeout_s, lambda ack: ack)
         try:
             await self._client.publish(subject, body, reply=f"{self._inbox}.{number}", headers=headers)
             return await future
         finally:
             timer.cancel()
+            self._waiting.pop(number, None)
+
+    def post(
+        self,
+        subject: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        told: Callable[[Ack | None], T],
+    ) -> asyncio.Future[T] | None:
+        """As `publish`, at half the cost: no task waits; the future holds what `told` makes of the ack.
+
+        Headers must be fit for the wire. None, with nothing sent: this connection cannot do it, or not now.
+        """
+        client = self._client
+        if not isinstance(client, wire.Client) or len(body) > client.max_payload // 2:
+            return None
+        head = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        number, future, timer = self._expected(timeout_s, told)
+        reply = f"{self._inbox}.{number}".encode()
+        if not client.put(subject.encode(), reply, f"NATS/1.0\r\n{head}\r\n".encode(), body):
+            timer.cancel()
             del self._waiting[number]
+            return None
+        return future
+
+    def _expected(
+        self, timeout_s: float, told: Callable[[Ack | None], T]
+    ) -> tuple[str, asyncio.Future[T], asyncio.TimerHandle]:
+        number, loop = str(next(self._numbers)), asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        # A timer instead of a cancel scope: at thousands of publishes a second it is a tenth of the whole.
+        timer = loop.call_later(timeout_s, self._answered, number, None)
+        self._waiting[number] = partial(_resolve, future, timer, told)
+        return number, future, timer
+
+    def _answered(self, number: str, ack: Ack | None) -> None:
+        resolve = self._waiting.pop(number, None)
+        if resolve is not None:
+            resolve(ack)
 
     async def _settle(self, message: Msg) -> None:
-        future = self._waiting.get(message.subject.rpartition(".")[2])
-        if future is None or future.done():
-            return
+        number = message.subject.rpartition(".")[2]
         if not message.data:
             # The server answers in the subject's place when nobody listens to it.
-            future.set_result(Ack(no_responders=True))
+            self._answered(number, Ack(no_responders=True))
             return
         try:
-            future.set_result(_decode(message.data))
+            self._answered(number, _decode(message.data))
         except msgspec.DecodeError:
             # Somebody who is not a stream answered; whether one also stored it, only its id can tell.
-            future.set_result(Ack(error=AckError(code=500, description="not an ack")))
+            self._answered(number, Ack(error=AckError(code=500, description="not an ack")))
 
 
-def _give_up(future: asyncio.Future[Ack | None]) -> None:
+def _resolve(
+    future: asyncio.Future[T], timer: asyncio.TimerHandle, told: Callable[[Ack | None], T], ack: Ack | None
+) -> None:
+    timer.cancel()
     if not future.done():
-        future.set_result(None)
+        future.set_result(told(ack))

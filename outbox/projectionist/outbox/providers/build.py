@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import anyio
 import msgspec
@@ -57,22 +59,70 @@ async def attempt(provider: Provider, request: Request) -> Reply:
         return TOO_LATE
     began = time.monotonic()
     reply = Reply(outcome=Outcome.UNKNOWN, reason=f"no reply within {request.timeout_s:g} s")
+    try:
+        # Not a cancel scope, which costs three times as much.
+        async with asyncio.timeout(request.timeout_s + _GRACE_S) as deadline:
+            reply = await provider.send(request)
+    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+        if not deadline.expired():
+            reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+    outcome = _final(reply, provider.settings.retry)
+    return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
+
+
+def begun(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
+    """The reply of an attempt that is on its way without a task, or None: then it is for `attempt`."""
+    try:
+        return provider.begin(request)
+    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+        failed: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+
+def told(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
+    """What came of an attempt that `begun` began, as `attempt` would say it."""
+    error = future.exception()
+    if error is not None:
+        return Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+    reply = future.result()
+    return _storable(reply, outcome=_final(reply, provider.settings.retry))
+
+
+async def marks(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
+    """What the provider notes before the first attempt of each, for a later lookup; None where it cannot."""
+    noted: list[str | None] = [None] * len(requests)
+    with anyio.move_on_after(provider.settings.timeout_s):
+        for index, request in enumerate(requests):
+            try:
+                noted[index] = await provider.mark(request)
+            except Exception:  # noqa: BLE001 - a provider is the user's code; without a mark a lookup finds less
+                return noted
+    return noted
+
+
+async def sought(provider: Provider, request: Request) -> Reply:
+    """Look an intent up, whatever the provider does. RETRY is a lookup that could not be made now."""
+    reply = Reply(outcome=Outcome.RETRY, reason="the lookup took too long")
     with anyio.move_on_after(request.timeout_s + _GRACE_S):
         try:
-            reply = await provider.send(request)
-        except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
-            reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
-    return msgspec.structs.replace(
-        reply,
-        outcome=_final(reply, provider.settings.retry),
-        reason=clipped(reply.reason),
-        status=clipped(reply.status, 64),
-        provider_id=clipped(reply.provider_id, ID_CHARACTERS),
-        excerpt=clipped(reply.excerpt),
-        took_s=time.monotonic() - began,
-    )
+            reply = await provider.lookup(request)
+        except Exception as error:  # noqa: BLE001 - a provider is the user's code
+            reply = Reply(outcome=Outcome.RETRY, reason=f"the lookup raised {type(error).__name__}")
+    return _storable(reply)
 
 
 def _final(reply: Reply, policy: ProviderRetry) -> Outcome:
     final = reply.outcome is Outcome.RETRY and reply.status in policy.non_retryable
     return Outcome.REFUSED if final else reply.outcome
+
+
+def _storable(reply: Reply, **changed: Any) -> Reply:
+    return msgspec.structs.replace(
+        reply,
+        reason=clipped(reply.reason),
+        status=clipped(reply.status, 64),
+        provider_id=clipped(reply.provider_id, ID_CHARACTERS),
+        excerpt=clipped(reply.excerpt),
+        **changed,
+    )

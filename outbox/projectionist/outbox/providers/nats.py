@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC
+from functools import partial
 
 import anyio
 import msgspec
@@ -24,6 +26,8 @@ from projectionist.outbox.providers.settings import ProviderSettings
 MOST_SCANNED = 10_000
 """A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""
 
+_PLAIN = re.compile(r"[\x21-\x7e]*")
+_NAME = re.compile(r"[A-Za-z0-9-]+")
 _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+")
 _DUPLICATE_IN_PROCESS = 10158
 
@@ -39,7 +43,7 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
     type: str = ""
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_s: float = 5.0
-    concurrency: int = 256
+    concurrency: int = 1024
 
     def __post_init__(self) -> None:
         for template in (self.subject, *self.headers.values()):
@@ -47,11 +51,13 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """The frozen part of a publish."""
+    """The frozen part of a publish, beside the intent's own content."""
 
     subject: str
     headers: dict[str, str]
-    body: str
+
+
+_wire = msgspec.json.Decoder(Wire).decode
 
 
 class NatsPublish(Provider):
@@ -86,7 +92,7 @@ class NatsPublish(Provider):
             await self._acks.close()
 
     def render(self, request: Request) -> bytes:
-        """Subject, headers and body; the key is the message id and the derived event's id."""
+        """Subject and headers; the body is the content as it is. The key is the message's and the event's id."""
         fields = request.fields()
         headers = names_of.compose(
             {
@@ -102,7 +108,7 @@ class NatsPublish(Provider):
         headers[names_of.MESSAGE_ID] = request.key
         headers["Nats-Expected-Stream"] = self._stream
         subject = templates.fill(self.settings.subject, fields, _token)
-        return msgspec.json.encode(Wire(subject, headers, request.body.decode()))
+        return msgspec.json.encode(Wire(subject, headers))
 
     async def mark(self, request: Request) -> str:
         """The stream's identity and a sequence its end had reached: the message can only come after it."""
@@ -113,23 +119,30 @@ class NatsPublish(Provider):
         client, acks = self._connected()
         if client is None or acks is None:
             return Reply(outcome=Outcome.NOT_SENT, reason="not connected to NATS")
-        wire = msgspec.json.decode(request.wire, type=Wire)
-        headers = wire.headers
-        if request.traceparent and names_of.is_traceparent(request.traceparent):
-            headers = headers | {"traceparent": request.traceparent}
-            if request.tracestate:
-                headers["tracestate"] = names_of.encode(request.tracestate)
+        subject, headers = _addressed(request)
         if request.too_late():
             return TOO_LATE
         try:
-            ack = await acks.publish(wire.subject, wire.body.encode(), headers, request.timeout_s)
+            ack = await acks.publish(subject, request.body, headers, request.timeout_s)
         except nats.errors.MaxPayloadError:
             return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
         except nats.errors.Error:
             # Raised before anything is put on the connection, which keeps nothing for later.
             return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
+        return self._told(request.timeout_s, ack)
+
+    def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+        """One publish, written at once; the future is done with the stream's ack."""
+        client, acks = self._connected()
+        subject, headers = _addressed(request)
+        if client is None or acks is None or request.too_late() or not _fit(subject, headers):
+            return None
+        told = partial(self._told, request.timeout_s)
+        return acks.post(subject, request.body, headers, request.timeout_s, told)
+
+    def _told(self, timeout_s: float, ack: Ack | None) -> Reply:
         if ack is None:
-            return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
+            return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {timeout_s:g} s")
         self._seen = max(self._seen, ack.seq)
         return classify(ack)
 
@@ -137,8 +150,8 @@ class NatsPublish(Provider):
         """Read the target subject from the mark on, by the stream's leader, for a message with this key."""
         client, _ = self._connected()
         if client is None:
-            return Reply(outcome=Outcome.UNKNOWN, reason="not connected to NATS")
-        subject = msgspec.json.decode(request.wire, type=Wire).subject
+            return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
+        subject = _wire(request.wire).subject
         created, _, start = (request.mark or "").rpartition(" ")
         try:
             with anyio.fail_after(request.timeout_s):
@@ -147,7 +160,7 @@ class NatsPublish(Provider):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
                 found, whole = await self._scan(client, subject, request.key, int(start) + 1)
         except (nats.errors.Error, TimeoutError):
-            return Reply(outcome=Outcome.UNKNOWN, reason="the stream could not be read")
+            return Reply(outcome=Outcome.RETRY, reason="the stream could not be read")
         if found:
             identity = f"{self._stream}:{found}"
             return Reply(outcome=Outcome.SENT, reason="found by lookup", provider_id=identity, replayed=True)
@@ -184,6 +197,24 @@ class NatsPublish(Provider):
                 f"[providers.{self.name}]: no stream takes the subject {pattern}",
                 remedy="Create the stream, or name it with `stream`",
             ) from None
+
+
+def _addressed(request: Request) -> tuple[str, dict[str, str]]:
+    """Subject and headers of one attempt: the frozen ones, and the trace it belongs to."""
+    wire = _wire(request.wire)
+    if not request.traceparent or not names_of.is_traceparent(request.traceparent):
+        return wire.subject, wire.headers
+    headers = wire.headers | {"traceparent": request.traceparent}
+    if request.tracestate:
+        headers["tracestate"] = names_of.encode(request.tracestate)
+    return wire.subject, headers
+
+
+def _fit(subject: str, headers: dict[str, str]) -> bool:
+    """Whether nothing in them would need nats-py's own care on the wire."""
+    return _PLAIN.fullmatch(subject + "".join(headers.values())) is not None and all(
+        map(_NAME.fullmatch, headers)
+    )
 
 
 def classify(ack: Ack) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -110,12 +111,21 @@ class Provider(ABC):
         counts as UNKNOWN.
         """
 
+    def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+        """As `send`, for a provider that can put a request on its way without waiting and whose replies are many.
+
+        The future keeps the deadline itself and never raises. None, with nothing sent: `send` is asked.
+        """
+        return None
+
     async def mark(self, request: Request) -> str | None:
         """A hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""
         return None
 
     async def lookup(self, request: Request) -> Reply:
         """Whether an earlier attempt was executed: SENT, NOT_SENT if surely not, UNKNOWN if nobody can tell.
+
+        RETRY says that the lookup itself could not be made now, which is tried again.
 
         Called only where `profile.lookup` is true.
         """

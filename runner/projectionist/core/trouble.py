@@ -1,4 +1,4 @@
-"""What an error of the database means for a batch: wait and try again, or look for the event that causes it. Pure."""
+"""What an error of the database means: wait and try again, or look for what was sent. Pure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,179 @@
+"""`bench relay`: the relay beside its twin and a peer, in rounds, each on a schema of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from secrets import token_hex
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.identifiers import quoted
+from projectionist.core.settings import Nats
+from projectionist.core.sql import Statements
+from projectionist.migrations import migrate
+from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
+from projectionist.ops.bench.scene import Scene
+from projectionist.ops.bench.trial import PATIENCE_S, Cost
+from projectionist.ops.terminal import table
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.ops.bench.ground import Ground
+
+TITLES = {
+    "product": "product: projectionist relay, NATS provider, every guarantee on",
+    "twin": "twin: lease a batch, publish it, settle it",
+    "pgqueuer": "pgqueuer, as many jobs that do nothing",
+}
+MODULES = {"product": "relay_product", "twin": "relay_twin", "pgqueuer": "relay_peer"}
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """What each contender is to send."""
+
+    intents: int
+    aggregates: int
+    payload: int
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """For each contender the cost of each round."""
+
+    costs: dict[str, list[Cost]]
+    skipped: dict[str, str]
+
+    def ratios(self, name: str) -> list[float]:
+        """The product's rate by that of another in the same round."""
+        pairs = zip(self.costs["product"], self.costs.get(name, ()), strict=False)
+        return [product.rate / other.rate for product, other in pairs]
+
+
+async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[str], None]) -> Measured:
+    """Measure; `tell` hears what is being done."""
+    skipped = _skipped(ground.settings.nats)
+    names = [name for name in TITLES if name not in skipped]
+    costs: dict[str, list[Cost]] = {name: [] for name in names}
+    for number in range(repeats):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            async with _scene(ground) as scene:
+                cost = await (_peer if name == "pgqueuer" else _sent)(ground, scene, name, backlog)
+            costs[name].append(cost)
+            tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} intents/s")
+    return Measured(costs, skipped)
+
+
+def document(measured: Measured, backlog: Backlog, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+    """Everything, for programs: `relay.ratio_NAME`, and what each contender cost."""
+    found: dict[str, Any] = {}
+    for name in TITLES:
+        if name != "product":
+            ratios = measured.ratios(name)
+            found[f"ratio_{name}"] = round(median(ratios), 3) if ratios else None
+            found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)] if ratios else []
+    found |= {name: _costs(costs) for name, costs in measured.costs.items()}
+    settings = msgspec.structs.asdict(backlog) | {"repeats": repeats} | about["settings"]
+    return {"relay": found | {"skipped": measured.skipped}, **about, "settings": settings}
+
+
+def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
+    """Everything, for people."""
+    lines = [("ratio", "spread", "intents/s", "ms CPU/1,000", "RSS MB", "")]
+    for name, costs in measured.costs.items():
+        own, ratios = _costs(costs), measured.ratios(name)
+        product = name == "product"
+        lines.append(
+            (
+                "" if product else f"{median(ratios):.2f}",
+                "" if product else f"{min(ratios):.2f}-{max(ratios):.2f}",
+                f"{own['intents_per_s']:,.0f}",
+                f"{own['cpu_ms_per_1000']:.1f}",
+                f"{own['rss_mb']:.0f}",
+                TITLES[name],
+            )
+        )
+    return "\n".join(
+        (
+            f"{backlog.intents:,} intents of {backlog.payload} bytes over {backlog.aggregates:,} aggregates",
+            "ratio: the product's intents/s by those of the line, in the same round",
+            "",
+            table(lines),
+            *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
+            "",
+            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
+        )
+    )
+
+
+def _costs(costs: Sequence[Cost]) -> dict[str, Any]:
+    return {
+        "intents_per_s": round(median(cost.rate for cost in costs), 1),
+        "cpu_ms_per_1000": round(median(cost.cpu_s * 1e6 / cost.events for cost in costs), 2),
+        "rss_mb": round(max(cost.rss_mb for cost in costs), 1),
+    }
+
+
+def _skipped(nats: Nats) -> dict[str, str]:
+    if nats != Nats(url=nats.url):
+        raise BenchError("the twin is connected by a URL alone, and this broker asks for more")
+    if find_spec("pgqueuer") is None:
+        return {"pgqueuer": "it is not installed: pip install 'projectionist[bench]'"}
+    return {}
+
+
+@asynccontextmanager
+async def _scene(ground: Ground) -> AsyncIterator[Scene]:
+    scene = Scene(ground.stream, f"bench_{token_hex(4)}")
+    try:
+        await migrate(ground.connection, scene.schema)
+        yield scene
+    finally:
+        await ground.connection.execute(f"drop schema if exists {quoted(scene.schema)} cascade")
+
+
+async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
+    """One that sends the intents of the table: measured by when they were settled, by the database's clock."""
+    sql = Statements("projectionist.ops.bench", scene.schema)
+    sizes = backlog.intents, backlog.aggregates, backlog.payload
+    await ground.connection.execute(sql["relay_fill"], *sizes, scene.schema)
+    await ground.settle_down()
+    async with _contender(ground.settings, scene, name) as child:
+        await _until(child, lambda: _sent_all(ground, sql))
+    row = await ground.connection.fetchrow(sql["relay_took"])
+    assert row is not None
+    return Cost(row["events"], row["seconds"], child.cpu_s, child.rss_mb)
+
+
+async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
+    """The peer, which measures itself: its jobs alone, not their writing."""
+    await ground.settle_down()
+    async with _contender(ground.settings, scene, name, backlog.intents, backlog.payload) as child:
+        await _until(child, lambda: _said(child))
+        took = msgspec.json.decode(child.said().splitlines()[-1])["seconds"]
+    return Cost(backlog.intents, took, child.cpu_s, child.rss_mb)
+
+
+def _contender(settings: Settings, scene: Scene, name: str, *arguments: int) -> Any:
+    return running(settings, scene, ("-m", f"projectionist.ops.bench.{MODULES[name]}", *map(str, arguments)))
+
+
+async def _until(child: Child, done: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 10 * PATIENCE_S
+    while not await done():
+        child.check()
+        if time.monotonic() > deadline:
+            raise BenchError(f"a contender does not get done: {child.said()}")
+        await asyncio.sleep(LOOK_S)
+
+
+async def _sent_all(ground: Ground, sql: Statements) -> bool:
+    return not await ground.connection.fetchval(sql["relay_left"])
+
+
+async def _said(child: Child) -> bool:
+    return '"seconds"' in child.said()

@@ -1,0 +1,10 @@
+"""The product as it is: `projectionist relay`, in a process like the other contenders'."""
+
+from __future__ import annotations
+
+import sys
+
+from projectionist.ops.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["relay", "projectionist.ops.bench.relay_app:app"]))

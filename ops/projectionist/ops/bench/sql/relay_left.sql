@@ -1,0 +1,2 @@
+-- Whether an intent is left to send.
+select exists (select from {schema}.outbox)

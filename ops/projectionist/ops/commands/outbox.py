@@ -1,0 +1,213 @@
+"""`projectionist outbox`: see what waits, and decide about what waits for a person."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+from typing import TYPE_CHECKING, Any
+
+from projectionist.ops.terminal import Exit, UsageError, note, say, say_json, table
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.outbox.verbs import Done, Filter, Verbs
+
+HELP = "list intents, show one, and retry, discard or resolve those that wait for a person"
+EXAMPLE = """
+projectionist outbox list                               what is not sent, by state, provider and error
+projectionist outbox list --state dead --each           one line an intent
+projectionist outbox show KEY                           one intent, its attempts, what was done by hand
+projectionist outbox retry --state dead --provider email --reason "quota raised"         a sample first
+projectionist outbox retry --state dead --provider email --reason "quota raised" --all   then the rest
+projectionist outbox resolve KEY --sent --reason "seen in the provider's dashboard"
+projectionist outbox discard KEY --reason "customer left"
+"""
+
+ACTS = ("list", "show", "retry", "discard", "resolve")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("act", choices=ACTS, help="what to do")
+    parser.add_argument("keys", nargs="*", metavar="KEY", help="intents by key; or choose by the filters")
+    parser.add_argument(
+        "--state", action="append", metavar="STATE", help="only those in this state (may be repeated)"
+    )
+    parser.add_argument("--provider", help="only those of this provider")
+    parser.add_argument("--destination", help="only those for this destination")
+    parser.add_argument("--intent", metavar="CLASS", help="only those of this Intent class")
+    parser.add_argument("--consumer", help="only those of this projection or reactor")
+    parser.add_argument("--error", help="only those with this error, as the list shows it")
+    parser.add_argument("--older", type=float, metavar="SECONDS", help="only those written so long ago")
+    parser.add_argument("--each", action="store_true", help="list one line an intent instead of groups")
+    parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
+    parser.add_argument(
+        "--all", action="store_true", help="act on all that the filters choose, not on a sample of one"
+    )
+    outcome = parser.add_mutually_exclusive_group()
+    outcome.add_argument("--sent", action="store_true", help="resolve: it was carried out")
+    outcome.add_argument("--not-sent", action="store_true", help="resolve: it was not, send it again")
+    parser.add_argument("--provider-id", metavar="ID", help="resolve --sent: the provider's own identifier")
+    parser.add_argument("--reason", help="why, for the audit trail; every change needs one")
+    parser.add_argument("--by", metavar="NAME", help="who acts (default: the user of this session)")
+    parser.add_argument("--body", action="store_true", help="show: the content too, which may be personal")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it on the database of the settings."""
+    from projectionist.ops.servers import settings
+
+    _check(args)
+    return asyncio.run(_run(settings(), args))
+
+
+def _check(args: argparse.Namespace) -> None:
+    chosen = bool(_given(args))
+    if args.act == "show" and len(args.keys) != 1:
+        raise UsageError("show takes one KEY", remedy="`projectionist outbox list --each` shows keys")
+    if args.act == "list" and args.keys:
+        raise UsageError("list takes no KEY", remedy="Use show for one intent")
+    if args.act in ("retry", "discard", "resolve"):
+        if bool(args.keys) == chosen:
+            raise UsageError(
+                f"{args.act} takes keys or filters, one of the two",
+                remedy="Name KEY…, or --state and the like",
+            )
+        if not (args.reason or "").strip():
+            raise UsageError(f"{args.act} needs a reason", remedy='Say why: --reason "…"')
+    if args.act == "resolve" and not (args.sent or args.not_sent):
+        raise UsageError(
+            "resolve needs an outcome", remedy="Say --sent or --not-sent, as the provider shows it"
+        )
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    names = ("state", "provider", "destination", "intent", "consumer", "error", "older")
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
+
+
+def _filter(args: argparse.Namespace) -> Filter:
+    from projectionist.core.states import Effect
+    from projectionist.outbox.verbs import Filter
+
+    for state in args.state or ():
+        if state not in set(Effect):
+            raise UsageError(f"there is no state {state!r}", remedy=f"States: {', '.join(Effect)}")
+    return Filter(
+        states=tuple(map(Effect, args.state)) if args.state else None,
+        provider=args.provider,
+        destination=args.destination,
+        intent=args.intent,
+        consumer=args.consumer,
+        error=args.error,
+        older_s=args.older,
+    )
+
+
+async def _run(settings: Settings, args: argparse.Namespace) -> int:
+    from projectionist.core.db import connect
+    from projectionist.outbox.verbs import Verbs
+
+    chosen = _filter(args)
+    connection = await connect(settings.postgres, application_name="projectionist outbox")
+    try:
+        verbs = Verbs(connection, settings.postgres.schema)
+        if args.act == "list":
+            return await _list(verbs, chosen, args)
+        if args.act == "show":
+            return _show(await verbs.show(args.keys[0]), args)
+        return await _change(verbs, chosen, args)
+    finally:
+        await connection.close()
+
+
+async def _list(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
+    from projectionist.outbox.verbs import FOR_A_PERSON
+
+    groups = await verbs.groups(chosen)
+    if args.each:
+        rows = [dict(row) for row in await verbs.each(chosen, args.limit)]
+        _said(
+            args,
+            {"intents": rows},
+            _lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
+        )
+    else:
+        shown = [{name: getattr(group, name) for name in group.__struct_fields__} for group in groups]
+        _said(
+            args,
+            {"groups": shown},
+            _lines(shown, ("count", "state", "provider", "oldest", "error", "sample")),
+        )
+    return Exit.ATTENTION if any(group.state in FOR_A_PERSON for group in groups) else Exit.DONE
+
+
+def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
+    attempts, acts, body = found.pop("attempts"), found.pop("acts"), found.pop("body")
+    shown = dict(found)
+    for name in ("hash", "wire_hash"):
+        shown[name] = None if found[name] is None else bytes(found[name]).hex()
+    if args.body:
+        shown["body"] = bytes(body).decode()
+    if args.json:
+        say_json({**shown, "attempts": attempts, "acts": acts})
+        return Exit.DONE
+    say(table((name, _cell(value)) for name, value in shown.items() if value is not None))
+    history = _lines(attempts, ("attempt", "outcome", "status", "started", "took_s", "relay", "reason"))
+    say("\n" + (history or "never tried"))
+    if acts:
+        say("\n" + _lines(acts, ("at", "who", "verb", "reason")))
+    return Exit.DONE
+
+
+async def _change(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
+    from projectionist.outbox.verbs import Act
+
+    act = Act(args.by or getpass.getuser(), args.reason)
+    keys, left = args.keys, 0
+    if not keys:
+        count = sum(group.count for group in await verbs.groups(chosen))
+        rows = await verbs.each(chosen, count if args.all else 1)
+        keys, left = [row["key"] for row in rows], count - len(rows)
+    done = await _done(verbs, keys, act, args)
+    if args.json:
+        say_json({"changed": done.changed, "unchanged": done.unchanged, "left": left})
+    else:
+        say(f"{args.act}: {len(done.changed)} done")
+        for key, state in done.unchanged.items():
+            say(f"{key} is {state}, which {args.act} does not change")
+        if left:
+            look = f"projectionist outbox show {keys[0]}"
+            note(f"That was a sample. Look at it (`{look}`), then say --all for {left} more.")
+    return Exit.ATTENTION if done.unchanged or not done.changed else Exit.DONE
+
+
+async def _done(verbs: Verbs, keys: list[str], act: Any, args: argparse.Namespace) -> Done:
+    if args.act == "retry":
+        return await verbs.retry(keys, act)
+    if args.act == "discard":
+        return await verbs.discard(keys, act)
+    if args.sent:
+        return await verbs.resolve_sent(keys, act, provider_id=args.provider_id)
+    return await verbs.resolve_not_sent(keys, act)
+
+
+def _said(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:
+    if args.json:
+        say_json(document)
+    else:
+        say(text or "Nothing is there.")
+
+
+def _lines(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
+    if not rows:
+        return ""
+    return table([columns, *([_cell(row[name]) for name in columns] for row in rows)])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return value.isoformat(timespec="seconds") if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,56 @@
+"""`projectionist relay`: carry out the intents of an app."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps, loops
+from projectionist.ops.terminal import Exit, note
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.runner.app import App
+
+HELP = "send the intents of an app to its providers until it is told to stop"
+EXAMPLE = """
+projectionist relay shop.app:app    all providers of the app; several relays share the work
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    from projectionist.core.logs import configure
+    from projectionist.ops.servers import settings
+    from projectionist.runner.app import App
+
+    found = settings()
+    app, _ = apps.split(args, found.app)
+    loaded = apps.load(app, App)
+    names = [definition.name for definition in loaded.definitions]
+    found.refuse_strangers(consumers=names, providers=loaded.providers)
+    configure()
+    return loops.run(_run(loaded, names, found))
+
+
+async def _run(app: App, consumers: list[str], settings: Settings) -> int:
+    from projectionist.core.db import connect
+    from projectionist.migrations import MigrationError, plan
+    from projectionist.outbox.relay import run as serve
+
+    connection = await connect(settings.postgres, application_name="projectionist relay")
+    try:
+        if await plan(connection, settings.postgres.schema):
+            raise MigrationError(
+                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
+            )
+    finally:
+        await connection.close()
+    note(f"relaying to {', '.join(app.providers) or 'nobody'}; Ctrl-C stops")
+    await serve(app.providers, settings, consumers=consumers)
+    return Exit.DONE

@@ -1,0 +1,101 @@
+"""The circuits of one provider's destinations, kept in PostgreSQL so that all relays share them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.breaker import Admission, BreakerPolicy, Circuit, State, admit, record
+from projectionist.core.signals import announce
+from projectionist.core.states import Effect
+from projectionist.outbox.store import circuit_of
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.outbox.link import Link
+    from projectionist.outbox.store import Leased
+
+log = logging.getLogger("projectionist.outbox")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What one attempt said about its destination: whether it is up. `epoch`: of the circuit it was admitted in."""
+
+    destination: str
+    epoch: int
+    up: bool
+
+
+class Circuits:
+    """Who may be tried, and what results make of it. A healthy destination costs no statement at all."""
+
+    def __init__(self, link: Link, provider: str, policy: BreakerPolicy) -> None:
+        self._link = link
+        self._provider = provider
+        self._policy = policy
+
+    async def admitted(self, leased: Sequence[Leased], now: float) -> list[Leased]:
+        """Those to go on with: of a destination whose pause is over, one, by the relay that asks first.
+
+        What may have been sent already is not for the circuit to stop.
+        """
+        probed: set[str] = set()
+        allowed = []
+        for each in leased:
+            if each.circuit.state is State.CLOSED or each.state is Effect.UNKNOWN:
+                allowed.append(each)
+            elif each.request.destination not in probed:
+                probed.add(each.request.destination)
+                if await self._probe(each, now):
+                    allowed.append(each)
+        return allowed
+
+    async def record(self, verdicts: Sequence[Verdict]) -> list[float]:
+        """Fold results, in the order they came in, into the circuits of their destinations; the pauses, in seconds."""
+        pauses = []
+        names = sorted({each.destination for each in verdicts})
+        async with self._link.lent() as connection, connection.transaction():
+            await connection.execute(self._link.sql["circuits_placed"], self._provider, names)
+            rows = await connection.fetch(self._link.sql["circuits_locked"], self._provider, names)
+            for row in rows:
+                before = after = circuit_of(row)
+                for each in verdicts:
+                    if each.destination == row["destination"]:
+                        after = record(after, self._policy, row["now"], epoch=each.epoch, ok=each.up)
+                if after != before:
+                    await self._keep(connection, row["destination"], before, after)
+                    self._tell(row["destination"], before, after, row["now"])
+                if after.state is State.OPEN:
+                    pauses.append(after.until - row["now"])
+        return pauses
+
+    async def _probe(self, each: Leased, now: float) -> bool:
+        admission, probing = admit(each.circuit, self._policy, now)
+        if admission is not Admission.ONE:
+            return False
+        async with self._link.lent() as connection:
+            kept = await self._keep(connection, each.request.destination, each.circuit, probing)
+        each.circuit = probing
+        return kept
+
+    async def _keep(self, connection: Connection, destination: str, before: Circuit, after: Circuit) -> bool:
+        epoch = await connection.fetchval(
+            self._link.sql["circuit_kept"],
+            *(self._provider, destination, before.epoch, after.state.value, after.epoch),
+            *(after.failures, after.openings, after.until),
+        )
+        return epoch is not None
+
+    def _tell(self, destination: str, before: Circuit, after: Circuit, now: float) -> None:
+        if after.state is State.OPEN:
+            log.warning(
+                "%s: %s has failed %d times in a row, nothing is sent there for %.1f s",
+                *(self._provider, destination, after.failures, after.until - now),
+            )
+            announce("circuit.opened")
+        elif before.state is not State.CLOSED and after.state is State.CLOSED:
+            log.info("%s: %s is back", self._provider, destination)
+            announce("circuit.closed")

@@ -1,0 +1,64 @@
+"""The attempts of one sender as tasks: a task group costs as much as the rest of an attempt that takes no time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Crew:
+    """Tasks that end before its block does. One that fails calls `failed`, and the block raises what it raised."""
+
+    def __init__(self, failed: Callable[[], None]) -> None:
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._failed = failed
+        self._error: BaseException | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.cancel()
+        while self._tasks:
+            try:
+                await asyncio.wait(self._tasks)
+            except asyncio.CancelledError:
+                self.cancel()
+                await asyncio.wait(self._tasks)
+                raise
+        self.check()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def watch(self, future: asyncio.Future[T], ended: Callable[[asyncio.Future[T]], None]) -> None:
+        """Count a future among the tasks; `ended` hears its end, cancelled or done."""
+        self._tasks.add(future)
+        future.add_done_callback(self._tasks.discard)
+        future.add_done_callback(ended)
+
+    def cancel(self) -> None:
+        """Cancel everything that runs now."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def check(self) -> None:
+        """Raise what a task has raised."""
+        if self._error is not None:
+            raise self._error
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = self._error or error
+            self._failed()

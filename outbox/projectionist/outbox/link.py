@@ -1,0 +1,85 @@
+"""One connection to PostgreSQL, lent for one statement at a time, and made anew after an outage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.db import connect
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.core.trouble import is_transient
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Postgres
+
+log = logging.getLogger("projectionist.outbox")
+
+WITHIN_S = 20.0
+"""No statement of a relay takes as long; one that does has lost its connection."""
+
+
+class Away(ProjectionistError):
+    """PostgreSQL does not answer now. What was asked may have been done."""
+
+
+class Link:
+    """A connection, opened when it is needed; every failure of it is an Away, and told once.
+
+    `setup`: the statement that it begins with.
+    """
+
+    def __init__(self, postgres: Postgres, name: str, *, setup: str = "steady") -> None:
+        self.sql = Statements("projectionist.outbox", postgres.schema)
+        self._postgres = postgres
+        self._name = name
+        self._setup = setup
+        self._lock = anyio.Lock()
+        self._connection: Connection | None = None
+        self._away = False
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[Connection]:
+        """The connection, for this task alone. Raises Away where time will mend what went wrong."""
+        async with self._lock:
+            try:
+                with anyio.fail_after(WITHIN_S):
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await self._opened()
+                    announce("relay.asked")
+                    yield self._connection
+            except BaseException as error:
+                # A statement that was cut off may still be running: its connection is of no use to the next one.
+                await self.close()
+                if not is_transient(error):
+                    raise
+                self._tell(error)
+                raise Away("PostgreSQL cannot be used now") from error
+            if self._away:
+                self._away = False
+                log.info("%s: PostgreSQL is back", self._name)
+
+    async def close(self) -> None:
+        """Give the connection up, without waiting for anybody."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    async def _opened(self) -> Connection:
+        connection = await connect(self._postgres, application_name=f"projectionist {self._name}"[:63])
+        await connection.execute(self.sql[self._setup])
+        return connection
+
+    def _tell(self, error: BaseException) -> None:
+        if not self._away:
+            self._away = True
+            log.warning(
+                "%s: PostgreSQL cannot be used, waiting for it: %s", self._name, str(error) or "no answer"
+            )
+            announce("relay.away")

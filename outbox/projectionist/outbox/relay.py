@@ -1,0 +1,180 @@
+"""The relay: a process that leases intents, sends them, and settles what came of it. Several may run at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from projectionist.core import broker
+from projectionist.core.errors import DefinitionError
+from projectionist.core.signals import announce
+from projectionist.outbox.link import Away, Link
+from projectionist.outbox.providers.build import running
+from projectionist.outbox.providers.provider import Provider, Site
+from projectionist.outbox.sending import Sender
+from projectionist.outbox.store import Store
+from projectionist.outbox.wake import Listener
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Nats, Settings
+
+log = logging.getLogger("projectionist.outbox")
+
+POLL_S = 2.0
+"""How often each provider is polled where nobody wakes the relay; less often with many, one query a second in all."""
+
+TEND_S = 30.0
+"""How often a relay looks for intents of providers that are missing, or are there again."""
+
+FLUSH_S = 5.0
+"""How long a relay that stops waits for the database to take the replies it has."""
+
+
+async def run(
+    factories: Mapping[str, Callable[..., Any]], settings: Settings, *, consumers: Sequence[str] = ()
+) -> None:
+    """Run the providers of an app; returns after SIGTERM or SIGINT, when what was started is settled.
+
+    `consumers`: the app's own, whose intents are held where it lacks their provider. Raises what no waiting
+    mends: settings that cannot work, a provider that cannot be opened.
+    """
+    async with AsyncExitStack() as stack:
+        connection = _Broker(settings.nats)
+        stack.push_async_callback(connection.close)
+        providers = await stack.enter_async_context(
+            running(_checked(factories), settings, Site(nats=connection.client))
+        )
+        relay = Relay(providers, settings, consumers)
+        stack.push_async_callback(relay.close)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_on_signal, relay, tasks.cancel_scope, settings.run.shutdown_s)
+            await relay.run()
+            tasks.cancel_scope.cancel()
+    announce("relay.stopped")
+
+
+class Relay:
+    """The senders of all providers, on connections that they share, one a step, and one that listens."""
+
+    def __init__(
+        self, providers: Mapping[str, Provider], settings: Settings, consumers: Sequence[str] = ()
+    ) -> None:
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        leases = Link(settings.postgres, "relay (leases)", setup="steady_loose")
+        starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
+        self._links = (leases, starts, replies)
+        poll_s = max(POLL_S, 1.1 * len(providers))
+        self._senders = [Sender(provider, self._links, name, poll_s) for provider in providers.values()]
+        self._store = Store(starts, name)
+        self._names = list(providers)
+        self._consumers = consumers
+        self._listener = Listener(settings.postgres, self.wake)
+        self._told: set[str] = set()
+
+    async def run(self) -> None:
+        """Send until `stop`, then return when what was started is settled."""
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._listener.run)
+            beside.start_soon(self._tend)
+            async with anyio.create_task_group() as senders:
+                for sender in self._senders:
+                    senders.start_soon(sender.run)
+            beside.cancel_scope.cancel()
+
+    def wake(self) -> None:
+        """Look for intents now."""
+        for sender in self._senders:
+            sender.wake()
+
+    def stop(self) -> None:
+        """Lease nothing more."""
+        for sender in self._senders:
+            sender.stop()
+
+    def abandon(self) -> None:
+        """Wait no longer for answers."""
+        for sender in self._senders:
+            sender.abandon()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for link in self._links:
+            await link.close()
+
+    async def _tend(self) -> None:
+        """Hold what has no provider here, let go what has one again."""
+        why = ["missing", "unset"]
+        while True:
+            try:
+                await self._store.release(self._names, why)
+                why = ["missing"]
+                held = await self._store.hold_strangers(self._names, self._consumers)
+                for name in held.keys() - self._told:
+                    log.warning(
+                        "%s: the app has no provider of this name, %d intents are held", name, held[name]
+                    )
+                self._told |= held.keys()
+                announce("relay.tended")
+            except Away:
+                announce("relay.untended")
+            await anyio.sleep(TEND_S)
+
+
+class _Broker:
+    """The relay's NATS connection, made when the first provider asks for it."""
+
+    def __init__(self, settings: Nats) -> None:
+        self._settings = settings
+        self._client: Client | None = None
+
+    async def client(self) -> Client:
+        if self._client is None:
+            self._client = await broker.connect(self._settings, name="projectionist relay")
+        return self._client
+
+    async def close(self) -> None:
+        if self._client is not None:
+            with anyio.move_on_after(2, shield=True):
+                await self._client.close()
+
+
+def _checked(factories: Mapping[str, Callable[..., Any]]) -> dict[str, type[Provider]]:
+    if not factories:
+        raise DefinitionError(
+            "the app has no providers, so there is nothing to relay",
+            remedy='Give it some: App(providers={"email": Smtp})',
+        )
+    checked = {}
+    for name, factory in factories.items():
+        if not (isinstance(factory, type) and issubclass(factory, Provider)):
+            raise DefinitionError(
+                f"the provider {name!r} of the app is {factory!r}",
+                remedy="Give the class itself, a subclass of Provider; the relay makes it",
+            )
+        checked[name] = factory
+    return checked
+
+
+async def _stop_on_signal(relay: Relay, scope: anyio.CancelScope, patience_s: float) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        announce("relay.running")
+        async for number in signals:
+            log.info("%s: stopping; what was started is waited for", signal.Signals(number).name)
+            relay.stop()
+            break
+        with anyio.move_on_after(patience_s):
+            async for _ in signals:
+                break
+    log.warning("stopping at once: what has no answer yet is unknown, and looked after by the next relay")
+    relay.abandon()
+    await anyio.sleep(FLUSH_S)
+    scope.cancel()

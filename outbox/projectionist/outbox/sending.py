@@ -1,0 +1,283 @@
+"""One provider's intents, from the lease to the reply: one pass is read from top to bottom in `one_pass`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.states import Effect
+from projectionist.outbox import settling
+from projectionist.outbox.circuits import Circuits
+from projectionist.outbox.crew import Crew
+from projectionist.outbox.link import Away
+from projectionist.outbox.providers.build import attempt, begun, marks, prepare, sought, told
+from projectionist.outbox.providers.profiles import Recourse, horizon
+from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.settler import Settler
+from projectionist.outbox.settling import Rules, Standing
+from projectionist.outbox.store import Fresh, Leased, Settled, Store
+
+if TYPE_CHECKING:
+    from projectionist.outbox.link import Link
+    from projectionist.outbox.providers.provider import Provider
+
+log = logging.getLogger("projectionist.outbox")
+
+STEPS = 5_000
+"""Lanes that one claim looks at: a walk over more goes on in the next claim."""
+
+AGAIN_S = 0.5
+
+GRAIN_S, FAR_S = 0.02, 60.0
+"""What is due by our own reckoning is remembered in such steps and so far ahead; polling does the rest."""
+
+SILENT = Reply(outcome=Outcome.UNKNOWN, reason="the relay that sent it never told what came of it")
+FORGOTTEN = Reply(outcome=Outcome.UNKNOWN, reason="the provider may have forgotten the key by now")
+STOPPED = Reply(outcome=Outcome.UNKNOWN, reason="the relay was stopped before there was an answer")
+UNSURE = Reply(outcome=Outcome.NOT_SENT, reason="the start may have been recorded, nothing was sent")
+
+
+class Sender:
+    """Sends what one provider is to do, as many at once as its settings allow."""
+
+    def __init__(self, provider: Provider, links: tuple[Link, Link, Link], relay: str, poll_s: float) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._settings = provider.settings
+        self._rules = Rules(provider.profile, provider.settings.delivery, provider.settings.retry)
+        leases, starts, replies = links
+        self._leases, self._starts = Store(leases, relay), Store(starts, relay)
+        self._circuits = Circuits(starts, provider.name, provider.settings.breaker)
+        self._settler = Settler(
+            provider.name,
+            Store(replies, relay),
+            Circuits(replies, provider.name, provider.settings.breaker),
+            provider.profile.memory_s,
+            self._done,
+        )
+        self._poll_s = poll_s
+        self._free = provider.settings.concurrency
+        # A quarter at once, so that one batch is leased while others are on their way and being settled.
+        self._batch = max(1, provider.settings.concurrency // 4)
+        # Relays that begin at different lanes do not ask for the same rows at once.
+        self._after = f"{random.randrange(100)}"  # noqa: S311 - spreads load, guards nothing
+        self._resting: dict[str, float] = {}
+        self._moments: set[int] = set()
+        self._awake = anyio.Event()
+        self._stopping = False
+        self._sends: Crew | None = None
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._awake.set()
+
+    def stop(self) -> None:
+        """Lease nothing more; `run` returns when what was started is settled."""
+        self._stopping = True
+        self._awake.set()
+
+    def abandon(self) -> None:
+        """Wait no longer for answers: what has none is settled as unknown."""
+        if self._sends is not None:
+            self._sends.cancel()
+
+    async def run(self) -> None:
+        """Send until stopped."""
+        async with anyio.create_task_group() as settling_tasks:
+            settling_tasks.start_soon(self._settler.run)
+            try:
+                async with Crew(self.wake) as sends:
+                    self._sends = sends
+                    while not self._stopping:
+                        sends.check()
+                        await self._step(sends)
+            finally:
+                self._settler.close()
+
+    async def _step(self, sends: Crew) -> None:
+        try:
+            if self._free and await self.one_pass(sends):
+                return
+        except Away:
+            await anyio.sleep(AGAIN_S)
+            return
+        await self._rest()
+
+    async def one_pass(self, sends: Crew) -> bool:
+        """Lease what is due, record that its attempts begin, send it; replies are settled as they come in.
+
+        Whether there may be more to do at once.
+        """
+        haul = await self._leases.lease(
+            self.name,
+            after=self._after,
+            most=min(self._free, self._batch),
+            steps=STEPS,
+            timeout_s=self._settings.timeout_s,
+            resting=self._still_resting(),
+        )
+        whole, self._after = not self._after, haul.after
+        if haul.leased:
+            announce("relay.leased")
+            allowed = await self._circuits.admitted(haul.leased, haul.now)
+            allowed = await self._within_rate(allowed)
+            await self._put_back(haul.leased, allowed)
+            self._free -= len(allowed)
+            to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
+            sends.start(self._begin(to_send, sends))
+        return haul.found > 0 or not whole or bool(haul.after)
+
+    async def _begin(self, batch: Sequence[Leased], sends: Crew) -> None:
+        """Render and record what is to be sent, then send it, while the next batch is being leased."""
+        try:
+            for each in await self._started(await self._prepared(batch)):
+                future = begun(self._provider, each.request)
+                if future is None:
+                    sends.start(self._send(each))
+                else:
+                    sends.watch(future, partial(self._answered, each))
+        except Away:
+            self._awake.set()
+
+    def _is_to_be_sent(self, leased: Leased, sends: Crew) -> bool:
+        """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
+        silent = leased.state is Effect.UNKNOWN
+        standing = self._standing(leased)
+        what = (settling.doubt if silent else settling.before)(standing, self._rules)
+        if what is Recourse.LOOKUP:
+            sends.start(self._look_up(leased))
+        elif silent or what is Recourse.RECONCILE:
+            step = settling.after_silence(standing, self._rules, _chance())
+            reply = SILENT if silent else FORGOTTEN
+            self._settler.put(Settled(leased, reply, step, tried=silent, heard=False))
+        else:
+            return True
+        return False
+
+    async def _prepared(self, batch: Sequence[Leased]) -> list[Leased]:
+        """Those with the bytes to send: stored ones, or rendered now for the first attempt and all later ones."""
+        fresh = []
+        for each in batch:
+            if each.rendered:
+                continue
+            wire = prepare(self._provider, each.request)
+            if isinstance(wire, Reply):
+                self._conclude(each, wire, tried=False, heard=False)
+            else:
+                fresh.append(each)
+                each.request = msgspec.structs.replace(each.request, wire=wire)
+        noted = await marks(self._provider, [each.request for each in fresh])
+        for each, note in zip(fresh, noted, strict=True):
+            each.fresh = Fresh.of(each.request, note)
+        return [each for each in batch if each.rendered or each.fresh is not None]
+
+    async def _started(self, batch: Sequence[Leased]) -> list[Leased]:
+        """Those whose attempt is on record. Without an answer from the database nothing is sent, and that is told."""
+        if not batch:
+            return []
+        for each in batch:
+            each.attempt, each.spent = each.attempt + 1, each.spent + 1
+        try:
+            begun = await self._starts.start(batch, horizon(self._rules.profile))
+        except Away:
+            for each in batch:
+                self._conclude(each, UNSURE, tried=False, heard=False)
+            raise
+        announce("relay.started")
+        self._free += len(batch) - len(begun)
+        return begun
+
+    async def _send(self, leased: Leased) -> None:
+        try:
+            reply = await attempt(self._provider, leased.request)
+        except asyncio.CancelledError:
+            self._conclude(leased, STOPPED, heard=False)
+            raise
+        announce("relay.replied")
+        self._conclude(leased, reply)
+
+    def _answered(self, leased: Leased, future: asyncio.Future[Reply]) -> None:
+        announce("relay.replied")
+        if future.cancelled():
+            self._conclude(leased, STOPPED, heard=False)
+        else:
+            self._conclude(leased, told(self._provider, future))
+
+    async def _look_up(self, leased: Leased) -> None:
+        reply = await sought(self._provider, leased.request)
+        announce("relay.looked_up")
+        step = settling.after_lookup(reply, self._standing(leased), self._rules, _chance())
+        tried = reply.outcome is not Outcome.RETRY
+        self._settler.put(Settled(leased, reply, step, tried=tried, heard=False))
+
+    def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True, heard: bool = True) -> None:
+        step = settling.after(reply, self._standing(leased), self._rules, _chance())
+        self._settler.put(Settled(leased, reply, step, tried=tried, heard=heard))
+
+    def _standing(self, leased: Leased) -> Standing:
+        since = leased.since_first()
+        return Standing(leased.spent, since, fresh=since is None, blocks=leased.blocks)
+
+    async def _within_rate(self, batch: list[Leased]) -> list[Leased]:
+        """As many of each destination as its bucket has tokens for; a destination without any rests."""
+        rate = self._settings.rate_per_s
+        if rate is None or not batch:
+            return batch
+        wanted = Counter(each.request.destination for each in batch if each.state is Effect.LEASED)
+        taken = await self._starts.take(self.name, wanted, rate, self._settings.burst)
+        left = {}
+        for destination, (granted, next_s) in taken.items():
+            left[destination] = granted
+            if granted < wanted[destination]:
+                self._resting[destination] = clock.now() + next_s
+        allowed = []
+        for each in batch:
+            if each.state is Effect.LEASED:
+                left[each.request.destination] -= 1
+                if left[each.request.destination] < 0:
+                    continue
+            allowed.append(each)
+        return allowed
+
+    async def _put_back(self, leased: Sequence[Leased], allowed: Sequence[Leased]) -> None:
+        kept = {each.seq for each in allowed}
+        rest = [each for each in leased if each.seq not in kept]
+        if rest:
+            await self._starts.put_back(rest)
+
+    def _done(self, count: int, waits: Sequence[float]) -> None:
+        """So many replies are written, their slots are free; `waits`: when something will be due."""
+        self._free += count
+        now = clock.now()
+        self._moments.update(math.ceil((now + wait) / GRAIN_S) for wait in waits if wait < FAR_S)
+        self._awake.set()
+
+    def _still_resting(self) -> list[str]:
+        now = clock.now()
+        self._resting = {name: until for name, until in self._resting.items() if until > now}
+        return list(self._resting)
+
+    async def _rest(self) -> None:
+        """Wait for a wake-up, for what is due by our own reckoning, or for the next poll."""
+        now = clock.now()
+        moments = [*self._resting.values(), *(moment * GRAIN_S for moment in self._moments)]
+        with anyio.move_on_after(max(min([self._poll_s, *(moment - now for moment in moments)]), 0.0)):
+            await self._awake.wait()
+        self._awake = anyio.Event()
+        now = clock.now()
+        self._moments = {moment for moment in self._moments if moment * GRAIN_S > now}
+
+
+def _chance() -> float:
+    return random.random()  # noqa: S311 - jitter

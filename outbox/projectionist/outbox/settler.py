@@ -1,0 +1,119 @@
+"""Writes replies, all that have come in at once; an answer once known is kept until PostgreSQL has it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.breaker import State
+from projectionist.core.signals import announce
+from projectionist.core.states import Effect
+from projectionist.outbox.circuits import Circuits, Verdict
+from projectionist.outbox.link import Away
+from projectionist.outbox.providers.provider import TOO_LATE
+from projectionist.outbox.providers.reply import Outcome, healthy
+
+if TYPE_CHECKING:
+    from projectionist.outbox.providers.reply import Reply
+    from projectionist.outbox.store import Settled, Store
+
+log = logging.getLogger("projectionist.outbox")
+
+MOST = 1000
+"""Replies in one statement."""
+
+AGAIN_S = 0.5
+
+
+class Settler:
+    """The replies of one provider on their way into the database."""
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        circuits: Circuits,
+        memory_s: float | None,
+        done: Callable[[int, Sequence[float]], None],
+    ) -> None:
+        self._name = name
+        self._store = store
+        self._circuits = circuits
+        self._memory_s = memory_s
+        self._done = done
+        self._waiting: list[Settled] = []
+        self._arrived = anyio.Event()
+        self._closing = False
+
+    def put(self, settled: Settled) -> None:
+        """Take a reply; returns at once. Bounded by the provider's concurrency: its slot is free when it is written."""
+        self._waiting.append(settled)
+        self._arrived.set()
+
+    def close(self) -> None:
+        """No more replies come: `run` returns when all are written."""
+        self._closing = True
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Write until closed."""
+        while self._waiting or not self._closing:
+            if not self._waiting:
+                await self._arrived.wait()
+                self._arrived = anyio.Event()
+                continue
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            pauses = await self._written(batch)
+            waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
+            self._done(len(batch), waits + pauses)
+
+    async def _written(self, batch: Sequence[Settled]) -> list[float]:
+        """Try until it is done: what was written already is not written twice, since it is settled."""
+        while True:
+            try:
+                known = await self._store.settle(batch, self._memory_s)
+                announce("relay.settled")
+                pauses = await self._consequences(batch)
+                break
+            except Away:
+                await anyio.sleep(AGAIN_S)
+        self._tell(each for each in batch if each.leased.seq in known)
+        return pauses
+
+    async def _consequences(self, batch: Sequence[Settled]) -> list[float]:
+        verdicts = [
+            Verdict(each.leased.request.destination, each.leased.circuit.epoch, healthy(each.reply))
+            for each in batch
+            if _tells(each)
+        ]
+        pauses = await self._circuits.record(verdicts) if verdicts else []
+        for each in batch:
+            if each.reply.hold:
+                why = "unset" if each.reply.outcome is Outcome.NOT_SENT else "gone"
+                await self._store.hold(self._name, each.leased.request.destination, why)
+        return pauses
+
+    def _tell(self, settled: Iterable[Settled]) -> None:
+        """One line for all that ended alike: an outage of a provider is no reason for a thousand."""
+        alike: dict[tuple[Effect, str], list[str]] = {}
+        for each in settled:
+            if each.next.state in _FOR_A_PERSON:
+                why = (each.next.state, each.reply.reason or each.reply.outcome.value)
+                alike.setdefault(why, []).append(each.leased.request.key)
+        for (state, reason), keys in alike.items():
+            log.warning("%s: %d %s: %s (%s)", self._name, len(keys), state, reason, keys[0])
+
+
+_FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})
+
+
+def _tells(settled: Settled) -> bool:
+    """Whether a circuit has to hear of this: every failure, and a success after failures."""
+    reply: Reply = settled.reply
+    if not settled.heard or reply.hold or reply.reason == TOO_LATE.reason:
+        return False
+    circuit = settled.leased.circuit
+    return not healthy(reply) or circuit.failures > 0 or circuit.state is not State.CLOSED

@@ -1,0 +1,163 @@
+"""What a reply makes of an intent: reply, profile, policy and time in, the next state out. Pure."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from projectionist.core import backoff
+from projectionist.core.states import Effect, Fact
+from projectionist.outbox.providers.profiles import Delivery, Profile, Recourse, horizon, recourse
+from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.providers.settings import ProviderRetry
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What a provider promises, and what its settings ask of us."""
+
+    profile: Profile
+    delivery: Delivery
+    retry: ProviderRetry
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where an intent stands when something is decided about it.
+
+    `spent`: attempts that count, this one included. `since_first_s`: time since bytes may have left for the
+    first time, None if they never did. `fresh`: this is the attempt that started that clock. `blocks`: its
+    class says that a dead one holds its lane.
+    """
+
+    spent: int
+    since_first_s: float | None
+    fresh: bool
+    blocks: bool
+
+
+class Next(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written. `wait_s`: when it is due, from now; `forget`: the memory clock has not started after
+    all; `note`: what is said beside the reply's own reason."""
+
+    state: Effect
+    open: bool
+    spent: int
+    wait_s: float | None = None
+    forget: bool = False
+    fact: Fact | None = None
+    note: str = ""
+
+
+def before(standing: Standing, rules: Rules) -> Recourse:
+    """What may be done with an intent whose turn has come: AGAIN is to send it, now for the first time or later.
+
+    Nothing that may have reached the provider is sent again once the provider may have forgotten the key.
+    """
+    limit = horizon(rules.profile)
+    since = standing.since_first_s
+    if since is None or limit is None or since < limit:
+        return Recourse.AGAIN
+    return Recourse.LOOKUP if rules.profile.lookup else Recourse.RECONCILE
+
+
+def doubt(standing: Standing, rules: Rules) -> Recourse:
+    """What is done about an intent that may have been executed, and nobody can say."""
+    since = standing.since_first_s or 0.0
+    found = recourse(rules.profile, rules.delivery, since)
+    if found is Recourse.AGAIN and not _tries_left(standing, rules.retry):
+        return Recourse.LOOKUP if rules.profile.lookup else Recourse.RECONCILE
+    return found
+
+
+def after(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next:
+    """The next state after an attempt. `chance`: a random number in [0, 1), for the jitter."""
+    if reply.hold:
+        return _held(reply, standing)
+    match reply.outcome:
+        case Outcome.SENT:
+            return Next(state=Effect.SENT, open=False, spent=standing.spent)
+        case Outcome.RETRY:
+            return _retried(reply, standing, rules.retry, chance)
+        case Outcome.REFUSED:
+            return _dead(standing)
+        case Outcome.IN_FLIGHT:
+            wait = _clamped(reply.after_s or rules.profile.lock_s, rules.retry)
+            return Next(state=Effect.READY, open=True, spent=standing.spent - 1, wait_s=wait)
+        case Outcome.MISMATCH:
+            return msgspec.structs.replace(_dead(standing), fact=Fact.INTENT_MISMATCH)
+        case Outcome.STICKY:
+            return _for_a_person(standing)
+        case Outcome.NOT_SENT:
+            # An outage is paced by the circuit, not by each intent: what was caught in it goes first afterwards.
+            wait = backoff.wait(rules.retry, 1, chance=chance, asked_s=reply.after_s)
+            return _untried(Effect.READY, standing, wait)
+        case Outcome.UNKNOWN:
+            return after_silence(standing, rules, chance)
+    assert_never(reply.outcome)
+
+
+def after_silence(standing: Standing, rules: Rules, chance: float) -> Next:
+    """The next state of an intent whose outcome nobody knows: no answer, or a relay that never told."""
+    match doubt(standing, rules):
+        case Recourse.AGAIN:
+            wait = backoff.wait(rules.retry, standing.spent, chance=chance)
+            return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)
+        case Recourse.LOOKUP:
+            return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0)
+        case Recourse.RECONCILE:
+            return _for_a_person(standing)
+
+
+def after_lookup(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next:
+    """The next state after a lookup: found, surely absent, not to be asked now, or unclear."""
+    match reply.outcome:
+        case Outcome.SENT:
+            return Next(state=Effect.SENT, open=False, spent=standing.spent)
+        case Outcome.NOT_SENT:
+            # The provider has nothing under this key, so its memory starts anew with the next attempt.
+            return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=0.0, forget=True)
+        case Outcome.RETRY if standing.spent < rules.retry.attempts + LOOKUPS:
+            wait = backoff.wait(rules.retry, standing.spent, chance=chance, asked_s=reply.after_s)
+            return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent + 1, wait_s=wait)
+        case _:
+            return _for_a_person(standing)
+
+
+LOOKUPS = 20
+"""So many lookups may fail to be made, beyond the attempts, before a person is asked."""
+
+
+def _retried(reply: Reply, standing: Standing, policy: ProviderRetry, chance: float) -> Next:
+    if not _tries_left(standing, policy):
+        return msgspec.structs.replace(_dead(standing), note="no tries are left")
+    wait = backoff.wait(policy, standing.spent, chance=chance, asked_s=reply.after_s)
+    return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)
+
+
+def _tries_left(standing: Standing, policy: ProviderRetry) -> bool:
+    closed = policy.schedule_to_close_s
+    in_time = closed is None or (standing.since_first_s or 0.0) < closed
+    return in_time and not backoff.exhausted(policy, standing.spent)
+
+
+def _held(reply: Reply, standing: Standing) -> Next:
+    if reply.outcome is Outcome.NOT_SENT:
+        return _untried(Effect.HELD, standing, None)
+    return Next(state=Effect.HELD, open=True, spent=standing.spent - 1)
+
+
+def _untried(state: Effect, standing: Standing, wait_s: float | None) -> Next:
+    """Certainly nothing left: neither an attempt nor the memory clock is counted."""
+    return Next(state=state, open=True, spent=standing.spent - 1, wait_s=wait_s, forget=standing.fresh)
+
+
+def _dead(standing: Standing) -> Next:
+    return Next(state=Effect.DEAD, open=standing.blocks, spent=standing.spent)
+
+
+def _for_a_person(standing: Standing) -> Next:
+    return Next(state=Effect.RECONCILE, open=True, spent=standing.spent)
+
+
+def _clamped(seconds: float, policy: ProviderRetry) -> float:
+    return min(max(seconds, policy.initial_s), policy.maximum_s)

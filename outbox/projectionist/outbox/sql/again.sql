@@ -1,0 +1,7 @@
+-- Lets intents be sent again. What was left to a person begins anew; one that was passed goes to the end of its lane.
+update {schema}.outbox
+set state = 'ready', due = null, token = null, lease_until = null, open = true,
+    place = case when open then place else nextval(pg_get_serial_sequence('{schema}.intents', 'seq')) end,
+    spent = case when state in ('dead', 'reconcile', 'unknown') then 0 else spent end,
+    first_started = case when state not in ('dead', 'reconcile', 'unknown') then first_started end
+where seq = any ($1::bigint[])

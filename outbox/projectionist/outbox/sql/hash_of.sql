@@ -1,0 +1,2 @@
+-- The hash of an intent's content.
+select hash from {schema}.intents where key = $1

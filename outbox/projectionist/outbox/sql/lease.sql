@@ -1,0 +1,49 @@
+-- Leases heads of one provider's lanes after the lane $2, and says how far it looked. The walk jumps from lane to lane.
+with recursive walk (seq, lane, able, found, steps) as (
+    select null::bigint, $2::text collate "C", false, 0, 0
+    union all
+    select head.seq, head.lane, head.able, walk.found + head.able::integer, walk.steps + 1
+    from walk
+    cross join lateral (
+        select o.seq, o.lane,
+            o.state in ('ready', 'leased', 'started', 'unknown')
+            and coalesce(o.due <= clock_timestamp(), true)
+            and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
+            and (o.state = 'started' or o.destination <> all ($7::text[]) and not exists (
+                select from {schema}.breakers b
+                where b.provider = $1 and b.destination = o.destination
+                    and (b.held is not null or (b.state <> 'closed' and b.until > clock_timestamp()))
+            )) as able
+        from {schema}.outbox o
+        where o.open and o.provider = $1 and o.lane > walk.lane
+        order by o.lane, o.place
+        limit 1
+    ) as head
+    where walk.found < $3 and walk.steps < $4
+),
+free as (
+    select o.seq from {schema}.outbox o
+    where o.seq = any (array(select seq from walk where able)) and o.open
+        and o.state in ('ready', 'leased', 'started', 'unknown')
+        and coalesce(o.due <= clock_timestamp(), true)
+        and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
+    for update skip locked
+),
+leased as (
+    update {schema}.outbox o
+    set state = case when o.state in ('started', 'unknown') then 'unknown' else 'leased' end,
+        token = $5, lease_until = clock_timestamp() + make_interval(secs => $6)
+    where o.seq = any (array(select seq from free))
+    returning o.*
+)
+select stop.lane, stop.steps, stop.found, extract(epoch from clock_timestamp())::float8 as now,
+    o.seq, o.destination, o.state, o.attempt, o.spent, o.mark, o.wire, o.wire_hash, o.first_started,
+    extract(epoch from clock_timestamp() - o.first_started)::float8 as since_first_s,
+    i.key, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
+    i.tracestate,
+    b.state as circuit, b.epoch, b.failures, b.openings, extract(epoch from b.until)::float8 as until
+from (select max(lane) as lane, max(steps) as steps, max(found) as found from walk) as stop
+left join leased o on true
+left join {schema}.intents i on i.seq = o.seq
+left join {schema}.breakers b on b.provider = $1 and b.destination = o.destination
+order by o.seq

@@ -1,0 +1,21 @@
+-- Intents that are alike, by state, provider and error: how many, since when, and one of them.
+select state, provider, error, count(*) as count, min(created) as oldest, (array_agg(key order by seq))[1] as sample
+from (
+    select i.seq, i.key, i.provider, coalesce(o.error, i.error) as error, i.created,
+        case when o.state = 'ready' and b.held is not null then 'held' else coalesce(o.state, i.state) end as state
+    from {schema}.intents i
+    left join {schema}.outbox o on o.seq = i.seq
+    left join {schema}.breakers b on b.provider = o.provider and b.destination = o.destination
+    left join {schema}.consumers c on c.number = i.consumer
+    where (
+            coalesce($1::text[] && '{sent,discarded}'::text[], false)
+            or i.seq = any (array(select seq from {schema}.outbox))
+        )
+        and ($2::text is null or i.provider = $2) and ($3::text is null or i.destination = $3)
+        and ($4::text is null or i.class = $4) and ($5::text is null or c.name = $5)
+        and ($6::text is null or o.error = $6)
+        and ($7::float8 is null or i.created < clock_timestamp() - make_interval(secs => $7))
+) as seen
+where $1 is null or state = any ($1)
+group by state, provider, error
+order by count desc, oldest

@@ -1,0 +1,11 @@
+-- Everything about one intent but its content and its history; what is open is as the outbox has it.
+select i.seq, i.key, coalesce(o.state, i.state) as state, c.name as consumer, i.source, i.id, i.aggregate, i.version,
+    i.slot, i.class, i.provider, i.destination, i.ordering, i.on_dead, i.created, i.traceparent,
+    coalesce(o.attempt, i.attempt) as attempt, o.spent, coalesce(o.first_started, i.first_started) as first_started,
+    o.due, o.lease_until, i.settled, i.memory_s, i.status, i.provider_id, i.excerpt, coalesce(o.error, i.error) as error,
+    b.state as circuit, b.held, i.hash, coalesce(o.wire_hash, i.wire_hash) as wire_hash, i.body
+from {schema}.intents i
+left join {schema}.outbox o on o.seq = i.seq
+left join {schema}.breakers b on b.provider = i.provider and b.destination = i.destination
+left join {schema}.consumers c on c.number = i.consumer
+where i.key = $1

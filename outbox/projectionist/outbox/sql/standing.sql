@@ -1,0 +1,5 @@
+-- Locks intents in order and says how they stand.
+select i.seq, i.key, coalesce(o.state, i.state) as state, coalesce(o.error, i.error) as error
+from {schema}.intents i left join {schema}.outbox o on o.seq = i.seq
+where i.key = any ($1::text[])
+order by i.seq

@@ -1,0 +1,2 @@
+-- Tells the relays that there are new intents.
+select pg_notify($1, '')

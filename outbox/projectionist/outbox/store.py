@@ -1,0 +1,269 @@
+"""The statements of the relay, a method a file in `sql`. No policy here: the caller says what becomes of an intent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.breaker import Circuit, State
+from projectionist.core.states import Effect
+from projectionist.outbox.keys import body_hash
+from projectionist.outbox.providers.provider import Request
+from projectionist.outbox.providers.reply import Outcome
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+    from projectionist.outbox.link import Link
+    from projectionist.outbox.providers.reply import Reply
+    from projectionist.outbox.settling import Next
+
+OPEN_S = 8.0
+"""An attempt begins within so many seconds after its lease was asked for, or not at all."""
+
+SLACK_S = 4.0
+"""How much longer than its slowest attempt a lease lasts, for two clocks that run at different rates."""
+
+
+class Fresh(msgspec.Struct, frozen=True):
+    """What is frozen at the first attempt: wire bytes (None: they are the body), their hash, the provider's mark."""
+
+    wire: bytes | None
+    hash: bytes
+    mark: str | None
+
+    @classmethod
+    def of(cls, request: Request, mark: str | None) -> Fresh:
+        """Of a request that has just been rendered."""
+        wire = None if request.wire == request.body else request.wire
+        return cls(wire, body_hash(request.wire), mark)
+
+
+class Leased(msgspec.Struct):
+    """An intent that this relay alone may act on, until its lease is over."""
+
+    seq: int
+    token: UUID
+    state: Effect
+    """LEASED: to be sent. UNKNOWN: it may have been sent, by somebody who never told."""
+    attempt: int
+    spent: int
+    blocks: bool
+    since_first_s: float | None
+    at: float
+    """When this was so, on `clock.now()`."""
+    rendered: bool
+    circuit: Circuit
+    request: Request
+    fresh: Fresh | None = None
+    first_started: datetime | None = None
+    wire_hash: bytes | None = None
+
+    def since_first(self) -> float | None:
+        """Seconds since bytes may have left for the first time."""
+        return None if self.since_first_s is None else self.since_first_s + clock.now() - self.at
+
+
+class Haul(msgspec.Struct):
+    """What one claim brought. `after`: the lane to go on behind, "" at the end of all lanes; `found`: how many
+    could be leased, by this relay or by one that was quicker; `now`: the database's time."""
+
+    leased: list[Leased]
+    after: str
+    found: int
+    now: float
+
+
+class Settled(msgspec.Struct):
+    """One reply and what it makes of its intent.
+
+    `tried`: it is the end of an attempt, and goes into its history. `heard`: the destination itself has spoken,
+    or failed to, so that its circuit has to know.
+    """
+
+    leased: Leased
+    reply: Reply
+    next: Next
+    tried: bool = True
+    heard: bool = True
+
+    def is_plain(self) -> bool:
+        """Whether it is a success at the first attempt, as nearly all are."""
+        reply = self.reply
+        sent = reply.outcome is Outcome.SENT and self.tried and self.leased.attempt == 1
+        return sent and not (reply.reason or reply.replayed)
+
+
+class Store:
+    """Everything a relay asks and tells the database about intents."""
+
+    def __init__(self, link: Link, relay: str) -> None:
+        self._link = link
+        self._relay = relay
+
+    async def lease(
+        self, provider: str, *, after: str, most: int, steps: int, timeout_s: float, resting: Sequence[str]
+    ) -> Haul:
+        """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes."""
+        token, asked = uuid4(), clock.now()
+        lease_s = OPEN_S + timeout_s + SLACK_S
+        async with self._link.lent() as connection:
+            rows = await connection.fetch(
+                self._link.sql["lease"], provider, after, most, steps, token, lease_s, resting
+            )
+        first = rows[0]
+        ended = first["steps"] < steps and first["found"] < most
+        leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
+        return Haul(leased, "" if ended else first["lane"], first["found"], first["now"])
+
+    async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> list[Leased]:
+        """Record that an attempt of each begins; those that may be sent.
+
+        What is fresh is frozen with it. `horizon_s`: nothing begins so long after its first attempt.
+        """
+        seqs = [each.seq for each in batch]
+        frozen = [each.fresh or _NOTHING for each in batch]
+        columns = [f.wire for f in frozen], [f.hash for f in frozen], [f.mark for f in frozen]
+        async with self._link.lent() as connection:
+            rows = await connection.fetch(self._link.sql["start"], batch[0].token, seqs, *columns, horizon_s)
+        begun = {row["seq"]: row for row in rows}
+        for each in batch:
+            if row := begun.get(each.seq):
+                each.first_started, each.wire_hash = row["first_started"], row["wire_hash"]
+        return [each for each in batch if each.seq in begun]
+
+    async def settle(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
+        """Write what came of these; the numbers of those that were still to be settled."""
+        plain = [each for each in batch if each.is_plain()]
+        known = await self._settle_plain(plain, memory_s) if plain else set()
+        rest = [each for each in batch if each.leased.seq not in known]
+        if rest:
+            columns = list(zip(*map(_columns, rest), strict=True))
+            async with self._link.lent() as connection:
+                rows = await connection.fetch(self._link.sql["settle"], self._relay, memory_s, *columns)
+            known.update(row["seq"] for row in rows)
+        return known
+
+    async def _settle_plain(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
+        leased = [each.leased for each in batch]
+        replies = [each.reply for each in batch]
+        async with self._link.lent() as connection:
+            rows = await connection.fetch(
+                self._link.sql["settle_sent"],
+                *(memory_s, [each.seq for each in leased], [each.first_started for each in leased]),
+                [each.wire_hash for each in leased],
+                [reply.status or None for reply in replies],
+                [reply.provider_id or None for reply in replies],
+                [reply.excerpt or None for reply in replies],
+            )
+        return {row["seq"] for row in rows}
+
+    async def put_back(self, leased: Sequence[Leased]) -> None:
+        """Give leases of one claim back before anything was tried."""
+        async with self._link.lent() as connection:
+            seqs = [each.seq for each in leased]
+            await connection.execute(self._link.sql["put_back"], leased[0].token, seqs)
+
+    async def take(
+        self, provider: str, wanted: Mapping[str, int], rate_per_s: float, burst: int
+    ) -> dict[str, tuple[int, float]]:
+        """Tokens for each destination, and the seconds until its next one."""
+        async with self._link.lent() as connection:
+            rows = await connection.fetch(
+                self._link.sql["take"], provider, list(wanted), list(wanted.values()), rate_per_s, burst
+            )
+        return {row["destination"]: (row["granted"], row["next_s"]) for row in rows}
+
+    async def hold(self, provider: str, destination: str, why: str) -> None:
+        """Stop everything for a destination until somebody acts."""
+        async with self._link.lent() as connection:
+            await connection.execute(self._link.sql["hold"], provider, destination, why)
+
+    async def release(self, providers: Sequence[str], why: Sequence[str]) -> None:
+        """Let go again what was held for these reasons."""
+        async with self._link.lent() as connection:
+            await connection.execute(self._link.sql["release"], providers, why)
+
+    async def hold_strangers(self, providers: Sequence[str], consumers: Sequence[str]) -> dict[str, int]:
+        """Hold what these consumers want of providers that are not among these; how many by provider."""
+        async with self._link.lent() as connection:
+            found = await connection.fetch(self._link.sql["strangers"], providers)
+            held = {
+                row["provider"]: await connection.fetchval(
+                    self._link.sql["hold_strangers"], row["provider"], consumers
+                )
+                for row in found
+            }
+        return {provider: n for provider, n in held.items() if n}
+
+
+def circuit_of(row: Row, state: str = "state") -> Circuit:
+    """The circuit in a row of `breakers`."""
+    return Circuit(
+        state=State(row[state]),
+        epoch=row["epoch"],
+        failures=row["failures"],
+        openings=row["openings"],
+        until=row["until"],
+    )
+
+
+_CLOSED = Circuit()
+_NOTHING = Fresh(None, b"", None)
+
+
+def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float) -> Leased:
+    body, wire = row["body"], row["wire"]
+    rendered = row["wire_hash"] is not None
+    return Leased(
+        seq=row["seq"],
+        token=token,
+        state=Effect(row["state"]),
+        attempt=row["attempt"],
+        spent=row["spent"],
+        blocks=row["on_dead"] == "block",
+        since_first_s=row["since_first_s"],
+        at=clock.now(),
+        rendered=rendered,
+        circuit=_CLOSED if row["circuit"] is None else circuit_of(row, "circuit"),
+        request=Request(
+            key=row["key"],
+            provider=provider,
+            destination=row["destination"],
+            intent=row["class"],
+            body=body,
+            wire=(body if wire is None else wire) if rendered else b"",
+            slot=row["slot"],
+            source=row["source"],
+            id=row["id"],
+            aggregate=row["aggregate"],
+            version=row["version"],
+            created=row["created"],
+            traceparent=row["traceparent"],
+            tracestate=row["tracestate"],
+            mark=row["mark"],
+            timeout_s=timeout_s,
+            not_after=asked + OPEN_S,
+        ),
+    )
+
+
+def _columns(settled: Settled) -> tuple[object, ...]:
+    leased, reply, step = settled.leased, settled.reply, settled.next
+    said = reply.reason or ("" if reply.outcome is Outcome.SENT else reply.outcome.value)
+    reason = f"{said}; {step.note}" if step.note else said
+    return (
+        *(leased.seq, leased.attempt, step.state, step.open, step.wait_s, step.spent, step.forget, step.fact),
+        *(
+            settled.tried,
+            reply.outcome.value,
+            reply.status or None,
+            reply.provider_id or None,
+            reason or None,
+        ),
+        *(reply.excerpt or None, reply.replayed, reply.took_s, leased.token),
+    )

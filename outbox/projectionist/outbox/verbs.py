@@ -1,0 +1,156 @@
+"""What an operator may see of intents and do to them: each act is compared with what stands there, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.core.states import Effect
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+
+AGAIN = frozenset({Effect.READY, Effect.DEAD, Effect.RECONCILE, Effect.HELD})
+DISCARDED = frozenset({Effect.READY, Effect.UNKNOWN, Effect.DEAD, Effect.RECONCILE, Effect.HELD})
+RESOLVED = frozenset({Effect.UNKNOWN, Effect.DEAD, Effect.RECONCILE})
+FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})
+
+
+class IntentNotFound(ProjectionistError):
+    """No intent has this key. `projectionist outbox list --each` shows keys."""
+
+
+class ActError(ProjectionistError):
+    """An act without a name or a reason."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which intents; what is None does not matter. Without `states`, all but those sent and discarded."""
+
+    states: tuple[Effect, ...] | None = None
+    provider: str | None = None
+    destination: str | None = None
+    intent: str | None = None
+    consumer: str | None = None
+    error: str | None = None
+    older_s: float | None = None
+
+    def arguments(self) -> tuple[object, ...]:
+        """In the order the statements take them."""
+        states = None if self.states is None else list(self.states)
+        return (
+            *(states, self.provider, self.destination, self.intent, self.consumer, self.error, self.older_s),
+        )
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Intents that are alike; `sample` is the key of one."""
+
+    state: Effect
+    provider: str
+    error: str | None
+    count: int
+    oldest: datetime
+    sample: str
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Who acts, and why."""
+
+    actor: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.actor.strip() or not self.reason.strip():
+            raise ActError("an act needs a name and a reason", remedy='Say --reason "why this is right"')
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What an act changed, and how those stand that it could not change (key: state)."""
+
+    changed: list[str]
+    unchanged: dict[str, str]
+
+
+class Verbs:
+    """The verbs, over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._sql = Statements("projectionist.outbox", schema)
+
+    async def groups(self, chosen: Filter) -> list[Group]:
+        """Intents by state, provider and error, the largest group first."""
+        rows = await self._connection.fetch(self._sql["list_groups"], *chosen.arguments())
+        return [msgspec.convert(dict(row), Group) for row in rows]
+
+    async def each(self, chosen: Filter, limit: int) -> list[Record]:
+        """Intents one by one, the oldest first."""
+        return await self._connection.fetch(self._sql["list_each"], *chosen.arguments(), limit)
+
+    async def show(self, key: str) -> dict[str, Any]:
+        """One intent, its attempts and what was done to it by hand."""
+        row = await self._connection.fetchrow(self._sql["show"], key)
+        if row is None:
+            raise _not_found(key)
+        attempts = await self._connection.fetch(self._sql["attempts_of"], row["seq"])
+        acts = await self._connection.fetch(self._sql["acts_on"], f"intent {key}")
+        return {**row, "attempts": [dict(each) for each in attempts], "acts": [dict(each) for each in acts]}
+
+    async def retry(self, keys: Sequence[str], act: Act) -> Done:
+        """Send these again, now. What may have been sent is sent knowingly: say so in the reason.
+
+        A dead one that was passed goes to the end of its lane; a held destination is opened.
+        """
+        return await self._act("retry", keys, AGAIN, act, ("again",), ("unhold",))
+
+    async def discard(self, keys: Sequence[str], act: Act) -> Done:
+        """Never send these; those behind them go on."""
+        return await self._act("discard", keys, DISCARDED, act, ("closed", Effect.DISCARDED, None))
+
+    async def resolve_sent(self, keys: Sequence[str], act: Act, *, provider_id: str | None = None) -> Done:
+        """Somebody has seen at the provider that these were carried out."""
+        return await self._act("resolve-sent", keys, RESOLVED, act, ("closed", Effect.SENT, provider_id))
+
+    async def resolve_not_sent(self, keys: Sequence[str], act: Act) -> Done:
+        """Somebody has seen at the provider that these were not carried out: they are sent again."""
+        return await self._act("resolve-not-sent", keys, RESOLVED, act, ("again",))
+
+    async def _act(
+        self,
+        verb: str,
+        keys: Sequence[str],
+        allowed: frozenset[Effect],
+        act: Act,
+        *steps: tuple[str, *tuple[Any, ...]],
+    ) -> Done:
+        """Lock, compare, change, record: one transaction."""
+        async with self._connection.transaction():
+            await self._connection.execute(self._sql["locked"], list(keys))
+            rows = await self._connection.fetch(self._sql["standing"], list(keys))
+            found = {row["key"]: row for row in rows}
+            for key in keys:
+                if key not in found:
+                    raise _not_found(key)
+            changed = [key for key, row in found.items() if row["state"] in allowed]
+            seqs = [found[key]["seq"] for key in changed]
+            for statement, *arguments in steps:
+                await self._connection.execute(self._sql[statement], seqs, *arguments)
+            before = [[found[key][column] for key in changed] for column in ("state", "error")]
+            await self._connection.execute(self._sql["audit"], act.actor, verb, act.reason, changed, *before)
+            announce("outbox.acted")
+        return Done(changed, {key: row["state"] for key, row in found.items() if row["state"] not in allowed})
+
+
+def _not_found(key: str) -> IntentNotFound:
+    return IntentNotFound(
+        f"no intent has the key {key!r}", remedy="`projectionist outbox list --each` shows keys"
+    )

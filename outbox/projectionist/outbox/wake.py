@@ -1,0 +1,91 @@
+"""The wake-up of relays: a coalesced NOTIFY by those who write intents, a LISTEN in the relay."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.db import connect
+from projectionist.core.signals import announce
+from projectionist.core.trouble import is_transient
+from projectionist.outbox.link import Away, Link
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Postgres
+
+log = logging.getLogger("projectionist.outbox")
+
+APART_S = 0.02
+"""A process notifies at most this often: inside the writers' transactions commits would queue behind each other."""
+
+AGAIN_S = 1.0
+
+
+def channel(schema: str) -> str:
+    """The channel of the relays that work on this schema."""
+    return f"{schema}.intents"[-63:]
+
+
+class Waker:
+    """Tells relays that intents were committed. `run` it beside what writes them; losing it costs a poll's time."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._link = Link(postgres, "waker")
+        self._channel = channel(postgres.schema)
+        self._asked = anyio.Event()
+
+    def wake(self) -> None:
+        """Call after the commit; returns at once."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Notify until cancelled."""
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked = anyio.Event()
+                await self._notify()
+                await anyio.sleep(APART_S)
+        finally:
+            await self._link.close()
+
+    async def _notify(self) -> None:
+        try:
+            async with self._link.lent() as connection:
+                await connection.execute(self._link.sql["wake"], self._channel)
+            announce("waker.notified")
+        except Away:
+            await anyio.sleep(AGAIN_S)
+
+
+class Listener:
+    """Hears the wakers, on a connection of its own."""
+
+    def __init__(self, postgres: Postgres, heard: Callable[[], None]) -> None:
+        self._postgres = postgres
+        self._heard = heard
+
+    async def run(self) -> None:
+        """Listen until cancelled. Whatever was missed while the connection was away counts as heard once."""
+        while True:
+            try:
+                await self._listen()
+            except Exception as error:  # only an outage is waited out, anything else is raised again
+                if not is_transient(error):
+                    raise
+            await anyio.sleep(AGAIN_S)
+
+    async def _listen(self) -> None:
+        gone = anyio.Event()
+        connection = await connect(self._postgres, application_name="projectionist relay (listening)")
+        try:
+            connection.add_termination_listener(lambda _: gone.set())
+            await connection.add_listener(channel(self._postgres.schema), lambda *_: self._heard())
+            announce("relay.listening")
+            self._heard()
+            await gone.wait()
+        finally:
+            connection.terminate()

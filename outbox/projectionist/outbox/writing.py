@@ -1,0 +1,63 @@
+"""Intents of a producer: written in its own transaction, published by the relay. No consumer is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, options_of
+from projectionist.outbox.keys import body_hash, frozen_body, intent_key, ordering_key
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+
+
+class IntentReused(ProjectionistError):
+    """The same id was written before with other content: give another wish another id."""
+
+
+class Outbox:
+    """Where one producer, named `source`, puts its intents: atomically with whatever else it writes."""
+
+    def __init__(self, source: str, *, schema: str = "projectionist") -> None:
+        self._source = source
+        self._sql = Statements("projectionist.outbox", schema)
+
+    async def add(
+        self,
+        connection: Connection,
+        intent: Intent | Slotted,
+        *,
+        id: str,  # noqa: A002 - the envelope's word
+        aggregate: str | None = None,
+        version: int | None = None,
+        traceparent: str | None = None,
+        tracestate: str | None = None,
+    ) -> str:
+        """Write an intent in the transaction that is open on `connection`; its key.
+
+        `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
+        other content it raises IntentReused. `aggregate` ("order/7") is what intents are ordered by. Ids and
+        order are this source's own. Commit makes it real; a rollback leaves nothing.
+        """
+        slot, wish = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
+        options = options_of(wish)
+        slot = slot or options.slot
+        key, body = intent_key("", self._source, id, slot), frozen_body(wish)
+        scope = aggregate
+        if options.order_by is not AGGREGATE:
+            scope = None if options.order_by is None else str(getattr(wish, options.order_by))
+        written = await connection.fetchval(
+            self._sql["add"],
+            *(key, self._source, id, aggregate, version, slot, options.name, options.provider),
+            options.provider if options.destination is None else str(getattr(wish, options.destination)),
+            None if scope is None else ordering_key(self._source, options.provider, scope),
+            *(options.on_dead, body, body_hash(body), traceparent, tracestate),
+        )
+        if written is None and await connection.fetchval(self._sql["hash_of"], key) != body_hash(body):
+            raise IntentReused(
+                f"{self._source} has written {id!r} ({slot}) before, with other content",
+                remedy="Another wish needs another id, or a slot of its own",
+            )
+        return key

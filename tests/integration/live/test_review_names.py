@@ -1,0 +1,63 @@
+"""Names that need quoting, from the schema down to the identities of events."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.support.crew import Hand
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.migrations import migrate
+from projectionist.projections import definition
+from projectionist.runner import jetstream
+from projectionist.runner.apply import Batch
+from projectionist.runner.models import model_for
+from projectionist.runner.office import Office
+from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.session import Session, store_of
+from projectionist.runner.verbs import Act, Verbs
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("ops", "the test wants it")
+LONG = "é" * 120
+
+
+@pytest.mark.parametrize("schema", ["{journal} {schema}", 'Ünïcode\'s "$1" %s ; --'])
+async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, schema: str) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    consumers = [definition(s.Orders), definition(s.Journal)]
+    settings = msgspec.structs.replace(live.settings.postgres, schema=schema)
+    async with live.pool.acquire() as connection:
+        await migrate(connection, schema)
+        models = ReadModels(connection, schema)
+        await models.apply(consumers, await models.plan(consumers))
+    stream = await jetstream.stream(live.nats, live.stream.name)
+    office = Office(live.pool, schema)
+    for one in consumers:
+        consumer = await office.join(one, live.policy, stream)
+        session = Session(consumer, settings, lambda c, who: model_for(c, who, schema))
+        hand = Hand(consumer, session, live)
+        try:
+            await hand.settle(
+                hand.read(OrderPlaced("ann", 1), LONG, 1, id=LONG, source="s'\"" + LONG),
+                hand.read(OrderNoted("bad"), LONG, 2, id="b"),
+                hand.read(OrderPaid(), LONG, 3, id="c"),
+            )
+            store, _ = await session.ready()
+            s.trouble.poison.clear()
+            await Verbs(store_of(store.connection, schema, consumer.number)).retry(f"order/{LONG}", ACT)
+            await hand.settler.settle(Batch(due=await store.due(10)))
+            await hand.settle_due()
+            (position,) = await store.connection.fetch(
+                store._sql["positions"], consumer.number, [f"order/{LONG}"]
+            )
+            assert (position["version"], position["head"]) == (3, "clear")
+        finally:
+            s.trouble.poison.add("bad")
+            await session.close()
+
+    assert await live.rows("orders") == [(LONG, "paid", 1, '["placed", "bad", "paid"]')]
+    assert await live.rows("journal") == [("b", "bad")]

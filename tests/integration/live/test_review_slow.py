@@ -1,0 +1,67 @@
+"""Handlers that take their time: a batch that outlasts its session must not be begun again for ever."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted
+
+from projectionist.core import db
+from projectionist.projections import Projection, on
+from projectionist.runner import settle
+
+pytestmark = pytest.mark.asyncio
+
+
+def slow(live: Rig) -> type:
+    """A projection of handlers that keep the session idle."""
+
+    class Slow(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        table="slow",
+        key="order_id",
+    ):
+        order_id: str
+        notes: int = 0
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.notes += 1
+            time.sleep(0.06)
+
+    return Slow
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that may idle for a moment only."""
+    monkeypatch.setitem(db.SESSION, "idle_in_transaction_session_timeout", "400ms")
+    monkeypatch.setattr(settle, "LONG_S", 0.3)
+
+
+async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_parts(live: Rig) -> None:
+    cls = slow(live)
+    await live.migrate(cls)
+    async with crew(live, cls) as (hand,):
+        applied = await hand.settle(*(hand.read(OrderNoted("n"), f"o{n}", 1) for n in range(10)))
+
+    assert len(applied) > 1
+    assert await live.value("select count(*) from slow") == 10
+
+
+async def test_an_aggregate_that_drains_for_longer_than_a_session_may_idle_drains_in_parts(live: Rig) -> None:
+    cls = slow(live)
+    await live.migrate(cls)
+    policy = msgspec.structs.replace(live.policy, drain_limit=16)
+    async with crew(live, cls, policy=policy) as (hand,):
+        await hand.settle(*(hand.read(OrderNoted("n"), "o1", n) for n in range(2, 14)))
+        await hand.settle(hand.read(OrderNoted("n"), "o1", 1))
+        await hand.settle_due()
+
+    assert await live.rows("slow") == [("o1", 13)]

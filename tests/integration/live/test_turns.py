@@ -1,0 +1,87 @@
+"""Two batches of one consumer open at once, in one process: in order, and never in each other's way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.crew import crew
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+
+from projectionist.core.settings import Batch as Limits
+from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.store import Store
+from projectionist.runner.turn import Turn
+from projectionist.runner.writes import Again
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders, hands=2) as hands:
+        turn: Turn | None = None
+        tasks: list[asyncio.Task[list[Applied]]] = []
+        for n in range(1, 41):
+            hand = hands[n % 2]
+            event = OrderPlaced("ann", 1) if n == 1 else OrderNoted(str(n))
+            turn = Turn(turn)
+            if len(tasks) > 1:
+                await tasks[-2]  # each has one connection
+            tasks.append(asyncio.create_task(hand.settler.settle(Batch([hand.read(event, "o1", n)]), turn)))
+        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+
+    assert await live.head(s.Orders, "order/o1") == (40, "clear", 0)
+    assert await live.fetch("select distinct verdict from {s}.inbox") == [("next",)], "nothing was parked"
+
+
+async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_has_claimed(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hold one identity: the second gets it when the first is rolled back, and the first wants it again."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    place, rolled_back = Store.place, False
+
+    async def stumbling(store: Store, *arguments: Any) -> None:
+        nonlocal rolled_back
+        if not rolled_back:
+            await live.value_of(
+                "select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock'", True
+            )
+            rolled_back = True
+            raise Again("the test wants it")
+        await place(store, *arguments)
+
+    monkeypatch.setattr(Store, "place", stumbling)
+    async with crew(live, s.Orders, hands=2) as (one, other):
+        first = Turn()
+        settling = (
+            one.settler.settle(Batch([one.read(OrderPlaced("ann", 1), "o1", 1, seq=1001)]), first),
+            other.settler.settle(Batch([other.read(OrderPlaced("ann", 1), "o1", 1, seq=1002)]), Turn(first)),
+        )
+        await asyncio.wait_for(asyncio.gather(*settling), 5)
+
+    assert await live.head(s.Orders, "order/o1") == (1, "clear", 0)
+    assert await live.fetch("select seq from {s}.inbox") == [(1002,)]
+    assert await live.fetch("select seq from {s}.duplicates") == [(1001,)]
+
+
+async def test_a_backlog_in_small_batches_is_applied_in_order_without_a_gap(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for n in range(1, 61):
+        for order in ("o1", "o2", "o3"):
+            event = OrderPlaced("ann", 1) if n == 1 else OrderNoted(str(n))
+            await live.publish(event, order, n)
+
+    await live.settle(s.Orders, limits=Limits(max_rows=5))
+
+    for row in await live.rows("orders"):
+        assert msgspec.json.decode(row[3]) == ["placed", *map(str, range(2, 61))]
+    assert await live.fetch("select distinct verdict from {s}.inbox") == [("next",)], "nothing was parked"
+    assert await live.unaccounted(s.Orders) == []

@@ -1,0 +1,501 @@
+"""The relay on a real PostgreSQL, with a provider that obeys a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+from tests.support.lab import Lab
+from tests.support.outbox import (
+    FAST,
+    FORGETS,
+    REMEMBERS,
+    SLOW,
+    Outbox,
+    Scripted,
+    answer,
+    execute_in_silence,
+    held_until,
+    made,
+    outbox,
+    scripted,
+)
+from tests.support.waiting import eventually, listening
+
+from projectionist.core.breaker import BreakerPolicy
+from projectionist.core.sql import Statements
+from projectionist.outbox.keys import body_hash
+from projectionist.outbox.link import Away
+from projectionist.outbox.providers import Outcome, RenderError, Reply, Request
+from projectionist.outbox.store import Leased, Store
+from projectionist.outbox.wake import Waker
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest_asyncio.fixture
+async def rig(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as rig:
+        yield rig
+
+
+async def test_an_intent_is_sent_once_and_its_reply_is_kept(rig: Outbox) -> None:
+    stub = scripted()
+    key = await rig.want(body={"order_id": "o-1"})
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(key, "sent")
+    assert stub.executions == {key: 1}
+    assert (row["status"], row["provider_id"], row["attempt"], row["open"]) == (
+        "200",
+        f"p-{key[:6]}",
+        1,
+        False,
+    )
+    assert row["settled"] is not None
+    assert row["memory_s"] == 86_400
+    (attempt,) = await rig.attempts(key)
+    assert (attempt["attempt"], attempt["outcome"], attempt["status"]) == (1, "sent", "200")
+
+
+async def test_many_intents_are_all_sent_once(rig: Outbox) -> None:
+    stub = scripted()
+    keys = {await rig.want(lane=f"order/{n % 40}") for n in range(200)}
+    async with rig.relaying(made(stub)):
+        await rig.all_become("sent")
+    assert stub.executions == dict.fromkeys(keys, 1)
+    assert set(stub.most_in_flight.values()) == {1}
+
+
+async def test_of_one_lane_one_is_in_flight_and_they_go_in_order(rig: Outbox) -> None:
+    stub, gate = scripted(), asyncio.Event()
+    first, second = await rig.want(lane="order/1"), await rig.want(lane="order/1")
+    other = await rig.want(lane="order/2")
+    stub.script[first] = [held_until(gate)]
+    async with rig.relaying(made(stub)):
+        await rig.becomes(other, "sent")
+        await rig.becomes(first, "started")
+        assert await rig.state(second) == "ready"
+        gate.set()
+        await rig.becomes(second, "sent")
+    assert [request.key for request in stub.sent if request.key != other] == [first, second]
+
+
+async def test_a_dead_head_is_passed_unless_its_class_blocks(rig: Outbox) -> None:
+    stub = scripted()
+    passed, after = await rig.want(lane="order/1"), await rig.want(lane="order/1")
+    blocking, waiting = [await rig.want(lane="order/2", on_dead="block") for _ in range(2)]
+    for key in (passed, blocking):
+        stub.script[key] = [answer(Outcome.REFUSED, reason="no such customer", status="404")]
+    async with rig.relaying(made(stub)):
+        await rig.becomes(after, "sent")
+        row = await rig.becomes(blocking, "dead")
+    assert (row["open"], row["error"]) == (True, "no such customer")
+    assert [a["status"] for a in await rig.attempts(blocking)] == ["404"]
+    assert await rig.state(passed) == "dead"
+    assert await rig.state(waiting) == "ready"
+
+
+async def test_a_mismatch_is_dead_and_an_incident(rig: Outbox) -> None:
+    stub = scripted()
+    key = await rig.want()
+    stub.script[key] = [answer(Outcome.MISMATCH, reason="other content")]
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(key, "dead")
+    incident = await rig.connection.fetchrow("select * from projectionist.incidents")
+    assert incident is not None
+    assert (incident["kind"], incident["seq"], incident["detail"]) == (
+        "intent_mismatch",
+        row["seq"],
+        "stub: other content",
+    )
+
+
+async def test_a_lost_answer_is_found_out_by_the_same_key_and_the_same_bytes(rig: Outbox) -> None:
+    stub = scripted()
+    key = await rig.want()
+    stub.script[key] = [execute_in_silence]
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(key, "sent")
+    assert stub.executions == {key: 1}
+    assert row["attempt"] == 2
+    assert len({(request.key, request.wire) for request in stub.sent}) == 1
+    assert [a["outcome"] for a in await rig.attempts(key)] == ["unknown", "sent"]
+    assert [a["replayed"] for a in await rig.attempts(key)] == [False, True]
+
+
+async def test_without_a_memory_a_lost_answer_waits_for_a_person_and_holds_its_lane_alone(
+    rig: Outbox,
+) -> None:
+    stub = scripted(FORGETS)
+    first, second = await rig.want(lane="order/1"), await rig.want(lane="order/1")
+    other = await rig.want(lane="order/2")
+    stub.script[first] = [execute_in_silence]
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(first, "reconcile")
+        await rig.becomes(other, "sent")
+    assert (row["open"], row["error"]) == (True, "no answer")
+    assert await rig.state(second) == "ready"
+    assert stub.executions[first] == 1
+
+
+async def test_at_least_once_is_a_choice_by_name(rig: Outbox) -> None:
+    stub = scripted(FORGETS)
+    key = await rig.want()
+    stub.script[key] = [execute_in_silence]
+    async with rig.relaying(made(stub, delivery="at-least-once")):
+        await rig.becomes(key, "sent")
+    assert stub.executions == {key: 2}
+
+
+async def test_past_the_memory_nothing_is_sent_by_itself(rig: Outbox) -> None:
+    stub = scripted()
+    key = await rig.want()
+    stub.script[key] = [answer(Outcome.RETRY)]
+    async with rig.relaying(made(stub, retry=SLOW)) as relay:
+        await eventually(lambda: rig.attempts(key))
+        await rig.age(key, 0.8 * 86_400)
+        await rig.make_due()
+        relay.wake()
+        row = await rig.becomes(key, "reconcile")
+    assert row["error"] == "the provider may have forgotten the key by now"
+    assert len(stub.sent) == 1
+
+
+async def test_a_step_is_not_recorded_as_begun_once_the_memory_has_passed(rig: Outbox) -> None:
+    """The claim looked before, the start looks again, in the statement that records it."""
+    key = await rig.want()
+    await rig.connection.execute(
+        "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), attempt = 1, "
+        "lease_until = clock_timestamp() + interval '1 min', first_started = clock_timestamp() - interval '2 h'"
+    )
+    row = await rig.row(key)
+    text = Statements("projectionist.outbox", "projectionist")["start"]
+    columns = [[row["seq"]], [None], [None], [None]]
+    assert await rig.connection.fetch(text, row["token"], *columns, 3600.0) == []
+    assert len(await rig.connection.fetch(text, row["token"], *columns, 3 * 3600.0)) == 1
+
+
+async def test_an_attempt_does_not_begin_after_its_lease(rig: Outbox) -> None:
+    key = await rig.want()
+    await rig.connection.execute(
+        "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
+    )
+    row = await rig.row(key)
+    text = Statements("projectionist.outbox", "projectionist")["start"]
+    assert await rig.connection.fetch(text, row["token"], [row["seq"]], [None], [None], [None], None) == []
+
+
+async def test_what_cannot_be_rendered_is_refused_before_an_attempt(rig: Outbox) -> None:
+    class Unrenderable(scripted()):  # type: ignore[misc] # a class made for this test
+        def render(self, request: Request) -> bytes:
+            raise RenderError("no recipient")
+
+    key = await rig.want()
+    async with rig.relaying(made(Unrenderable)):
+        row = await rig.becomes(key, "dead")
+    assert (row["attempt"], row["error"]) == (0, "cannot be rendered: no recipient")
+    assert Unrenderable.sent == []
+
+
+async def test_the_wire_bytes_are_those_of_the_first_attempt_even_under_newer_code(rig: Outbox) -> None:
+    class Old(scripted()):  # type: ignore[misc] # a class made for this test
+        def render(self, request: Request) -> bytes:
+            return b"old " + request.body
+
+    class New(Old):
+        def render(self, request: Request) -> bytes:
+            return b"new " + request.body
+
+    key = await rig.want(body={"a": 1})
+    Old.script[key] = [answer(Outcome.RETRY, after_s=0.05)]
+    async with rig.relaying(made(Old)):
+        await eventually(lambda: rig.attempts(key))
+    async with rig.relaying(made(New)):
+        row = await rig.becomes(key, "sent")
+    assert [request.wire for request in Old.sent] == [b'old {"a":1}'] * 2
+    assert row["wire_hash"] == body_hash(b'old {"a":1}')
+
+
+async def test_a_destination_that_is_gone_is_held_with_all_that_is_for_it(rig: Outbox) -> None:
+    stub = scripted()
+    first = await rig.want(destination="acme", lane="a")
+    stub.script[first] = [answer(Outcome.REFUSED, hold=True, status="410", reason="the destination is gone")]
+    async with rig.relaying(made(stub)) as relay:
+        await rig.becomes(first, "held")
+        held = "select held from projectionist.breakers where destination = 'acme'"
+        await eventually(lambda: rig.connection.fetchval(held))
+        second = await rig.want(destination="acme", lane="b")
+        third = await rig.want(destination="other", lane="c")
+        relay.wake()
+        await rig.becomes(third, "sent")
+    assert await rig.state(second) == "ready"
+    assert [request.key for request in stub.sent] == [first, third]
+
+
+async def test_intents_of_a_missing_provider_are_held_and_go_on_when_it_is_there(rig: Outbox) -> None:
+    number = await rig.connection.fetchval(
+        "insert into projectionist.consumers (name, kind, shape, code, stream, key_name) "
+        "values ('Orders', 'projection', '', '', 'SHOP', 'Orders') returning number"
+    )
+    ours, theirs = await rig.want("sms", consumer=number), await rig.want("sms", consumer=number + 1)
+    stub = scripted()
+    async with rig.relaying(made(stub), consumers=("Orders",)):
+        row = await rig.becomes(ours, "held")
+    assert row["error"] == "the app has no provider of this name"
+    assert await rig.state(theirs) == "ready", "another app's business"
+    async with rig.relaying(made(stub, "sms"), consumers=("Orders",)):
+        await rig.all_become("sent")
+
+
+async def test_an_outage_opens_the_circuit_costs_no_attempts_and_ends_by_itself(rig: Outbox) -> None:
+    stub = scripted()
+    down = [answer(Outcome.NOT_SENT, reason="could not connect")] * 20
+    stub.script["*"] = down
+    keys = [await rig.want(lane=f"order/{n}") for n in range(30)]
+    policy = BreakerPolicy(failures=3, open_s=0.2, maximum_s=0.2)
+    once = msgspec.structs.replace(FAST, attempts=1)
+    with listening() as heard:
+        async with rig.relaying(made(stub, breaker=policy, concurrency=4, retry=once)):
+            await heard.wait("circuit.opened")
+            await rig.all_become("sent")
+            await heard.wait("circuit.closed")
+    assert stub.executions == dict.fromkeys(keys, 1)
+    assert heard.counts["circuit.opened"] > 3, "half open tries one, and that one failed too"
+    assert len(stub.sent) == len(keys) + 20
+
+
+async def test_a_rate_is_shared_by_all_relays(rig: Outbox) -> None:
+    stub = scripted()
+    for n in range(30):
+        await rig.want(lane=f"order/{n}")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    one, other = (made(stub, rate_per_s=40.0, burst=10) for _ in range(2))
+    async with rig.relaying(one), rig.relaying(other):
+        await rig.all_become("sent")
+    assert loop.time() - began > 0.45, "20 beyond the burst, at 40 a second"
+
+
+async def test_two_relays_share_the_work_and_nothing_is_done_twice(rig: Outbox) -> None:
+    stub = scripted(FORGETS)
+    keys = {await rig.want(lane=f"order/{n % 50}") for n in range(300)}
+    async with rig.relaying(made(stub)), rig.relaying(made(stub)):
+        await rig.all_become("sent")
+    assert stub.executions == dict.fromkeys(keys, 1)
+    assert set(stub.most_in_flight.values()) == {1}
+
+
+async def test_a_lost_wake_up_costs_a_poll(rig: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("projectionist.outbox.relay.POLL_S", 0.2)
+    stub = scripted()
+    async with rig.relaying(made(stub)):
+        await rig.becomes(await rig.want(), "sent", seconds=5)
+
+
+async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
+    rig: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("projectionist.outbox.relay.POLL_S", 600.0)
+    stub, waker = scripted(), Waker(rig.settings.postgres)
+    with listening() as heard:
+        running = asyncio.create_task(waker.run())
+        async with rig.relaying(made(stub)):
+            await heard.wait("relay.listening")
+            for _ in range(5):
+                key = await rig.want()
+                for _ in range(100):
+                    waker.wake()
+                await rig.becomes(key, "sent", seconds=5)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert heard.counts["waker.notified"] < 50, "many wake-ups, few notifies"
+
+
+async def test_an_idle_relay_asks_at_most_once_a_second(rig: Outbox) -> None:
+    providers = [made(scripted(), f"p{n}") for n in range(6)]
+    stuck = await rig.want("p0")
+    providers[0].script[stuck] = [answer(Outcome.STICKY)]
+    async with rig.relaying(*providers):
+        await rig.becomes(stuck, "reconcile")
+        with listening() as heard:
+            began = asyncio.get_running_loop().time()
+            await heard.wait("relay.asked", 7, seconds=30)
+            took = asyncio.get_running_loop().time() - began
+    assert took > 6, f"7 questions within {took:.1f} s"
+
+
+async def test_a_late_reply_of_a_relay_that_slept_is_taken_as_evidence(rig: Outbox) -> None:
+    """The first relay sleeps past its lease; the second finds the attempt without a reply; then the first tells."""
+    stub, gate = scripted(FORGETS), asyncio.Event()
+    key = await rig.want()
+    stub.script[key] = [held_until(gate)]
+    async with rig.relaying(made(stub)):
+        await rig.becomes(key, "started")
+        await rig.end_leases()
+        async with rig.relaying(made(stub)):
+            await rig.becomes(key, "reconcile")
+            gate.set()
+            row = await rig.becomes(key, "sent")
+    assert stub.executions == {key: 1}
+    assert row["attempt"] == 1
+    assert [a["outcome"] for a in await rig.attempts(key)] == ["sent"]
+
+
+async def test_a_late_refusal_does_not_undo_what_came_after(rig: Outbox) -> None:
+    stub, gate = scripted(), asyncio.Event()
+
+    async def refuse_late(_: Scripted, __: Request) -> Reply:
+        await gate.wait()
+        return Reply(outcome=Outcome.REFUSED)
+
+    key = await rig.want()
+    stub.script[key] = [refuse_late]
+    async with rig.relaying(made(stub)):
+        await rig.becomes(key, "started")
+        await rig.end_leases()
+        async with rig.relaying(made(stub)):
+            await rig.becomes(key, "sent")
+        gate.set()
+    row = await rig.row(key)
+    assert (row["state"], row["attempt"]) == ("sent", 2)
+
+
+async def test_a_lease_that_ran_out_before_an_attempt_costs_nothing(rig: Outbox) -> None:
+    stub = scripted(FORGETS)
+    key = await rig.want()
+    await rig.connection.execute(
+        "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
+    )
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(key, "sent")
+    assert row["attempt"] == 1
+
+
+async def test_a_reply_is_kept_through_an_outage_of_the_database(rig: Outbox, lab: Lab) -> None:
+    stub, gate = scripted(FORGETS), asyncio.Event()
+    key = await rig.want()
+    stub.script[key] = [held_until(gate)]
+    with listening() as heard:
+        async with rig.relaying(made(stub)):
+            await rig.becomes(key, "started")
+            lab.kill_postgres()
+            gate.set()
+            await heard.wait("relay.away")
+            lab.up()
+            async with outbox(rig.settings.postgres.url.reveal()) as again:  # type: ignore[union-attr] # set above
+                row = await again.becomes(key, "sent", seconds=30)
+    assert row["attempt"] == 1
+    assert stub.executions == {key: 1}
+
+
+async def test_without_an_answer_to_the_start_nothing_is_sent(
+    rig: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start commits and its answer is lost: the relay sends nothing, and says that nothing was sent."""
+    stub, lost = scripted(FORGETS), iter([True])
+    start = Store.start
+
+    async def losing(self: Store, *arguments: Any) -> list[Leased]:
+        begun = await start(self, *arguments)
+        if next(lost, False):
+            raise Away("the answer was lost")
+        return begun
+
+    monkeypatch.setattr(Store, "start", losing)
+    key = await rig.want()
+    async with rig.relaying(made(stub, retry=msgspec.structs.replace(FAST, attempts=1))):
+        row = await rig.becomes(key, "sent")
+    assert stub.executions == {key: 1}
+    assert row["attempt"] == 2
+
+
+async def test_a_relay_that_stops_finishes_what_it_started_and_leases_nothing_more(rig: Outbox) -> None:
+    stub, gate = scripted(), asyncio.Event()
+    first = await rig.want()
+    stub.script[first] = [held_until(gate)]
+    async with rig.relaying(made(stub)) as relay:
+        await rig.becomes(first, "started")
+        relay.stop()
+        second = await rig.want()
+        gate.set()
+    assert await rig.state(first) == "sent"
+    assert await rig.state(second) == "ready"
+
+
+async def test_a_relay_that_may_not_wait_leaves_the_outcome_unknown(rig: Outbox) -> None:
+    stub = scripted(FORGETS)
+    key = await rig.want()
+    stub.script[key] = [held_until(asyncio.Event())]
+    async with rig.relaying(made(stub)) as relay:
+        await rig.becomes(key, "started")
+        relay.stop()
+        relay.abandon()
+    row = await rig.row(key)
+    assert (row["state"], row["error"]) == ("reconcile", "the relay was stopped before there was an answer")
+
+
+async def test_a_provider_that_has_a_lookup_is_asked_before_a_person(rig: Outbox) -> None:
+    class Findable(scripted(msgspec.structs.replace(REMEMBERS, memory_s=100.0, lookup=True))):  # type: ignore[misc] # for this test
+        async def mark(self, request: Request) -> str:
+            return "42"
+
+        async def lookup(self, request: Request) -> Reply:
+            assert request.mark == "42"
+            found = self.executions[request.key]
+            return Reply(outcome=Outcome.SENT if found else Outcome.NOT_SENT)
+
+    done, lost = await rig.want(), await rig.want()
+    Findable.script[done] = [execute_in_silence]
+    Findable.script[lost] = [answer(Outcome.UNKNOWN)]
+    async with rig.relaying(made(Findable, retry=SLOW)) as relay:
+        for key in (done, lost):
+            await eventually(partial(rig.attempts, key))
+            await rig.age(key, 81.0)
+        await rig.make_due()
+        relay.wake()
+        await rig.all_become("sent")
+    assert Findable.executions == {done: 1, lost: 1}
+    assert (await rig.row(done))["attempt"] == 1
+    assert (await rig.row(lost))["attempt"] == 2
+
+
+async def test_a_relay_that_stops_blames_no_destination(rig: Outbox) -> None:
+    stub = scripted()
+    keys = [await rig.want(lane=f"order/{n}") for n in range(8)]
+    for key in keys:
+        stub.script[key] = [held_until(asyncio.Event())]
+    async with rig.relaying(made(stub)) as relay:
+        for key in keys:
+            await rig.becomes(key, "started")
+        relay.stop()
+        relay.abandon()
+    assert await rig.states() == {"ready": 8}
+    assert await rig.connection.fetch("select from projectionist.breakers") == []
+
+
+async def test_a_provider_that_breaks_while_it_begins_leaves_the_outcome_unknown(rig: Outbox) -> None:
+    class Broken(scripted(FORGETS)):  # type: ignore[misc] # a class made for this test
+        def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+            raise RuntimeError(request.key)
+
+    key = await rig.want()
+    async with rig.relaying(made(Broken)):
+        row = await rig.becomes(key, "reconcile")
+    assert row["error"] == "the provider raised RuntimeError"
+
+
+async def test_a_provider_that_raises_leaves_the_outcome_unknown(rig: Outbox) -> None:
+    async def raises(_: Scripted, __: Request) -> Reply:
+        raise RuntimeError
+
+    stub = scripted(FORGETS)
+    key = await rig.want()
+    stub.script[key] = [raises]
+    async with rig.relaying(made(stub)):
+        row = await rig.becomes(key, "reconcile")
+    assert row["error"] == "the provider raised RuntimeError"

@@ -1,0 +1,224 @@
+"""The relay with the providers themselves: a server that misbehaves by script, a receiver, a stream, a mail server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import msgspec
+import nats
+import pytest
+import pytest_asyncio
+import standardwebhooks
+from nats.aio.client import Client
+from tests.support import stub_provider as stubs
+from tests.support.lab import Lab, Stream
+from tests.support.mail_server import DROP, mail_server
+from tests.support.outbox import FAST, SLOW, Outbox, outbox
+from tests.support.stub_provider import Step, StubProvider, stub_provider
+from tests.support.waiting import eventually
+
+from projectionist.core.layers import Layers, build
+from projectionist.core.settings import Settings
+from projectionist.outbox.providers import (
+    Http,
+    NatsPublish,
+    Outcome,
+    Provider,
+    Reply,
+    Request,
+    Site,
+    Smtp,
+    Webhook,
+)
+
+pytestmark = pytest.mark.asyncio
+
+SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
+
+
+@pytest_asyncio.fixture
+async def rig(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as rig:
+        yield rig
+
+
+P = TypeVar("P", bound=Provider)
+
+
+def provider(cls: type[P], name: str, site: Site | None = None, **section: Any) -> P:
+    """A provider from its section of the settings, with fast retries."""
+    settings = build(cls.Settings, section, ("providers", name), Layers(Settings, None, {}))
+    if "retry" not in section:
+        settings = msgspec.structs.replace(settings, retry=FAST)
+    return cls(name, settings, site or Site(environ={"SECRET": SECRET}))
+
+
+def payments(stub: StubProvider, profile: str = "stripe-v2", **section: Any) -> Http:
+    given = {"timeout_s": 0.5, "private_hosts": ["127.0.0.1"], "profile": profile, **section}
+    return provider(Http, "payments", url=stub.url(), **given)
+
+
+HOSTILE = ["-1", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "1e9", "0"]
+
+SCRIPTS: dict[str, tuple[stubs.Dialect, str, list[Step], str]] = {
+    "executed, then nothing": (stubs.STRIPE, "stripe-v2", [stubs.execute_then_hang], "sent"),
+    "executed, then torn": (stubs.STRIPE, "stripe-v2", [stubs.execute_then_reset], "sent"),
+    "torn in the body": (stubs.STRIPE, "stripe-v2", [stubs.reset_mid_body], "sent"),
+    "a body that drips": (stubs.STRIPE, "stripe-v2", [stubs.slow_body], "sent"),
+    "an answer of 1 GB": (stubs.STRIPE, "stripe-v2", [stubs.gigabyte], "sent"),
+    "500, then well": (stubs.STRIPE, "stripe-v2", [stubs.answer(500)], "sent"),
+    "500 for ever": (stubs.STRIPE, "stripe-v1", [stubs.sticky_500], "reconcile"),
+    "503": (stubs.STRIPE, "stripe-v1", [stubs.answer(503)], "sent"),
+    "409, in flight": (stubs.RESEND, "resend", [stubs.answer(*stubs.RESEND.in_flight)], "sent"),
+    "409, other content": (stubs.RESEND, "resend", [stubs.answer(*stubs.RESEND.mismatch)], "dead"),
+    "422, other content": (stubs.IETF, "ietf-draft", [stubs.answer(*stubs.IETF.mismatch)], "dead"),
+    "404": (stubs.STRIPE, "stripe-v2", [stubs.answer(404)], "dead"),
+    "a redirect": (stubs.STRIPE, "stripe-v2", [stubs.redirect("http://169.254.169.254/")], "dead"),
+    "no profile, no answer": (stubs.STRIPE, "none", [stubs.execute_then_hang], "reconcile"),
+    **{
+        f"429, {value}": (stubs.STRIPE, "stripe-v2", [stubs.answer(429, None, retry_after=value)], "sent")
+        for value in HOSTILE
+    },
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_whatever_the_provider_does_a_key_is_executed_at_most_once(rig: Outbox, script: str) -> None:
+    dialect, profile, steps, state = SCRIPTS[script]
+    more: dict[str, Any] = {"memory_s": 3600.0} if profile == "ietf-draft" else {}
+    key = await rig.want("payments", body={"amount": 100})
+    async with stub_provider(dialect) as stub:
+        stub.plan(*steps)
+        async with rig.relaying(payments(stub, profile, **more)):
+            await rig.becomes(key, state)
+            other = await rig.want("payments", body={"amount": 100})
+            await rig.becomes(other, "sent")
+        volatile = Http.profile.volatile
+        assert len(set(stubs.frozen([seen for seen in stub.seen if seen.key == key], volatile))) <= 1
+    assert all(n == 1 for n in stub.executions.values()), stub.executions
+    if state == "sent":
+        assert stub.executions[key] == 1
+
+
+async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_alone(rig: Outbox) -> None:
+    key = await rig.want("hooks", body={"order_id": "o-1"}, lane="order/1")
+    async with stub_provider() as stub:
+        stub.plan(stubs.answer(500), stubs.execute, stubs.answer(410))
+        hooks = provider(
+            Webhook, "hooks", url=stub.url(), secrets=[{"env": "SECRET"}], private_hosts=["127.0.0.1"]
+        )
+        async with rig.relaying(hooks):
+            await rig.becomes(key, "sent")
+            gone = await rig.want("hooks", lane="order/2")
+            await rig.becomes(gone, "held")
+            held = "select held from projectionist.breakers where provider = 'hooks'"
+            await eventually(lambda: rig.connection.fetchval(held))
+            await rig.want("hooks", lane="order/3")
+    failed, verified, refused = stub.seen
+    receiver = standardwebhooks.Webhook(SECRET)
+    assert receiver.verify(verified.body, verified.headers) == {"order_id": "o-1"}
+    assert failed.headers["webhook-id"] == verified.headers["webhook-id"] == key
+    assert failed.body == verified.body
+    assert refused.headers["webhook-id"] == gone
+
+
+async def test_a_webhook_that_is_not_set_up_waits_until_it_is(rig: Outbox) -> None:
+    key = await rig.want("hooks", destination="acme")
+    async with stub_provider() as stub:
+        common: dict[str, Any] = {"private_hosts": ["127.0.0.1"]}
+        async with rig.relaying(provider(Webhook, "hooks", **common)):
+            row = await rig.becomes(key, "held")
+        assert (row["error"], row["spent"]) == ("the destination 'acme' is not set up", 0)
+        acme = {"acme": {"url": stub.url(), "secrets": [{"env": "SECRET"}]}}
+        async with rig.relaying(provider(Webhook, "hooks", destinations=acme, **common)):
+            await rig.becomes(key, "sent")
+
+
+@pytest_asyncio.fixture
+async def client(lab: Lab) -> AsyncIterator[Client]:
+    client = await nats.connect(lab.nats_url, pending_size=0)
+    yield client
+    await client.close()
+
+
+@asynccontextmanager
+async def events(
+    client: Client, stream: Stream, cls: type[NatsPublish] = NatsPublish
+) -> AsyncIterator[NatsPublish]:
+    async def given() -> Client:
+        return client
+
+    publish = provider(
+        cls, "events", Site(nats=given), subject=stream.subject("{order_id}"), retry=msgspec.to_builtins(SLOW)
+    )
+    await publish.open()
+    yield publish
+
+
+async def test_derived_events_are_published_once_and_their_ack_is_kept(
+    rig: Outbox, client: Client, stream: Stream
+) -> None:
+    keys = [await rig.want("events", body={"order_id": f"o-{n}"}, lane=f"order/{n}") for n in range(50)]
+    async with events(client, stream) as publish, rig.relaying(publish):
+        await rig.all_become("sent")
+    info = await client.jetstream().stream_info(stream.name)
+    assert info.state.messages == len(keys)
+    assert {(await rig.row(key))["provider_id"] for key in keys} == {
+        f"{stream.name}:{n + 1}" for n in range(50)
+    }
+
+
+async def test_past_the_streams_memory_a_lookup_finds_what_was_stored(
+    rig: Outbox, client: Client, stream: Stream
+) -> None:
+    """The acks are lost; two minutes later the relay reads the stream instead of publishing again."""
+
+    class Deaf(NatsPublish):
+        lost = 0
+
+        async def send(self, request: Request) -> Reply:
+            if self.lost < 2:
+                self.lost += 1
+                if request.fields()["order_id"] == "stored":
+                    await super().send(request)
+                return Reply(outcome=Outcome.UNKNOWN, reason="no ack")
+            return await super().send(request)
+
+    stored = await rig.want("events", body={"order_id": "stored"})
+    absent = await rig.want("events", body={"order_id": "absent"})
+    async with events(client, stream, Deaf) as publish, rig.relaying(publish) as relay:
+        for key in (stored, absent):
+            await eventually(attempts_of(rig, key))
+            await rig.age(key, 0.8 * 120)
+        await rig.make_due()
+        relay.wake()
+        await rig.all_become("sent")
+    assert (await client.jetstream().stream_info(stream.name)).state.messages == 2
+    assert [(await rig.row(key))["attempt"] for key in (stored, absent)] == [1, 2]
+    assert (await rig.row(stored))["error"] == "found by lookup"
+
+
+async def test_an_end_after_the_hand_over_of_a_mail_is_left_to_a_person_and_one_before_is_not(
+    rig: Outbox,
+) -> None:
+    body = {"to": "ada@example.org", "subject": "Your order", "text": "Thank you."}
+    async with mail_server(tls="none") as server:
+        server.answers = {"MAIL": ["451 later"], "DATA": [DROP]}
+        email = provider(
+            Smtp, "email", host="127.0.0.1", port=server.port, tls="none", sender="shop@example.org"
+        )
+        async with rig.relaying(email):
+            unclear = await rig.want("email", body=body)
+            row = await rig.becomes(unclear, "reconcile")
+            clear = await rig.want("email", body=body)
+            await rig.becomes(clear, "sent")
+        assert [a["outcome"] for a in await rig.attempts(unclear)] == ["retry", "unknown"]
+        assert "after the message was handed over" in row["error"]
+        assert [len(server.mails(key)) for key in (unclear, clear)] == [1, 1]
+
+
+def attempts_of(rig: Outbox, key: str) -> Callable[[], Any]:
+    return lambda: rig.attempts(key)

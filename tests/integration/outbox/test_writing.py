@@ -1,0 +1,70 @@
+"""Intents of a producer: real with its commit, gone with its rollback, one a source and id."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from tests.support.outbox import Outbox as Rig
+from tests.support.outbox import made, outbox, scripted
+
+from projectionist.outbox import Intent, IntentReused, Outbox
+
+pytestmark = pytest.mark.asyncio
+
+
+class Placed(Intent, provider="stub"):
+    order_id: str
+
+
+class Loose(Intent, provider="stub", order_by=None, destination="to", on_dead="block"):
+    to: str
+
+
+@pytest_asyncio.fixture
+async def rig(database: str) -> AsyncIterator[Rig]:
+    async with outbox(database) as rig:
+        yield rig
+
+
+async def test_a_wish_is_real_with_the_commit_of_its_producer(rig: Rig) -> None:
+    shop = Outbox("shop-api")
+    undone = rig.connection.transaction()
+    await undone.start()
+    await shop.add(rig.connection, Placed(order_id="o-1"), id="order-1-placed", aggregate="order/1")
+    await undone.rollback()
+    assert not await rig.states()
+    async with rig.connection.transaction():
+        key = await shop.add(rig.connection, Placed(order_id="o-1"), id="order-1-placed", aggregate="order/1")
+    stub = scripted()
+    async with rig.relaying(made(stub)):
+        await rig.becomes(key, "sent")
+    assert stub.executions == {key: 1}
+
+
+async def test_a_producer_that_tries_again_wishes_once(rig: Rig) -> None:
+    shop = Outbox("shop-api")
+    keys = {await shop.add(rig.connection, Placed(order_id="o-1"), id="order-1-placed") for _ in range(2)}
+    assert len(keys) == 1
+    with pytest.raises(IntentReused, match="with other content"):
+        await shop.add(rig.connection, Placed(order_id="o-2"), id="order-1-placed")
+    keys.add(await shop.add(rig.connection, Placed(order_id="o-2").slot("second"), id="order-1-placed"))
+    keys.add(await Outbox("other").add(rig.connection, Placed(order_id="o-2"), id="order-1-placed"))
+    assert len(keys) == 3
+
+
+async def test_wishes_about_one_aggregate_are_ordered_and_loose_ones_are_not(rig: Rig) -> None:
+    shop = Outbox("shop-api")
+    one = [await shop.add(rig.connection, Placed(order_id=n), id=n, aggregate="order/1") for n in "ab"]
+    loose = await shop.add(rig.connection, Loose(to="acme"), id="c", aggregate="order/1")
+    lanes = [(await rig.row(key))["ordering"] for key in (*one, loose)]
+    assert lanes[0] == lanes[1] == "8:shop-api4:stub7:order/1"
+    assert lanes[2] is None
+    row = await rig.row(loose)
+    assert (row["destination"], row["on_dead"], row["class"], row["slot"]) == (
+        "acme",
+        "block",
+        "Loose",
+        "Loose",
+    )

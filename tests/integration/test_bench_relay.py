@@ -1,0 +1,49 @@
+"""The contenders of `bench relay` do the same work, and leave nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from tests.support.lab import Lab
+
+from projectionist.core.secret import Url
+from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.ops.bench import relay
+from projectionist.ops.bench.ground import Ground, ground
+from projectionist.ops.bench.trial import Cost
+
+pytestmark = pytest.mark.asyncio
+
+BACKLOG = relay.Backlog(intents=600, aggregates=50, payload=300)
+
+
+@pytest_asyncio.fixture
+async def here(lab: Lab, database: str) -> AsyncIterator[Ground]:
+    """A ground on the lab's servers."""
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    async with ground(settings) as made:
+        yield made
+
+
+async def test_product_and_twin_publish_every_intent_once_and_no_schema_stays(here: Ground) -> None:
+    said: list[str] = []
+    measured = await relay.relay(here, BACKLOG, 1, said.append)
+    assert not measured.skipped, "the benchmark's extra belongs to what a developer installs"
+    info = await here.client.jetstream().stream_info(here.stream)
+    assert info.state.messages == 2 * BACKLOG.intents
+    assert [line.split(": ")[1].split()[0] for line in said] == ["product", "twin", "pgqueuer"]
+    assert await here.connection.fetch("select from pg_namespace where nspname like 'bench%'") == []
+
+
+async def test_the_ratios_are_those_of_one_round() -> None:
+    costs = {name: [Cost(100, seconds, 0.1, 50.0)] * 2 for name, seconds in (("product", 2.0), ("twin", 1.0))}
+    measured = relay.Measured(costs, {"pgqueuer": "it is not installed"})
+    about = {"machine": {}, "versions": {}, "settings": {"servers": "given"}}
+    found = relay.document(measured, BACKLOG, 2, about)
+    assert (found["relay"]["ratio_twin"], found["relay"]["ratio_pgqueuer"]) == (0.5, None)
+    assert found["relay"]["product"]["intents_per_s"] == 50.0
+    text = relay.text(measured, BACKLOG, about)
+    assert "0.50" in text
+    assert "left out, it is not installed" in text

@@ -1,0 +1,53 @@
+"""The row of batches that one process has open for one consumer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from projectionist.runner.turn import Turn
+
+pytestmark = pytest.mark.asyncio
+
+
+async def waits(step: asyncio.Future[None] | asyncio.Task[None]) -> bool:
+    """Whether `step` still waits when everything that can go on has gone on."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return not step.done()
+
+
+async def test_a_batch_begins_when_the_one_before_it_has_claimed() -> None:
+    first = Turn()
+    second = Turn(first)
+    beginning = asyncio.create_task(second.begin())
+    assert await waits(beginning)
+    first.claimed()
+    assert not await waits(beginning)
+
+
+async def test_it_locks_positions_when_the_one_before_it_holds_its_own() -> None:
+    first = Turn()
+    second = Turn(first)
+    first.claimed()
+    await second.begin()
+    locking = asyncio.create_task(second.lock())
+    assert await waits(locking)
+    first.locked()
+    assert not await waits(locking)
+
+
+async def test_a_batch_that_is_rolled_back_holds_nobody_up() -> None:
+    first = Turn()
+    second = Turn(first)
+    first.over()
+    await asyncio.wait_for(second.begin(), 1)
+    await asyncio.wait_for(second.lock(), 1)
+    await asyncio.wait_for(first.begin(), 1)
+    await asyncio.wait_for(first.lock(), 1)
+
+
+async def test_the_first_batch_waits_for_nobody() -> None:
+    await asyncio.wait_for(Turn().begin(), 1)
+    await asyncio.wait_for(Turn().lock(), 1)
