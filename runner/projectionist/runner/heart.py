@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
     from projectionist.runner.pipeline import Pipeline
-    from projectionist.runner.session import Session
     from projectionist.runner.source import Source
     from projectionist.runner.standing import Standing
 
@@ -40,7 +39,6 @@ class Heart:
         office: Office,
         pipeline: Pipeline,
         source: Source,
-        sessions: Sequence[Session],
         interval_s: float,
         standing: Standing,
         suspicion: Suspicion,
@@ -49,7 +47,6 @@ class Heart:
         self._office = office
         self._pipeline = pipeline
         self._source = source
-        self._sessions = sessions
         self._interval_s = interval_s
         self._standing = standing
         self._suspicion = suspicion
@@ -99,11 +96,10 @@ class Heart:
                     lag, unacked = pending.num_pending, pending.num_ack_pending
         except ProjectionistError:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
-        backends = [pid for session in self._sessions if (pid := session.backend_pid) is not None]
         durations = sorted(self._pipeline.durations)
         try:
             await self._office.beat(
-                *(self._consumer.runner, state, backends, self._pipeline.batches),
+                *(self._consumer.runner, state, self._pipeline.batches),
                 *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
             )
         except Exception as error:  # an outage is told by the gate; anything else is a fault of ours

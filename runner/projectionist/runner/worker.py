@@ -135,7 +135,7 @@ class Worker:
         due = Due(consumer, sessions[0], stored, limits.max_bytes)
         self._pipeline = Pipeline(source, consumer.reader.read, settlers, due, limits)
         heart = Heart(
-            *(consumer, self._office, self._pipeline, source, sessions, self._settings.run.heartbeat_s),
+            *(consumer, self._office, self._pipeline, source, self._settings.run.heartbeat_s),
             *(standing, suspicion),
         )
         try:

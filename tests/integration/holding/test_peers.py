@@ -19,6 +19,8 @@ from tests.support.waiting import eventually, listening
 
 pytestmark = pytest.mark.asyncio
 
+OURS = {"application_name": "projectionist Orders"}
+
 
 def environment(rig: Rig, **more: str) -> dict[str, str]:
     """What a process of its own needs to know."""
@@ -100,7 +102,7 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Ri
     s = shop(live.stream)
     await live.migrate(s.Orders)
     quick(live)
-    frozen = await asyncpg.connect(live.database)
+    frozen = await asyncpg.connect(live.database, server_settings=OURS)
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Orders)
@@ -129,7 +131,7 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) 
     s = shop(live.stream)
     await live.migrate(s.Orders)
     quick(live)
-    slow = await asyncpg.connect(live.database)
+    slow = await asyncpg.connect(live.database, server_settings=OURS)
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Orders)

@@ -268,7 +268,7 @@ async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_
     await live.settle(s.Orders)
 
     info = await live.nats.jetstream().consumer_info(live.stream.name, name)
-    assert info.config.max_ack_pending == 4 * live.settings.batch.max_rows
+    assert (info.config.max_ack_pending or 0) > live.settings.batch.max_rows
 
 
 async def test_a_durable_that_was_made_to_filter_stops_the_consumer_until_it_is_mended(live: Rig) -> None:
