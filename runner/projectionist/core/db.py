@@ -195,8 +195,15 @@ _VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...
         "says: {error}",
         "Check user, host and TLS against the server's pg_hba.conf",
     ),
-    (asyncpg.CannotConnectNowError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
-    (asyncpg.TooManyConnectionsError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
+    *(
+        (kind, DatabaseUnreachableError, "says: {error}", "Wait, then try again")
+        for kind in (
+            asyncpg.PostgresConnectionError,  # lost in the middle of the greeting
+            asyncpg.OperatorInterventionError,  # starting up, shutting down
+            asyncpg.InsufficientResourcesError,  # too many connections, no memory
+            asyncpg.ObjectNotInPrerequisiteStateError,  # closed for a restore
+        )
+    ),
     (asyncpg.PostgresError, DatabaseRefusedError, "says: {error}", ""),
     (
         ssl.SSLCertVerificationError,

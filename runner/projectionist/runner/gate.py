@@ -85,11 +85,16 @@ class Gate:
     async def until(self, make: Callable[[], Awaitable[T]], passing: Callable[[Exception], bool]) -> T:
         """What `make` returns, tried for as long as what it raises is `passing`; anything else goes up."""
         while True:
+            await self.passage()
             try:
-                return await self.attempt(make)
+                made = await make()
             except Exception as error:  # the caller says which of them pass
                 if not passing(error):
                     raise
+                self.failed(error)
+            else:
+                self.worked()
+                return made
 
     def _pause(self) -> float:
         # Longer by chance: the processes of a fleet were all cut off in the same moment.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from tests.support.gateway import Gateway, gateway
 from tests.support.load import Load, tuned
+from tests.support.process import projectionist, run_projectionist
 from tests.support.rig import Rig
 from tests.support.shop import shop
 from tests.support.waiting import Heard, eventually, listening
@@ -78,9 +82,9 @@ async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_
 
 
 async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_backlog_drains_by_itself(
-    live: Rig, told: list[str], request: pytest.FixtureRequest
+    live: Rig, told: list[str]
 ) -> None:
-    seconds = 60 if request.config.getoption("--soak", default=False) else 10
+    seconds = float(os.environ.get("SOAK_S", "10"))
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -231,3 +235,45 @@ async def load_after(load: Load) -> bool:
     """More of it, as soon as the broker takes it."""
     await load.more(20)
     return True
+
+
+async def test_a_process_waits_for_servers_that_are_not_there_yet(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(5)
+    async with gateway(live.database) as postgres, gateway(live.lab.nats_url) as broker:
+        postgres.refusing = broker.refusing = True
+        servers = {"PROJECTIONIST_POSTGRES__URL": postgres.url, "PROJECTIONIST_NATS__URL": broker.url}
+        async with projectionist(
+            "run", "tests.support.held_shop:app", env={**servers, "HELD_STREAM": live.stream.name}
+        ) as child:
+            await child.heard("postgres.reach.ill")
+            postgres.refusing = False
+            await eventually(lambda: tried(broker))
+            broker.refusing = False
+            await child.heard("worker.running", 2)
+            await live.settled(s.Orders, s.Spend)
+            child.signal(signal.SIGTERM)
+            assert (await child.ended()).code == 0
+
+    await load.check()
+
+
+async def tried(gate: Gateway) -> bool:
+    return gate.attempts > 1
+
+
+async def test_a_process_that_is_refused_at_the_start_ends_and_says_so(live: Rig) -> None:
+    parts = urlsplit(live.database)
+    stranger = parts._replace(netloc=f"nobody@{parts.netloc.rpartition('@')[2]}").geturl()
+
+    ended = await run_projectionist(
+        *("run", "tests.support.held_shop:app"),
+        PROJECTIONIST_POSTGRES__URL=stranger,
+        PROJECTIONIST_NATS__URL=live.lab.nats_url,
+    )
+
+    assert ended.code == 1
+    assert "refuses user or password" in ended.err
+    assert "trying again" not in ended.err
