@@ -23,24 +23,31 @@ pytestmark = pytest.mark.asyncio
         ("positions", "head", Head),
         ("parked", "cause", Cause),
         ("decisions", "kind", Decided),
-        ("intents", "state", Effect),
     ],
 )
 async def test_a_column_allows_exactly_the_states_of_the_code(
     database: str, table: str, column: str, names: type[StrEnum]
 ) -> None:
+    assert await allowed(database, table, column) == {str(name) for name in names}
+
+
+async def test_an_intent_is_open_with_a_state_in_the_outbox_or_done_with(database: str) -> None:
+    done = await allowed(database, "intents", "state") - {"open"}
+
+    assert done == {Effect.SENT, Effect.DISCARDED}
+    assert await allowed(database, "outbox", "state") == set(Effect) - done
+
+
+async def allowed(database: str, table: str, column: str) -> set[str]:
+    """What the CHECK of a column lists."""
     connection = await asyncpg.connect(database)
     try:
-        (text,) = [
-            row["text"]
-            for row in await connection.fetch(
-                "select pg_get_constraintdef(oid) as text from pg_constraint"
-                " where conrelid = $1::text::regclass and contype = 'c'",
-                f"{SCHEMA}.{table}",
-            )
-            if re.search(rf"\b{column} = ANY", row["text"])
-        ]
+        texts = await connection.fetch(
+            "select pg_get_constraintdef(oid) as text from pg_constraint"
+            " where conrelid = $1::text::regclass and contype = 'c'",
+            f"{SCHEMA}.{table}",
+        )
     finally:
         await connection.close()
-
-    assert set(re.findall(r"'(\w+)'::text", text)) == {str(name) for name in names}
+    (text,) = [row["text"] for row in texts if re.search(rf"\b{column} = ANY", row["text"])]
+    return set(re.findall(r"'(\w+)'::text", text))

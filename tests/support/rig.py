@@ -102,11 +102,12 @@ class Rig:
         source: str = "shop",
         kind: str = "order",
         headers: dict[str, str] | None = None,
+        place: str | None = None,
     ) -> int:
-        """Store one event in the stream; its sequence."""
+        """Store one event in the stream, under subject token `place` instead of its kind; its sequence."""
         made = headers_of(event, aggregate, version, id=id or f"e{next(self._ids)}", source=source, kind=kind)
         return await self.publish_raw(
-            msgspec.json.encode(event), made | (headers or {}), aggregate, kind=kind
+            msgspec.json.encode(event), made | (headers or {}), aggregate, kind=place or kind
         )
 
     async def publish_raw(
@@ -309,6 +310,10 @@ class Rig:
             assert len(missing) <= pending, f"{name} knows nothing of {missing}, and {pending} are pending"
         for what, sql in _NEVER.items():
             assert await self.fetch(sql) == [], what
+
+    async def lab_connection(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection to the database that is nobody else's; the test closes it."""
+        return await asyncpg.connect(self.database)
 
     @asynccontextmanager
     async def verbs(self, cls: type) -> AsyncIterator[Verbs]:

@@ -70,6 +70,83 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.buckets IS 'What is left of each destination''s rate, shared by all relays.';
 
+CREATE TABLE projectionist.build_apart (
+    build integer NOT NULL,
+    seq bigint NOT NULL
+);
+
+CREATE TABLE projectionist.build_positions (
+    build integer NOT NULL,
+    aggregate text NOT NULL COLLATE pg_catalog."C",
+    cap bigint NOT NULL,
+    version bigint NOT NULL
+)
+PARTITION BY LIST (build);
+
+COMMENT ON COLUMN projectionist.build_positions.cap IS 'where the live generation stood when the build was opened';
+
+CREATE UNLOGGED TABLE projectionist.build_steps (
+    build integer NOT NULL,
+    n bigint NOT NULL,
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    seq bigint
+);
+
+CREATE TABLE projectionist.builds (
+    number integer NOT NULL,
+    consumer integer NOT NULL,
+    kind text NOT NULL,
+    generation integer NOT NULL,
+    phase text NOT NULL,
+    epoch bigint NOT NULL,
+    owner text NOT NULL,
+    revision integer NOT NULL,
+    shape bytea NOT NULL,
+    code bytea NOT NULL,
+    base bytea NOT NULL,
+    incarnation integer NOT NULL,
+    floor bigint DEFAULT 0 NOT NULL,
+    buckets integer DEFAULT 1 NOT NULL,
+    finished integer[] DEFAULT '{}'::integer[] NOT NULL,
+    checkpoint bigint DEFAULT 0 NOT NULL,
+    partial boolean DEFAULT false NOT NULL,
+    positions integer,
+    settled xid8,
+    settled_at timestamp with time zone,
+    started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    touched timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended timestamp with time zone,
+    CONSTRAINT builds_kind_check CHECK ((kind = ANY (ARRAY['rebuild'::text, 'rollback'::text]))),
+    CONSTRAINT builds_phase_check CHECK ((phase = ANY (ARRAY['open'::text, 'bulk'::text, 'catch_up'::text, 'done'::text, 'aborted'::text])))
+)
+WITH (fillfactor='50');
+
+COMMENT ON COLUMN projectionist.builds.epoch IS 'of the lease of whoever builds: a flush under an older one is refused';
+
+COMMENT ON COLUMN projectionist.builds.base IS 'the code live ran when the build was opened: no swap over newer code';
+
+COMMENT ON COLUMN projectionist.builds.floor IS 'the bulk reads the stream up to here: everything below was settled by the live generation';
+
+COMMENT ON COLUMN projectionist.builds.finished IS 'buckets of row keys whose rows are in the shadow';
+
+COMMENT ON COLUMN projectionist.builds.checkpoint IS 'of a SqlProjection: up to which stream sequence its handlers have run';
+
+COMMENT ON COLUMN projectionist.builds.positions IS 'under which build the positions of its generation stand; null: under its own number';
+
+COMMENT ON COLUMN projectionist.builds.settled IS 'the transaction after which the shadow held its rows: older snapshots do not see them';
+
+COMMENT ON COLUMN projectionist.builds.settled_at IS 'a moment after the commit of that transaction';
+
+ALTER TABLE projectionist.builds ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.builds_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE projectionist.codes (
     consumer integer NOT NULL,
     code bytea NOT NULL,
@@ -77,6 +154,21 @@ CREATE TABLE projectionist.codes (
 );
 
 COMMENT ON TABLE projectionist.codes IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
+
+CREATE TABLE projectionist.consumer_breakers (
+    consumer integer NOT NULL,
+    state text NOT NULL,
+    epoch integer NOT NULL,
+    failures integer NOT NULL,
+    openings integer NOT NULL,
+    until timestamp with time zone NOT NULL,
+    runner integer,
+    reason text NOT NULL,
+    changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT consumer_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
+);
+
+COMMENT ON TABLE projectionist.consumer_breakers IS 'Consumers on which many keys failed at once: nothing is fetched while open, one runner tries while half open.';
 
 CREATE TABLE projectionist.consumers (
     number integer NOT NULL,
@@ -174,6 +266,12 @@ ALTER TABLE projectionist.decisions ALTER COLUMN number ADD GENERATED ALWAYS AS 
     CACHE 1
 );
 
+CREATE TABLE projectionist.dirty (
+    consumer integer NOT NULL,
+    slot smallint NOT NULL,
+    mark text NOT NULL COLLATE pg_catalog."C"
+);
+
 CREATE TABLE projectionist.duplicates (
     consumer integer NOT NULL,
     incarnation integer NOT NULL,
@@ -223,8 +321,13 @@ CREATE TABLE projectionist.generations (
     shape bytea NOT NULL,
     code bytea NOT NULL,
     created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    build integer,
+    kept_until timestamp with time zone,
     CONSTRAINT generations_state_check CHECK ((state = ANY (ARRAY['live'::text, 'building'::text, 'kept'::text, 'dropped'::text])))
 );
+
+COMMENT ON COLUMN projectionist.generations.build IS 'of a kept generation: the build whose positions say where it stands';
 
 CREATE TABLE projectionist.inbox (
     consumer integer NOT NULL,
@@ -447,10 +550,13 @@ CREATE TABLE projectionist.positions (
     parked integer DEFAULT 0 NOT NULL,
     due timestamp with time zone,
     seq bigint,
+    owner integer,
     CONSTRAINT positions_finding_check CHECK ((finding = ANY (ARRAY['in_flight'::text, 'purged'::text, 'filtered'::text, 'lost'::text, 'implausible'::text]))),
     CONSTRAINT positions_head_check CHECK ((head = ANY (ARRAY['clear'::text, 'gap'::text, 'failed'::text, 'waiting'::text, 'draining'::text])))
 )
 WITH (fillfactor='80');
+
+COMMENT ON COLUMN projectionist.positions.owner IS 'the runner that has claimed what is stored for this aggregate';
 
 CREATE TABLE projectionist.quarantine (
     consumer integer NOT NULL,
@@ -500,11 +606,11 @@ CREATE TABLE projectionist.runners (
     p99_ms double precision,
     lag bigint,
     unacked bigint,
-    backends integer[] DEFAULT '{}'::integer[] NOT NULL
+    leased_until timestamp with time zone
 )
 WITH (fillfactor='70');
 
-COMMENT ON COLUMN projectionist.runners.backends IS 'The sessions of its batches, for whoever they keep waiting when it is dead or frozen.';
+COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
 
 ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.runners_number_seq
@@ -559,8 +665,23 @@ ALTER TABLE ONLY projectionist.breakers
 ALTER TABLE ONLY projectionist.buckets
     ADD CONSTRAINT buckets_pkey PRIMARY KEY (provider, destination);
 
+ALTER TABLE ONLY projectionist.build_apart
+    ADD CONSTRAINT build_apart_pkey PRIMARY KEY (build, seq);
+
+ALTER TABLE ONLY projectionist.build_positions
+    ADD CONSTRAINT build_positions_pkey PRIMARY KEY (build, aggregate);
+
+ALTER TABLE ONLY projectionist.build_steps
+    ADD CONSTRAINT build_steps_pkey PRIMARY KEY (build, n);
+
+ALTER TABLE ONLY projectionist.builds
+    ADD CONSTRAINT builds_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY projectionist.codes
     ADD CONSTRAINT codes_pkey PRIMARY KEY (consumer, code);
+
+ALTER TABLE ONLY projectionist.consumer_breakers
+    ADD CONSTRAINT consumer_breakers_pkey PRIMARY KEY (consumer);
 
 ALTER TABLE ONLY projectionist.consumers
     ADD CONSTRAINT consumers_name_key UNIQUE (name);
@@ -573,6 +694,9 @@ ALTER TABLE ONLY projectionist.counters
 
 ALTER TABLE ONLY projectionist.decisions
     ADD CONSTRAINT decisions_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.dirty
+    ADD CONSTRAINT dirty_pkey PRIMARY KEY (consumer, slot, mark);
 
 ALTER TABLE ONLY projectionist.duplicates
     ADD CONSTRAINT duplicates_pkey PRIMARY KEY (consumer, incarnation, seq);
@@ -633,6 +757,8 @@ ALTER TABLE ONLY projectionist.tried
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 
+CREATE UNIQUE INDEX builds_open ON projectionist.builds USING btree (consumer) WHERE (ended IS NULL);
+
 CREATE INDEX decisions_aggregate ON projectionist.decisions USING btree (consumer, aggregate, version);
 
 CREATE INDEX decisions_seq ON projectionist.decisions USING btree (consumer, incarnation, seq) WHERE (seq IS NOT NULL);
@@ -656,6 +782,8 @@ CREATE UNIQUE INDEX parked_version ON projectionist.parked USING btree (consumer
 CREATE INDEX positions_due ON projectionist.positions USING btree (consumer, due) WHERE (due IS NOT NULL);
 
 CREATE INDEX positions_held ON projectionist.positions USING btree (consumer, head) WHERE (head <> 'clear'::text);
+
+CREATE INDEX positions_owned ON projectionist.positions USING btree (consumer, owner) WHERE (owner IS NOT NULL);
 
 CREATE INDEX quarantine_due ON projectionist.quarantine USING btree (consumer, due) WHERE (due IS NOT NULL);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -23,6 +24,12 @@ def declare(parser: argparse.ArgumentParser, *, names: str = "") -> None:
         metavar="APP NAME" if names else "APP",
         help=f"module:attribute (default: `app` in the settings){names and f', then {names}'}",
     )
+
+
+def declare_act(parser: argparse.ArgumentParser) -> None:
+    """Let a command take who acts and why, which are recorded."""
+    parser.add_argument("--actor", default=getpass.getuser(), help="who does this (default: the user's name)")
+    parser.add_argument("--reason", required=True, help="why this is right; it is recorded")
 
 
 def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]]:

@@ -39,15 +39,18 @@ def specs(table: Table) -> tuple[ColumnSpec, ...]:
     )
 
 
-def create_table(table: Table, schema: str, generation: int) -> str:
-    """`create table` of one generation, in our schema."""
+def create_table(table: Table, schema: str, generation: int, *, keyed: bool = True) -> str:
+    """`create table` of one generation, in our schema; without `keyed`, `create_key` follows once it is filled."""
     lines = [_column(spec) for spec in specs(table)]
-    if table.key is not None:
-        lines.append(
-            f"constraint {quoted(table.key_name(generation))} primary key ({quoted(table.key.name)})"
-        )
+    if table.key is not None and keyed:
+        lines.append(_key(table, generation))
     body = ",\n    ".join(lines)
     return f"create table {physical(table, schema, generation)} (\n    {body}\n)"
+
+
+def create_key(table: Table, schema: str, generation: int) -> str:
+    """The primary key of a generation that was created without it."""
+    return f"alter table {physical(table, schema, generation)} add {_key(table, generation)}"
 
 
 def create_indexes(table: Table, schema: str, generation: int) -> list[str]:
@@ -142,6 +145,12 @@ def _text(value: Any) -> str:
     else:
         shown = str(value)
     return "'" + shown.replace("'", "''") + "'"
+
+
+def _key(table: Table, generation: int) -> str:
+    if table.key is None:
+        raise ValueError(f"{table!r} has no columns of its own")
+    return f"constraint {quoted(table.key_name(generation))} primary key ({quoted(table.key.name)})"
 
 
 def _column(spec: ColumnSpec) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from projectionist.core.backoff import Retry
+from projectionist.core.backoff import Retry, Seconds
 from projectionist.core.errors import IdentifierError
 from projectionist.core.identifiers import checked
 from projectionist.core.layers import Layers, Raw, build, unknown
@@ -116,6 +116,7 @@ class Run(Struct, frozen=True, kw_only=True):
     shutdown_s: Duration = 10
     heartbeat_s: Limit = 5
     stall_s: Annotated[float, Meta(ge=1)] = 60
+    lease_s: Annotated[float, Meta(ge=1)] = 30
 
 
 class Headers(Struct, frozen=True, kw_only=True):
@@ -133,6 +134,33 @@ class Headers(Struct, frozen=True, kw_only=True):
     causation: Name = "ce-causationid"
 
 
+class Breaker(Struct, frozen=True, kw_only=True):
+    """When a consumer stops fetching because too much fails at once, and for how long."""
+
+    keys: Count = 100
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    window_s: Annotated[float, Meta(gt=0)] = 60
+    open_s: Seconds = 30
+    maximum_s: Seconds = 600
+
+    def __post_init__(self) -> None:
+        if self.maximum_s < self.open_s:
+            raise ValueError(f"open_s ({self.open_s:g}) is more than maximum_s ({self.maximum_s:g})")
+
+
+class Telemetry(Struct, frozen=True, kw_only=True):
+    """`[telemetry]`: who is told how it goes."""
+
+    exporter: Literal["none", "otlp", "prometheus"] = "none"
+    endpoint: Name | None = None
+    unwatched: Literal["refused", "accepted"] = "refused"
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody would notice a backlog that grows, or has said that nobody needs to."""
+        return self.exporter != "none" or self.endpoint is not None or self.unwatched == "accepted"
+
+
 class Policy(Struct, frozen=True, kw_only=True):
     """`[consumer_defaults]`, and `[consumers.NAME]` over it key by key: what a deployment decides."""
 
@@ -146,10 +174,14 @@ class Policy(Struct, frozen=True, kw_only=True):
     parked_limit: Count = 10_000
     drain_limit: Count = 500
     gap_grace_ms: Duration = 500
+    ack: Literal["after-commit", "after-store"] = "after-commit"
+    keep_generation_s: Duration = 86_400
+    replay: Literal["forbidden", "no-effects", "allow"] | None = None
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64
     retry: Retry = Retry(initial_s=0.5, maximum_s=60)
+    breaker: Breaker = Breaker()
     headers: Headers = Headers()
 
 
@@ -161,6 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     nats: Nats = Nats()
     batch: Batch = Batch()
     run: Run = Run()
+    telemetry: Telemetry = Telemetry()
     consumer_defaults: Policy = Policy()
     consumers: dict[str, Policy] = {}
     providers: dict[str, Raw] = {}

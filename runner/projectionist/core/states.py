@@ -27,6 +27,21 @@ class Head(StrEnum):
     DRAINING = "draining"
 
 
+class Finding(StrEnum):
+    """Why missing versions cannot be had. All but IN_FLIGHT are written down, and wait for somebody."""
+
+    IN_FLIGHT = "in_flight"
+    """They may still be delivered."""
+    PURGED = "purged"
+    """The stream has dropped messages that may have been them."""
+    FILTERED = "filtered"
+    """The consumer's subjects do not lead to them."""
+    LOST = "lost"
+    """Nothing of the above: the stream does not hold them."""
+    IMPLAUSIBLE = "implausible"
+    """More are missing than the stream has ever held."""
+
+
 class Cause(StrEnum):
     """Why an event is parked."""
 
@@ -55,6 +70,10 @@ class Fact(StrEnum):
     INTENT_REUSE = "intent_reuse"
     INTENT_MISMATCH = "intent_mismatch"
     LATE = "late"
+    PURGED = "purged"
+    FILTERED = "filtered"
+    LOST = "lost"
+    IMPLAUSIBLE = "implausible"
     STREAM_REPLACED = "stream_replaced"
     STREAM_REGRESSED = "stream_regressed"
     STREAM_COPIED = "stream_copied"

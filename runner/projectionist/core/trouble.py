@@ -21,6 +21,8 @@ _TRANSIENT_STATES = frozenset(
         "25P03",  # idle in transaction for too long: this process was stopped
     }
 )
+_SYNTAX = "42601"
+"""A statement of ours that is none: nobody but us can mend it, and waiting hides it."""
 
 
 class Trouble(StrEnum):
@@ -55,6 +57,8 @@ def classify(error: BaseException) -> Trouble:
     if is_transient(error):
         return Trouble.INFRASTRUCTURE
     match error:
+        case asyncpg.PostgresError(sqlstate=str() as state) if state == _SYNTAX:
+            return Trouble.BUG
         case asyncpg.PostgresError(sqlstate=str() as state):
             return Trouble.INFRASTRUCTURE if state.startswith(_OUR_FAULT_CLASSES) else Trouble.DATA
         case OverflowError():

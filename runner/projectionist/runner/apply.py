@@ -16,7 +16,17 @@ from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
 from projectionist.projections.judge import Verdict
 from projectionist.runner.closing import close
-from projectionist.runner.course import UNORDERED, Course, Position, alone, course, may_move, reach
+from projectionist.runner.course import (
+    UNORDERED,
+    Course,
+    Position,
+    alone,
+    course,
+    may_move,
+    put_by,
+    reach,
+    stored,
+)
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.parking import Behind, behind
@@ -69,6 +79,8 @@ class Applied(msgspec.Struct):
     writes: Writes
     delay: float | None
     """Seconds until something of this batch is due again."""
+    tried: int = 0
+    """How many aggregates, or events without order, handlers were called for."""
 
 
 class Transaction:
@@ -110,12 +122,14 @@ class Transaction:
             for index, one in enumerate(courses):
                 self._close(one, folded.broken.get(index))
             await self._write(folded)
+            if self.consumer.marks is not None:
+                await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
         announce("batch.committed")
         if fresh:
             self.consumer.witness = fresh[-1].source, fresh[-1].id
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
-        return Applied(self.writes, self.writes.soonest())
+        return Applied(self.writes, self.writes.soonest(), sum(1 for one in courses if one.tried))
 
     def _close(self, one: Course, broken: Broken | None) -> None:
         consumer = self.consumer
@@ -177,7 +191,8 @@ class Transaction:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
-            return [alone(delivery) for delivery in (*fresh, *map(self.consumer.parking.unparked, again))]
+            new = map(put_by if self.consumer.stores_first else alone, fresh)
+            return [*new, *(alone(self.consumer.parking.unparked(row)) for row in again)]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             groups.setdefault(delivery.aggregate or "", []).append(delivery)
@@ -193,8 +208,12 @@ class Transaction:
 
     async def _plan(self, groups: dict[str, list[Delivery]]) -> list[Course]:
         positions = await self._positions(sorted(groups))
+        if self.consumer.stores_first and not self.batch.due:
+            return [stored(p, groups[p.aggregate], self.consumer.sequence) for p in positions]
         # Under the lock: another process may have settled in the meantime what was listed as due.
         due = {p.aggregate for p in positions if p.is_due}.intersection(self.batch.due)
+        if self.consumer.stores_first:
+            due = await self.store.owned(due, self.consumer.runner)
         sequence = self.consumer.sequence
         limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
         moving = [
@@ -302,6 +321,8 @@ class Transaction:
             await self._park()
         if writes.moved:
             await store.advance(writes.moved)
+        if self.consumer.stores_first and self.batch.due:
+            await store.run("release", self.batch.due, self.consumer.runner)
         for (state, verdict), deliveries in writes.settled.items():
             await store.settle(deliveries, state, verdict, self.number)
         if writes.winners:
@@ -336,6 +357,17 @@ class Transaction:
         await self.store.quarantine_release(self.incarnation, [delivery.seq for delivery in out])
         for delivery in out:
             self.writes.counts[delivery.type, "released"] += 1
+
+    async def _mark(self, courses: Sequence[Course], folded: Folded, slot: int) -> None:
+        """Tell the open build what has moved: aggregates, and sequences of what has no order."""
+        moved = {m.aggregate for m in self.writes.moved if m.seq is not None}
+        moved.update(
+            str(one.tried[0].seq)
+            for index, one in enumerate(courses)
+            if one.position is None and index not in folded.broken
+        )
+        if moved:
+            await self.store.mark(slot, sorted(moved))
 
     async def _park(self) -> None:
         """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""

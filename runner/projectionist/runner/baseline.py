@@ -106,6 +106,11 @@ def notes(definition: Definition, first_seq: int, *, begins: bool) -> Iterator[s
             f"stream {definition.stream} begins at sequence {first_seq}: an aggregate whose first events are gone "
             'will wait for them; with baseline="any" it begins where the stream does'
         )
+    if definition.baseline != "any" and not definition.subjects.names_aggregate:
+        yield (
+            f"the subjects {' '.join(definition.subjects.texts)} do not name the {{aggregate}}, so missing versions "
+            "cannot be fetched: a gap waits for somebody"
+        )
     if definition.baseline == "any" and not definition.subjects.names_aggregate:
         yield (
             f"the subjects {' '.join(definition.subjects.texts)} do not name the {{aggregate}}, so the stream cannot "

@@ -57,7 +57,7 @@ class Careful:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._settler.ill
 
-    async def settle(self, batch: Batch, turn: Turn) -> list[Applied]:
+    async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
         """Settle everything in the batch."""
         if not self._suspicion.on:
             return await self._settler.settle(batch, turn)
@@ -89,7 +89,7 @@ class Careful:
         elif marks > 1 and suspect.due:
             suspect.limit = 1
         applied = await self._settler.settle(suspect)
-        await self._settler.surely(lambda store: store.run("unmark", *identity))
+        await self._settler.surely(lambda store: store.run("try_over", *identity))
         return applied
 
     async def _tried_first(self, suspect: Batch) -> Identity | None:
@@ -103,7 +103,7 @@ class Careful:
 
 
 async def _mark(store: Store, *, identity: Identity, runner: int) -> int:
-    row = await store.row("mark", *identity, runner)
+    row = await store.row("try_mark", *identity, runner)
     assert row is not None
     return int(row["marks"])
 

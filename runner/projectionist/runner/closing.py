@@ -55,7 +55,7 @@ def close(
     if broken is not None:
         _break(course.tried[broken.at], broken.failed, writes, ordered=before is not None)
         _hold([d for d in course.tried[broken.at + 1 :] if not d.parked], Cause.BLOCKED, writes)
-    _hold(course.held, course.cause, writes)
+    _hold(course.held, course.cause, writes, ordered=before is not None)
     added = writes.parked[begun:]
     if before is not None and (applied or added or broken is not None or course.due):
         _refer(added, keep - before.parked + drained)
@@ -77,9 +77,10 @@ def _count(applied: Sequence[Delivery], writes: Writes) -> None:
         counts[delivery.type, delivery.provisional] += 1
 
 
-def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes) -> None:
+def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes, *, ordered: bool = True) -> None:
     for delivery in waiting:
-        _park(delivery, cause, Failed(), writes)
+        # Without order nothing but its own time calls it up again, and that is now.
+        _park(delivery, cause, Failed() if ordered else Failed(delay=0.0), writes, ordered=ordered)
 
 
 def _break(delivery: Delivery, failed: Failed, writes: Writes, *, ordered: bool) -> None:
@@ -97,9 +98,9 @@ def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, o
 
 
 def _refer(added: Sequence[Parked], room: int) -> None:
-    """Leave the bytes of what exceeds the aggregate's room in the stream; a failed event keeps its own."""
+    """Leave the bytes of what exceeds the aggregate's room in the stream; what failed or is stored keeps its own."""
     for one in added[max(room, 0) :]:
-        one.is_reference = one.cause is not Cause.FAILED and one.delivery.released is None
+        one.is_reference = one.cause in {Cause.GAP, Cause.BLOCKED} and one.delivery.released is None
 
 
 _STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})
@@ -127,7 +128,9 @@ def _moved(
         before.parked + change,
         seq=None if last is None else last.seq,
     )
-    if broken is not None:
+    if course.cause is Cause.STORED:
+        moved.head, moved.delay = Head.DRAINING, 0.0
+    elif broken is not None:
         moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
         moved.delay = broken.failed.delay
     elif not applied and before.head in _STANDING and not course.due:

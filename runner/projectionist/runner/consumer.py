@@ -29,6 +29,13 @@ class Paused(ProjectionistError):
     """An operator has paused the consumer."""
 
 
+class Tripped(ProjectionistError):
+    """Too many keys fail at once: nothing is fetched until the breaker closes, by itself or by a verb."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the breaker is open: {reason}")
+
+
 def paused(name: str) -> Paused:
     """Why this consumer applies nothing."""
     return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
@@ -61,6 +68,8 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
+        self.marks: int | None = None
+        """The slot for dirty marks while a build is open."""
         self.exists = Exists()
         self.witness: tuple[str, str] | None = None
         """Source and id of an event that the last commit has settled: a database without it is an older one."""
@@ -74,6 +83,11 @@ class Consumer:
         )
         self.parking = Reading(definition.stream, self.reader)
         self._batches = 0
+
+    @property
+    def stores_first(self) -> bool:
+        """Whether events are acked when they are safe in the inbox, and applied from there."""
+        return self.policy.ack == "after-store"
 
     def next_batch(self) -> int:
         """A number for a batch that no other process uses."""
@@ -96,6 +110,10 @@ class Consumer:
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
             raise paused(self.definition.name)
+        if control["breaker"] is not None and (control["breaker"], control["prober"]) != (
+            *("half_open", self.runner),
+        ):
+            raise Tripped(control["trouble"])
         if control["incarnation"] != self.incarnation:
             raise Rejoin(f"consumer {self.definition.name!r} reads another incarnation of its stream now")
         if (control["epoch"], control["incarnation"], control["generation"]) != (
@@ -103,6 +121,7 @@ class Consumer:
         ):
             self.join(control)
         self.own_type = control["own_type"]
+        self.marks = None if control["build"] is None else control["slot"]
 
     def frozen_slot(self, slot: str) -> str:
         """The name under which a slot was first registered."""

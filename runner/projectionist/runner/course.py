@@ -60,6 +60,22 @@ def alone(delivery: Delivery) -> Course:
     return Course(None, [delivery], [], [], [], more=False, due=delivery.parked, cause=Cause.FAILED)
 
 
+def put_by(delivery: Delivery) -> Course:
+    """The course of an event without order that is stored first."""
+    return Course(None, [], [delivery], [], [], more=False, due=False, cause=Cause.STORED)
+
+
+def stored(position: Position, fresh: Sequence[Delivery], sequence: Sequencing) -> Course:
+    """Plan one aggregate whose new events are stored first: none is tried, and a head that can move drains next."""
+    ahead, stale, clashes = _sorted_out(position, fresh, ())
+    cause = Cause.GAP if position.open else Cause.BLOCKED
+    if position.head in {Head.CLEAR, Head.DRAINING} or any(
+        judge(position, _version(d), sequence) is Verdict.NEXT for d in ahead
+    ):
+        cause = Cause.STORED
+    return Course(position, [], ahead, stale, clashes, more=False, due=False, cause=cause)
+
+
 def may_move(position: Position, fresh: Sequence[Delivery], sequence: Sequencing, *, due: bool) -> bool:
     """Whether parked successors have to be read: only where the head can go on in this batch."""
     if not position.parked or not _moves(position, due=due):

@@ -139,6 +139,12 @@ def told(reply: bytes) -> tuple[int, int, int]:
     return int(words[first + 1]), int(words[first]), int(words[first + 3])
 
 
+def sequence(reply: bytes) -> int:
+    """The stream sequence alone."""
+    words = reply.split(b".")
+    return int(words[5 if len(words) == 9 else 7])
+
+
 def num_pending(reply: bytes) -> int:
     """How many messages the broker held for the durable when it sent the one with this reply subject."""
     words = reply.split(b".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from projectionist.core.trouble import Trouble, classify
@@ -20,12 +21,25 @@ if TYPE_CHECKING:
 MOST_DUE = 200
 
 
+Heads = Callable[["Store"], Awaitable[list[str]]]
+"""Which aggregates a process takes up next, at most MOST_DUE."""
+
+
 class Due:
     """Finds what is due for one consumer: retries, the rest of long drains, gaps, quarantine to be read again."""
 
-    def __init__(self, consumer: Consumer, session: Session, stored: Stored, most_bytes: int) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        session: Session,
+        stored: Stored,
+        most_bytes: int,
+        heads: Heads | None = None,
+    ) -> None:
+        """`heads` stands in for the list of all that is due."""
         self._consumer = consumer
         self._session = session
+        self._due_heads = heads or _due_heads
         self._baselines = Baselines(consumer, stored)
         self._references = References(consumer, stored, most_bytes)
         self._quarantine = Quarantine(consumer, stored, most_bytes)
@@ -50,10 +64,14 @@ class Due:
         return [Batch(entries=entries)] if entries else [], len(entries) == MOST_DUE
 
     async def _heads(self, store: Store) -> tuple[list[Batch], bool]:
-        due = await store.due(MOST_DUE)
+        due = await self._due_heads(store)
         if not due:
             return [], False
         put_off = await self._baselines.settle(store, due)
         later = await self._references.fetch(store, due)
         now = [aggregate for aggregate in due if aggregate not in later and aggregate not in put_off]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
+
+
+async def _due_heads(store: Store) -> list[str]:
+    return await store.due(MOST_DUE)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from projectionist.runner.careful import Suspicion
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
-    from projectionist.runner.pipeline import Pipeline
     from projectionist.runner.source import Source
     from projectionist.runner.standing import Standing
 
@@ -30,6 +31,16 @@ ASKING_S = 1.0
 STOPPING_S = 1.0
 
 
+SWEEP_S = 300.0
+
+
+class Paced(Protocol):
+    """What settles batches."""
+
+    durations: deque[float]
+    batches: int
+
+
 class Heart:
     """Beats for one consumer until it is cancelled; a beat that fails is told by its absence."""
 
@@ -37,7 +48,7 @@ class Heart:
         self,
         consumer: Consumer,
         office: Office,
-        pipeline: Pipeline,
+        paced: Paced,
         source: Source,
         interval_s: float,
         standing: Standing,
@@ -45,12 +56,13 @@ class Heart:
     ) -> None:
         self._consumer = consumer
         self._office = office
-        self._pipeline = pipeline
+        self._paced = paced
         self._source = source
         self._interval_s = interval_s
         self._standing = standing
         self._suspicion = suspicion
         self._rearm = Rearm(consumer, office)
+        self._sweeps_at = 0.0
 
     async def run(self) -> None:
         """Beat at every interval; what else there is to do never keeps a beat waiting."""
@@ -72,6 +84,7 @@ class Heart:
             await anyio.sleep(self._interval_s)
             await self._quietly(self._look_for_the_dead)
             await self._quietly(self._rearm.step)
+            await self._quietly(self._sweep)
             await self._quietly(self._standing.record)
 
     async def _look_for_the_dead(self) -> None:
@@ -96,16 +109,22 @@ class Heart:
                     lag, unacked = pending.num_pending, pending.num_ack_pending
         except ProjectionistError:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
-        durations = sorted(self._pipeline.durations)
+        durations = sorted(self._paced.durations)
         try:
             await self._office.beat(
-                *(self._consumer.runner, state, self._pipeline.batches),
+                *(self._consumer.runner, state, self._paced.batches),
                 *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
             )
         except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
             if not is_transient(error):
                 raise
         announce("heart.beat")
+
+    async def _sweep(self) -> None:
+        """Now and then, drop generations that were kept long enough."""
+        if clock.now() >= self._sweeps_at:
+            self._sweeps_at = clock.now() + SWEEP_S
+            await self._office.sweep(self._consumer)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

@@ -22,14 +22,15 @@ class Identities:
 
     def __init__(self, policy: Policy, stream: str, id_header: str) -> None:
         self._policy, self._stream, self._id_header = policy, stream, id_header
-        self._usual = not (policy.identity_fields or policy.identity_scope)
+        self.usual = not (policy.identity_fields or policy.identity_scope)
+        """Whether an id that stands in the headers is the whole identity."""
 
     def identify(
         self, fields: Fields, data: bytes, place: tuple[str | int | None, ...]
     ) -> tuple[str, str, bool]:
         """Source, id, and whether no producer gave it; `place` stands for the event if nothing else does."""
         source, name = fields[1] or self._stream, fields[0]
-        if self._usual and name:
+        if self.usual and name:
             return source, name, False
         parts: list[str | int | bool]
         if self._policy.identity_fields:

@@ -56,6 +56,7 @@ class StreamState(msgspec.Struct, frozen=True):
     messages: int
     first_seq: int
     last_seq: int
+    bytes: int = 0
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -164,6 +165,20 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
     return await ask(client, subject, body, Consumer)
+
+
+async def put_reader(client: Client, stream_name: str, config: dict[str, Any]) -> Consumer:
+    """Create a consumer that lives only as long as it is read from."""
+    subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
+    if config.get("filter_subject"):
+        subject += f".{config['filter_subject']}"
+    body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": "create"})
+    return await ask(client, subject, body, Consumer)
+
+
+async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
+    """Delete a consumer."""
+    await ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
 
 
 async def message(client: Client, stream_name: str, seq: int, subject: str | None = None) -> Message | None:

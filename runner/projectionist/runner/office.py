@@ -12,6 +12,8 @@ from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.gate import Gates
 from projectionist.runner.peers import Peers
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.registry import Registry, barrier_key
 from projectionist.runner.session import store_of
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.jetstream import Stream
+    from projectionist.runner.store import Store
 
 
 class Office:
@@ -80,6 +83,22 @@ class Office:
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
         return consumer
+
+    async def shut(self, definition: Definition) -> bool:
+        """Whether the consumer's breaker lets nobody try anything now."""
+        async with self.lend() as connection:
+            return bool(await connection.fetchval(self._sql["breaker_shut"], definition.name))
+
+    @asynccontextmanager
+    async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
+        """The consumer's store on a lent connection, in no transaction."""
+        async with self.lend() as connection:
+            yield store_of(connection, self._schema, consumer.number)
+
+    async def sweep(self, consumer: Consumer) -> None:
+        """Drop generations that were kept long enough."""
+        async with self.lend() as connection:
+            await sweep(Desk(connection, self._schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""

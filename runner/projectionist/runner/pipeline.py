@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from heapq import heappop, heappush
-from itertools import count
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import msgspec
@@ -16,19 +16,22 @@ from anyio.lowlevel import checkpoint
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.consumer import Paused, Superseded, Tripped
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
 from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
     from projectionist.runner.careful import Careful
     from projectionist.runner.delivery import Unreadable
-    from projectionist.runner.due import Due
     from projectionist.runner.source import Source
+
+REFUSALS = (Paused, Superseded, Tripped)
+"""Ends that say nothing about the events: others may have them at once."""
+After = Callable[[Batch, Sequence[Applied]], Awaitable[None]]
+"""What is done after a batch was settled and acked."""
 
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
@@ -37,10 +40,16 @@ SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
 
 
+class Due(Protocol):
+    """Where batches come from whose time has come."""
+
+    async def take(self) -> tuple[list[Batch], bool]:
+        """Batches to be settled now, and whether there is more."""
+
+
 class Read(msgspec.Struct):
     """Arrivals, and what they turned out to be."""
 
-    number: int
     arrivals: Sequence[Arrival]
     batch: Batch
 
@@ -55,6 +64,7 @@ class Pipeline:
         settlers: Sequence[Careful],
         due: Due,
         limits: Limits,
+        after: After,
     ) -> None:
         self._source = source
         self._read_one = read
@@ -62,10 +72,11 @@ class Pipeline:
         """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
         self._turn: Turn | None = None
         self._due = due
-        self._limits = limits
+        self.limits = limits
+        self._after = after
         self._handoff: Handoff[Read] = Handoff()
-        self._held: dict[int, Sequence[Arrival]] = {}
-        self._reads = count()
+        self._open: list[Sequence[Arrival]] = []
+        """What was taken and is not settled."""
         self._stopping = False
         self._taking = anyio.CancelScope()
         self._sweep_at = 0.0
@@ -75,13 +86,22 @@ class Pipeline:
 
     async def run(self) -> None:
         """Work until `stop` is called; a batch that has begun is brought to its end."""
-        async with anyio.create_task_group() as keeping:
-            keeping.start_soon(self._keep)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read)
-                for settler in self._settlers:
-                    tasks.start_soon(self._work, settler)
-            keeping.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as keeping:
+                keeping.start_soon(self._keep)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._read)
+                    for settler in self._settlers:
+                        tasks.start_soon(self._work, settler)
+                keeping.cancel_scope.cancel()
+        except* REFUSALS:
+            for arrivals in self._open:
+                self._source.give_back(arrivals)
+            raise
+
+    async def offer(self, batch: Batch) -> None:
+        """Have deliveries settled that came on another way; they carry no ack."""
+        await self._handoff.put(Read([], batch))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -89,18 +109,17 @@ class Pipeline:
         self._taking.cancel()
 
     async def _read(self) -> None:
-        limits = self._limits
         try:
             while not self._stopping:
+                limits = self.limits
                 arrivals: list[Arrival] = []
                 with anyio.CancelScope() as self._taking:
                     arrivals = await self._source.take(
                         limits.max_rows, limits.max_bytes, limits.max_ms / 1000
                     )
                 if arrivals:
-                    number = next(self._reads)
-                    self._held[number] = arrivals
-                    await self._handoff.put(Read(number, arrivals, await self._decoded(arrivals)))
+                    self._open.append(arrivals)
+                    await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
         finally:
             self._handoff.close()
 
@@ -110,7 +129,7 @@ class Pipeline:
         while True:
             await anyio.sleep(min(patience_s, KEEP_EVERY_S))
             self._source.hold(held=any(settler.ill for settler in self._settlers))
-            waiting = [arrival for arrivals in self._held.values() for arrival in arrivals]
+            waiting = [arrival for arrivals in self._open for arrival in arrivals]
             if waiting and clock.now() - waiting[0].received > patience_s:
                 self._source.in_progress(waiting)
                 announce("source.kept")
@@ -132,23 +151,27 @@ class Pipeline:
         while not self._handoff.over:
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
-                await self._settle(settler, read.batch)
-                del self._held[read.number]
+                applied = await self._settle(settler, read.batch)
                 self._source.ack(read.arrivals)
+                if read.arrivals:
+                    self._open.remove(read.arrivals)
                 announce("batch.acked")
+                await self._after(read.batch, applied)
             if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
                 await self._take_up_due(settler)
 
-    async def _settle(self, settler: Careful, batch: Batch) -> None:
+    async def _settle(self, settler: Careful, batch: Batch) -> list[Applied]:
         begun = time.monotonic()
         turn = self._turn = Turn(self._turn)
         try:
-            for applied in await settler.settle(batch, turn):
-                self._plan_due(applied)
+            applied = await settler.settle(batch, turn)
         finally:
             turn.over()
+        for one in applied:
+            self._plan_due(one)
         self.durations.append(time.monotonic() - begun)
         self.batches += 1
+        return applied
 
     def _plan_due(self, applied: Applied) -> None:
         if applied.delay is not None:
@@ -165,7 +188,7 @@ class Pipeline:
             heappop(self._planned)
         batches, more = await self._due.take()
         for batch in batches:
-            await self._settle(settler, batch)
+            await self._after(batch, await self._settle(settler, batch))
         if batches:
             announce("due.settled")
         if more:

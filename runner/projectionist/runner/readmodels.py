@@ -88,8 +88,15 @@ class ReadModels:
         if row is None:
             _check_key_name(d, known)
             return Change(d.name, "create", tuple(created(d, self._schema, 1)))
+        if row["revision"] != d.revision:
+            return _revised(d, row)
         if row["shape"] == d.shape and former is None:
             return None
+        if row["build"] is not None:
+            raise ReadModelError(
+                f"a build of {d.name!r} is open, which would lack this change",
+                remedy="Let `projectionist rebuild` finish it, or --abort it",
+            )
         kept = await self._kept(row)
         changed = evolved(d, self._schema, row["generation"], kept)
         if isinstance(changed, NeedsRebuild):
@@ -178,6 +185,17 @@ class ReadModels:
         await self._connection.execute(f"set local lock_timeout = '{PATIENCE}'")
         for statement in change.statements:
             await self._connection.execute(statement)
+
+
+def _revised(d: Definition, row: Record) -> Change:
+    """Another revision is another generation: rows of the one are no start for the other."""
+    if d.revision < row["revision"]:
+        raise ReadModelError(
+            f"{d.name!r} runs revision {row['revision']}, this code is revision {d.revision}",
+            remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
+        )
+    reason = f"its revision is raised from {row['revision']} to {d.revision}: `rebuild` builds it, and so does `run`"
+    return Change(d.name, "needs a rebuild", rebuild=(reason,))
 
 
 def _check_key_name(d: Definition, known: dict[str, Record]) -> None:

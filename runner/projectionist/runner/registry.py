@@ -94,6 +94,7 @@ class Registry:
                 remedy="Deploy the newer code, or start once with --readopt to go back to this one on purpose",
             )
         await self._connection.execute(self._sql["adopt_code"], row["number"], definition.code)
+        await self._connection.execute(self._sql["breaker_reset"], row["number"])
         await self._connection.execute(
             *(self._sql["audit"], row["number"], "adopt-code", definition.code.hex()),
             *("projectionist", "older code taken up again" if before else "new code at start", "{}"),
@@ -126,6 +127,13 @@ def _checked(definition: Definition, row: Record | None) -> Record:
                 f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
                 remedy='That is another consumer: give it a name of its own, name="…"',
             )
+    if definition.revision < row["revision"]:
+        raise Superseded(
+            f"consumer {name!r} runs revision {row['revision']}, this code is revision {definition.revision}",
+            remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
+        )
+    if definition.revision > row["revision"]:
+        return row  # whoever finds that has a generation to build before anything is applied
     if row["shape"] != definition.shape:
         raise NotRegistered(
             f"the table of {name!r} has another shape than its class",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import anyio
 from projectionist.core import broker, db
 from projectionist.core.broker import BrokerRefused, BrokerUnreachable
 from projectionist.core.db import DatabaseUnreachableError
+from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
 from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
@@ -48,6 +49,7 @@ async def run(
     cannot work, credentials that are refused, a consumer that newer code has taken over. `prepared` looks at the
     database before anything is run on it, and raises if it does not fit.
     """
+    refuse_unwatched(definitions, settings)
     workers: list[Worker] = []
     with flattened():
         async with anyio.create_task_group() as tasks:
@@ -102,6 +104,19 @@ async def _client(settings: Settings) -> AsyncIterator[Client]:
     finally:
         with anyio.move_on_after(2, shield=True):
             await client.close()
+
+
+def refuse_unwatched(definitions: Iterable[Definition], settings: Settings) -> None:
+    """SettingsError if one of these stores first and nobody is there to see its backlog grow.
+
+    With `after-commit` the broker's lag tells of trouble, to whoever watches the broker. Here it stays at zero.
+    """
+    stores = [d.name for d in definitions if settings.policy(d.name).ack == "after-store"]
+    if stores and not settings.telemetry.watched:
+        raise SettingsError(
+            f"{', '.join(stores)}: ack = 'after-store' hides a backlog from the broker, and nobody is told of it here",
+            remedy="Set exporter or endpoint of [telemetry], or unwatched = 'accepted' there",
+        )
 
 
 def _is_away(error: Exception) -> bool:

@@ -136,8 +136,9 @@ class Session:
                 connection.terminate()
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        name = f"projectionist {self._name}"[:63]
-        return await connect(self._settings, application_name=name, deadline=True)
+        # By its number a session is known for a runner's that was stopped, and ended.
+        name = f"projectionist {self._consumer.runner} {self._name}"
+        return await connect(self._settings, application_name=name[:63], deadline=True)
 
     @property
     def _name(self) -> str:

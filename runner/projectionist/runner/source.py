@@ -66,6 +66,9 @@ class Source(Protocol):
     def hold(self, *, held: bool) -> None:
         """While held, ask the broker for nothing more; what is on its way still comes."""
 
+    def give_back(self, arrivals: Sequence[Arrival]) -> int:
+        """Have the broker deliver those at once again, to whoever asks; how many that were."""
+
     async def pending(self) -> Pending:
         """How far the broker is."""
 
@@ -111,6 +114,11 @@ class JetStreamSource:
         self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
         self._drift: list[str] = []
+
+    @property
+    def durable(self) -> str:
+        """The durable's name."""
+        return self._wanted.name
 
     async def open(self) -> Stream:
         """Create or check the durable and begin to pull; may be called again after SourceLost."""
@@ -159,6 +167,10 @@ class JetStreamSource:
         """While held, ask the broker for nothing more; what is on its way still comes."""
         self._pulls.held = held
 
+    def give_back(self, arrivals: Sequence[Arrival]) -> int:
+        """Have the broker deliver those at once again, to whoever asks; how many that were."""
+        return self._answer(self._standing(arrivals), b"-NAK")
+
     async def pending(self) -> Pending:
         """How far the broker is. What others have changed about the durable is noticed by the way."""
         found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
@@ -188,7 +200,7 @@ class JetStreamSource:
     async def close(self) -> None:
         """Stop, and give back at once what was not taken."""
         left = await self._stop()
-        if self._answer(self._standing(left), b"-NAK"):
+        if self.give_back(left):
             with contextlib.suppress(
                 NatsError, TimeoutError, OSError
             ):  # then it comes again after its ack wait

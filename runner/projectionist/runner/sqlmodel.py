@@ -83,12 +83,21 @@ class OwnSql:
     def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
         self._connection = connection
         self._consumer = consumer
-        names = sql_names(consumer.definition.tables, schema, consumer.generation)
-        self._tx = OpenTx(connection, names)
+        self._schema = schema
+        self._generation = 0
         self._handlers = consumer.definition.cls()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Go on with the generation that is live in this batch: a swap may have come between it and the last."""
+        if self._generation != self._consumer.generation:
+            self._generation = self._consumer.generation
+            tables = self._consumer.definition.tables
+            self._tx = OpenTx(self._connection, sql_names(tables, self._schema, self._generation))
 
     async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate."""
+        self._follow()
         broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
         wished: list[Wished] = []

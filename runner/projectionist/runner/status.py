@@ -25,6 +25,15 @@ class RunnerStatus(msgspec.Struct, frozen=True):
     unacked: int | None = None
 
 
+class BreakerStatus(msgspec.Struct, frozen=True):
+    """A breaker that is not closed."""
+
+    state: str
+    reason: str
+    until_s: float
+    """Seconds until some keys are tried; while they are (`half_open`), until another process may try some."""
+
+
 class ConsumerStatus(msgspec.Struct, frozen=True):
     """Where one consumer stands."""
 
@@ -44,6 +53,9 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     quarantined: int
     incidents: int
     runners: list[RunnerStatus]
+    backlog: int = 0
+    """Events that are safe in the inbox and not applied yet."""
+    breaker: BreakerStatus | None = None
 
     @property
     def lag(self) -> int | None:
@@ -73,6 +85,6 @@ async def breakdown(connection: Connection, schema: str, by: str) -> list[Counte
 
 
 def _decoded(row: dict[str, object]) -> dict[str, object]:
-    for name in ("outcomes", "heads", "runners"):
-        row[name] = msgspec.json.decode(str(row[name]))
+    for name in ("outcomes", "heads", "runners", "breaker"):
+        row[name] = None if row[name] is None else msgspec.json.decode(str(row[name]))
     return row

@@ -98,6 +98,10 @@ class Store:
         """The one row such a statement finds, if any."""
         return await self.connection.fetchrow(self._sql[statement], self.consumer, *arguments)
 
+    async def rows(self, statement: str, *arguments: object) -> list[Record]:
+        """All rows such a statement finds."""
+        return await self.connection.fetch(self._sql[statement], self.consumer, *arguments)
+
     async def enter(self) -> None:
         """Wait behind exclusive takers of this consumer."""
         await self.connection.execute(self._sql["barrier"], self._barrier)
@@ -144,6 +148,11 @@ class Store:
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""
         return await self.connection.fetch(self._sql["positions"], self.consumer, aggregates)
+
+    async def owned(self, aggregates: Iterable[str], runner: int) -> set[str]:
+        """Those of the aggregates, whose positions are locked, that this runner has claimed, still."""
+        rows = await self.rows("owned", sorted(aggregates), runner)
+        return {row["aggregate"] for row in rows}
 
     async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
         """The first parked entries behind each (aggregate, version), as many as its third number says."""
@@ -279,6 +288,10 @@ class Store:
     async def intents_known(self, keys: Sequence[str]) -> dict[str, Record]:
         """What is stored under these intent keys."""
         return {row["key"]: row for row in await self.connection.fetch(self._sql["intents_known"], keys)}
+
+    async def mark(self, slot: int, marks: Sequence[str]) -> None:
+        """Leave sorted marks for the open build."""
+        await self.connection.execute(self._sql["mark"], self.consumer, slot, marks)
 
     async def due(self, most: int) -> list[str]:
         """Aggregates whose head is due."""

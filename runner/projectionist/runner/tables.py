@@ -20,13 +20,16 @@ class RowTable:
     """Rows are tuples in database form. The caller is inside a batch transaction that holds the positions."""
 
     def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
-        definition, generation = consumer.definition, consumer.generation
+        definition = consumer.definition
         if definition.table is None:
             raise ValueError(f"{definition.name} has no table of rows")
         self._connection = connection
-        self._consumer = consumer.number
+        self._consumer = consumer
+        self._schema = schema
         self._own_type = Statements("projectionist.runner", schema)["own_type"]
-        self._statements = ReadModel(definition.table, schema, generation)
+        self._table = definition.table
+        self._generation = 0
+        self._follow()
         self._key_at = definition.table.key_at
         self._own = (
             all(handler.own for handler in definition.handlers.values())
@@ -34,8 +37,15 @@ class RowTable:
         )
         """Whether every row belongs to one aggregate, whose position lock covers it."""
 
+    def _follow(self) -> None:
+        """Go on with the generation that is live in this batch: a swap may have come between it and the last."""
+        if self._generation != self._consumer.generation:
+            self._generation = self._consumer.generation
+            self._statements = ReadModel(self._table, self._schema, self._generation)
+
     async def load(self, keys: AbstractSet[Any]) -> dict[Any, Row]:
         """The rows of these keys; shared ones are locked, in the order of their keys."""
+        self._follow()
         statement = self._statements.load if self._own else self._statements.load_locked
         at = self._key_at
         return {
@@ -46,7 +56,7 @@ class RowTable:
 
     async def own_type(self, kind: str) -> str:
         """The type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none has."""
-        return str(await self._connection.fetchval(self._own_type, self._consumer, kind))
+        return str(await self._connection.fetchval(self._own_type, self._consumer.number, kind))
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""

@@ -14,7 +14,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
-from projectionist.core.states import Decided, Entry, Head
+from projectionist.core.states import Decided, Entry, Finding, Head
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -135,6 +135,11 @@ class Verbs:
             await self._decide(Decided.DISCARD, stand, entry, act)
             if stand is None:
                 await self._settle(entry, Entry.DISCARDED)
+            elif stand.finding == Finding.IMPLAUSIBLE and entry["version"] == _first_version(stand):
+                # Its turn will never come, and its version is not one of the aggregate's.
+                await self._settle(entry, Entry.DISCARDED)
+                stand.parked -= 1
+                await self._move(stand, Head.GAP if stand.parked else Head.CLEAR)
             else:
                 await self._store.run("give_up", entry["source"], entry["id"])
                 await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
@@ -201,6 +206,7 @@ class Verbs:
 
     async def _move(self, stand: Stand, head: Head) -> None:
         await self._store.run("move", stand.aggregate, stand.version, head, stand.parked, head != Head.CLEAR)
+        await self._store.run("mark_aggregate", stand.aggregate)
 
     async def _settle(self, entry: Record, state: Entry) -> None:
         await self._store.run("remove", entry["source"], entry["id"])

@@ -10,21 +10,17 @@ import anyio
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
-from projectionist.runner.careful import Careful, Suspicion
-from projectionist.runner.consumer import Paused, Rejoin, paused
+from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
-from projectionist.runner.due import Due
 from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
-from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream import BrokerError, StreamMissing
-from projectionist.runner.models import model_for
-from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.session import Session
-from projectionist.runner.settle import Settler
+from projectionist.runner.rebuild.builder import Builder, Options
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.turn import Taken
+from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.standing import Halted, Standing
-from projectionist.runner.stored import Stored
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-AT_ONCE = 2
-"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
 RETRY_S = 1.0
 """How often a missing stream or a paused consumer is looked at again."""
 
@@ -51,7 +45,7 @@ class Worker:
         self._client = client
         self._office = office
         self._stopping = anyio.Event()
-        self._pipeline: Pipeline | None = None
+        self._serving: Serving | None = None
         self._told = ""
         self._standing: Standing | None = None
         self._served = False
@@ -76,7 +70,7 @@ class Worker:
             case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            case BrokerError() | Halted() | Paused():
+            case BrokerError() | Halted() | Paused() | Tripped():
                 await self._wait(str(error))
             case StreamUnfit() | DurableUnfit() if self._served:  # at the start somebody is there to read it
                 await self._wait(str(error))
@@ -91,8 +85,8 @@ class Worker:
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._stopping.set()
-        if self._pipeline is not None:
-            self._pipeline.stop()
+        if self._serving is not None:
+            self._serving.stop()
 
     async def _wait(self, reason: str) -> None:
         self._tell(reason)
@@ -108,60 +102,53 @@ class Worker:
         found = await self._office.registration(self.definition)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
+        if found["code"] == self.definition.code and await self._office.shut(self.definition):
+            raise Tripped("see `projectionist status`")
+        if self.definition.revision > found["revision"]:
+            await self._build()
+            return
         if self._standing is None:
             self._standing = Standing(
                 *(self.definition, found["durable"], self._client, self._office),
                 self._settings.postgres.schema,
             )
-        source = self._source(found["durable"], self._standing)
+        standing = self._standing
+        source = self._source(found["durable"], standing)
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
-            self._standing.joined(consumer)
+            standing.joined(consumer)
             self._served = True
             await self._tell_start(consumer, stream.state.first_seq)
-            await self._work(consumer, source, self._standing)
+            self._serving = Serving(consumer, self._settings, self._client, self._office, source, standing)
+            if self._stopping.is_set():
+                self._serving.stop()
+            await self._serving.run()
         finally:
+            self._serving = None
             with anyio.CancelScope(shield=True):
                 await source.close()
 
-    async def _work(self, consumer: Consumer, source: JetStreamSource, standing: Standing) -> None:
-        sessions = [self._session(consumer, standing) for _ in range(AT_ONCE)]
-        suspicion = Suspicion(on=await self._office.unclean(consumer))
-        settlers = [Careful(consumer, Settler(consumer, session), suspicion) for session in sessions]
-        limits = self._settings.batch
-        stored = Stored(self._client, self.definition.stream)
-        due = Due(consumer, sessions[0], stored, limits.max_bytes)
-        self._pipeline = Pipeline(source, consumer.reader.read, settlers, due, limits)
-        heart = Heart(
-            *(consumer, self._office, self._pipeline, source, self._settings.run.heartbeat_s),
-            *(standing, suspicion),
+    async def _build(self) -> None:
+        """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
+        name = self.definition.name
+        builder = Builder(
+            self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
         )
+
+        async def stop(scope: anyio.CancelScope) -> None:
+            await self._stopping.wait()
+            scope.cancel()
+
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(heart.run)
-                if self._stopping.is_set():
-                    self._pipeline.stop()
-                await self._pipeline.run()
+                tasks.start_soon(stop, tasks.cancel_scope)
+                self._tell(f"building revision {self.definition.revision} beside the running one")
+                await builder.run()
                 tasks.cancel_scope.cancel()
-        finally:
-            self._pipeline = None
-            with anyio.CancelScope(shield=True):
-                for session in sessions:
-                    await session.close()
-                await heart.stop()
-
-    def _session(self, consumer: Consumer, standing: Standing) -> Session:
-        schema = self._settings.postgres.schema
-        return Session(
-            consumer,
-            self._settings.postgres,
-            lambda connection, who: model_for(connection, who, schema),
-            gates=self._office.gates,
-            peers=self._office.peers,
-            arrive=standing.arrive,
-        )
+        except* Taken as taken:
+            await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
     def _source(self, durable: str, standing: Standing) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)

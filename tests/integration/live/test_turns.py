@@ -67,8 +67,10 @@ async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_h
         await asyncio.wait_for(asyncio.gather(*settling), 5)
 
     assert await live.head(s.Orders, "order/o1") == (1, "clear", 0)
-    assert await live.fetch("select seq from {s}.inbox") == [(1002,)]
-    assert await live.fetch("select seq from {s}.duplicates") == [(1001,)]
+    # Whichever wakes first has it: the other is its repeat.
+    settled = await live.fetch("select seq from {s}.inbox union all select seq from {s}.duplicates")
+    assert sorted(settled) == [(1001,), (1002,)]
+    assert await live.value("select count(*) from {s}.inbox") == 1
 
 
 async def test_a_backlog_in_small_batches_is_applied_in_order_without_a_gap(live: Rig) -> None:

@@ -10,7 +10,7 @@ from tests.support.shop import shop
 
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer, Paused, Rejoin, Superseded
+from projectionist.runner.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
 from projectionist.runner.exists import Exists
 
 
@@ -29,9 +29,14 @@ def control(of: Consumer, **given: Any) -> dict[str, Any]:
         "generation": 1,
         "code": of.code,
         "paused": False,
+        "build": None,
+        "slot": 0,
         "effects_incarnation": 2,
         "effects_mark": 10,
         "own_type": "order",
+        "breaker": None,
+        "prober": None,
+        "trouble": None,
     } | given
 
 
@@ -49,6 +54,16 @@ def test_a_paused_consumer_applies_nothing() -> None:
 
     with pytest.raises(Paused):
         one.check(control(one, paused=True))
+
+
+def test_an_open_breaker_lets_nobody_apply_and_a_half_open_one_the_prober_alone() -> None:
+    one = consumer()
+
+    with pytest.raises(Tripped, match="the breaker is open: 100 keys failed"):
+        one.check(control(one, breaker="open", prober=one.runner, trouble="100 keys failed"))
+    with pytest.raises(Tripped):
+        one.check(control(one, breaker="half_open", prober=one.runner + 1, trouble=""))
+    one.check(control(one, breaker="half_open", prober=one.runner, trouble=""))
 
 
 @pytest.mark.parametrize("changed", [{"epoch": 2}, {"generation": 4}])

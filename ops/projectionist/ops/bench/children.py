@@ -55,6 +55,17 @@ class Child:
         unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
         return self._used.ru_maxrss / unit if self._used else 0
 
+    async def over(self, seconds: float) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        deadline = time.monotonic() + seconds
+        while not self._ended():
+            if time.monotonic() > deadline:
+                raise BenchError(f"{self._arguments[-1]} still runs after {seconds:.0f} s: {self.said()}")
+            await asyncio.sleep(LOOK_S)
+        code = self._process.returncode
+        assert code is not None, "it has ended"
+        return code
+
     async def end(self) -> None:
         """Ask it to end, and wait until it has."""
         for number in (signal.SIGTERM, signal.SIGKILL):

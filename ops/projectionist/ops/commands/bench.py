@@ -17,17 +17,21 @@ EXAMPLE = """
 projectionist bench live                         a table, ratios first; a few minutes
 projectionist bench live --events 20000 --json   fewer events, for a program to read
 projectionist bench live --sync always           NATS syncs every message to disk
+projectionist bench rebuild                      from stream to verified swap, 1,000,000 events
 projectionist bench relay --json                 intents to a stream, beside a twin and pgqueuer
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("what", choices=["live", "relay"], help="what to measure")
+    parser.add_argument("what", choices=["live", "rebuild", "relay"], help="what to measure")
     parser.add_argument(
-        "--events", type=_count, metavar="N", help="events, or intents; default: 200,000, relay: 50,000"
+        "--events",
+        type=_count,
+        metavar="N",
+        help="events, or intents; default: 200,000, rebuild: 1,000,000, relay: 50,000",
     )
-    parser.add_argument("--aggregates", type=_count, default=20_000, metavar="N", help="default: 20,000")
+    parser.add_argument("--aggregates", type=_count, metavar="N", help="default: 20,000, rebuild: 100,000")
     parser.add_argument(
         "--payload", type=_count, default=300, metavar="BYTES", help="of each body; default: 300"
     )
@@ -67,9 +71,11 @@ async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> in
 
     if args.what == "relay":
         return await _relay(args, settings, servers)
+    if args.what == "rebuild":
+        return await _rebuild(args, settings, servers)
     load = Load(
         events=args.events or 200_000,
-        aggregates=args.aggregates,
+        aggregates=args.aggregates or 20_000,
         payload=args.payload,
         random_ids=args.random_ids,
     )
@@ -87,7 +93,9 @@ async def _relay(args: argparse.Namespace, settings: Settings, servers: str) -> 
     from projectionist.ops.bench import relay, report
     from projectionist.ops.bench.ground import ground
 
-    backlog = relay.Backlog(intents=args.events or 50_000, aggregates=args.aggregates, payload=args.payload)
+    backlog = relay.Backlog(
+        intents=args.events or 50_000, aggregates=args.aggregates or 20_000, payload=args.payload
+    )
     async with ground(settings) as made:
         about = await report.about(made, servers, args.sync)
         measured = await relay.relay(made, backlog, args.repeats, note)
@@ -95,6 +103,27 @@ async def _relay(args: argparse.Namespace, settings: Settings, servers: str) -> 
         say_json(relay.document(measured, backlog, args.repeats, about))
     else:
         say(relay.text(measured, backlog, about))
+    return Exit.DONE
+
+
+async def _rebuild(args: argparse.Namespace, settings: Settings, servers: str) -> int:
+    from projectionist.ops.bench import rebuild, report
+    from projectionist.ops.bench.ground import ground
+    from projectionist.ops.bench.load import Load
+
+    load = Load(
+        events=args.events or 1_000_000,
+        aggregates=args.aggregates or 100_000,
+        payload=args.payload,
+        random_ids=args.random_ids,
+    )
+    async with ground(settings) as made:
+        about = await report.about(made, servers, args.sync)
+        measured = await rebuild.rebuild(made, load, args.repeats, note)
+    if args.json:
+        say_json(rebuild.document(measured, load, args.repeats, about))
+    else:
+        say(rebuild.text(measured, load, about))
     return Exit.DONE
 
 

@@ -94,6 +94,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
     texts = [table(rows)]
     if status.consumers:
         texts.append(consumer_table(status.consumers))
+        texts += [breaker_line(one) for one in status.consumers if one.breaker is not None]
     if status.counted:
         texts.append(
             table([("consumer", "of", "outcome", "events"), *map(msgspec.structs.astuple, status.counted)])
@@ -107,6 +108,7 @@ def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
         "consumer",
         "state",
         "lag",
+        "backlog",
         "applied",
         "parked",
         "oldest",
@@ -117,9 +119,20 @@ def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
     return table([head, *(_line(one) for one in consumers)])
 
 
+def breaker_line(one: ConsumerStatus) -> str:
+    """Why nothing is fetched for a consumer, and what ends that."""
+    assert one.breaker is not None
+    return (
+        f"{one.name}: the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}. It closes when some "
+        f"keys go through, or by `projectionist breaker reset {one.name} --reason …`"
+    )
+
+
 def _line(one: ConsumerStatus) -> tuple[object, ...]:
     alive = [runner for runner in one.runners if runner.silent_s < SILENT_S]
     state = "paused" if one.paused else f"{len(alive)} running" if alive else "not running"
+    if one.breaker is not None:
+        state = f"breaker {one.breaker.state.replace('_', ' ')}"
     timed = [runner for runner in alive if runner.p50_ms is not None]
     pace = (
         "/".join(f"{max(getattr(r, name) for r in timed):.1f}" for name in ("p50_ms", "p99_ms"))
@@ -129,12 +142,23 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
     lag = "?" if one.lag is None else one.lag
     oldest = "-" if one.oldest_s is None else f"{one.oldest_s:.0f} s"
     applied = one.outcomes.get("applied", 0)
-    return (one.name, state, lag, applied, one.parked, oldest, one.quarantined, one.incidents, pace)
+    return (
+        one.name,
+        state,
+        lag,
+        one.backlog,
+        applied,
+        one.parked,
+        oldest,
+        one.quarantined,
+        one.incidents,
+        pace,
+    )
 
 
 def waits_for_somebody(one: ConsumerStatus) -> bool:
     """Whether something of this consumer does not go on by itself."""
-    return bool(one.heads.get("waiting") or one.quarantined or one.incidents)
+    return bool(one.heads.get("waiting") or one.quarantined or one.incidents or one.breaker)
 
 
 async def _database(

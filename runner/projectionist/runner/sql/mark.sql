@@ -1,5 +1,4 @@
--- One more try of an event is about to begin; how many there have been, this one counted.
-insert into {schema}.tried (consumer, source, id, runner) values ($1, $2, $3, $4)
-on conflict (consumer, source, id) do update
-set marks = tried.marks + 1, runner = excluded.runner, at = clock_timestamp()
-returning marks
+-- Marks for the open build what has moved, in one order. The builder empties the other slot.
+insert into {schema}.dirty (consumer, slot, mark)
+select $1, $2, mark from unnest($3::text[]) as moved (mark)
+on conflict do nothing

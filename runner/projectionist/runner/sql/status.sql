@@ -17,6 +17,11 @@ select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_m
             'silent_s', extract(epoch from clock_timestamp() - beat)::float8
         ) order by number)
         from {schema}.runners where consumer = c.number and stopped is null and beat > clock_timestamp() - interval '1 minute'
-    ), '[]') as runners
+    ), '[]') as runners,
+    coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head = 'draining'), 0)::bigint
+        + (select count(*) from {schema}.parked where consumer = c.number and not ordered and cause = 'stored') as backlog,
+    (select jsonb_build_object(
+            'state', state, 'reason', reason, 'until_s', extract(epoch from until - clock_timestamp())::float8
+        ) from {schema}.consumer_breakers where consumer = c.number and state <> 'closed') as breaker
 from {schema}.consumers c
 order by c.name

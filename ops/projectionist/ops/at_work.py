@@ -1,0 +1,151 @@
+"""What commands that work on consumers need: the app's classes, the database, the broker, and a bar to watch."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from projectionist.core import broker, db
+from projectionist.core.logs import configure
+from projectionist.migrations import MigrationError, plan
+from projectionist.ops import apps
+from projectionist.ops.servers import settings
+from projectionist.ops.terminal import UsageError, note
+from projectionist.runner.app import App
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.progress import Logged
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.rebuild.progress import Progress
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """Open connections, and the consumers the arguments name."""
+
+    settings: Settings
+    definitions: tuple[Definition, ...]
+    names: tuple[str, ...]
+    """What stood behind the consumers' names, for commands that take more."""
+    connection: Connection
+    client: Client
+
+    @property
+    def desk(self) -> Desk:
+        """The statements of rebuilding on the connection."""
+        return Desk(self.connection, self.settings.postgres.schema)
+
+
+def run(main: Awaitable[int]) -> int:
+    """Run a command's coroutine to its end."""
+    configure()
+    try:
+        import uvloop  # noqa: PLC0415 - an extra
+    except ImportError:
+        return asyncio.run(main)  # type: ignore[arg-type]
+    return uvloop.run(main)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def at_work(
+    args: argparse.Namespace, *, consumers: int | None = None, command: str
+) -> AsyncIterator[AtWork]:
+    """Load the app, check that the database is of this release, connect.
+
+    `consumers` says how many of the names are consumers; None: all.
+    """
+    found = settings()
+    app, names = apps.split(args, found.app)
+    if not names:
+        raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
+    loaded = apps.load(app, App)
+    chosen = loaded.chosen(names if consumers is None else names[:consumers])
+    connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
+    try:
+        if await plan(connection, found.postgres.schema):
+            raise MigrationError(
+                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
+            )
+        client = await broker.connect(found.nats, name=f"projectionist {command}")
+        try:
+            rest = () if consumers is None else tuple(names[consumers:])
+            yield AtWork(found, chosen, rest, connection, client)
+        finally:
+            await client.close()
+    finally:
+        await connection.close()
+
+
+def progress(name: str, limit: float | None) -> Progress:
+    """A bar on a terminal, log lines elsewhere."""
+    return Bar(name, limit) if sys.stderr.isatty() else Logged(name, limit)
+
+
+class Bar:
+    """One line that is written over: phase, bar, rate, time left."""
+
+    WIDTH, EVERY_S = 24, 0.1
+
+    def __init__(
+        self, name: str, limit: float | None = None, *, write: Callable[[str], Any] | None = None
+    ) -> None:
+        self._name, self._limit = name, limit
+        self._write = write or sys.stderr.write
+        self._phase, self._total, self._done = "", 0, 0
+        self._begun = self._drawn = time.monotonic()
+        self._open = False
+
+    def begin(self, phase: str, total: int) -> None:
+        """A phase begins; the line of the one before stays."""
+        self._end_line()
+        self._phase, self._total, self._done = phase, total, 0
+        self._begun = time.monotonic()
+        self._draw()
+
+    async def advance(self, done: int) -> None:
+        """So many more are done; waits where a rate is kept."""
+        self._done += done
+        now = time.monotonic()
+        if self._limit and (early := self._done / self._limit - (now - self._begun)) > 0:
+            await asyncio.sleep(early)
+        if now - self._drawn > self.EVERY_S:
+            self._draw()
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+        self._end_line()
+        note(f"{self._name}: {text}")
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        rate = self._done / max(self._drawn - self._begun, 1e-6)
+        line = f"{self._name}: {self._phase}"
+        if self._total:
+            share = min(1.0, self._done / self._total)
+            full = round(share * self.WIDTH)
+            left = max(0, self._total - self._done) / rate if rate else 0.0
+            line += (
+                f" [{'#' * full}{'.' * (self.WIDTH - full)}] {share:4.0%}  {rate:,.0f}/s  {left:.0f} s left"
+            )
+        elif self._done:
+            line += f"  {self._done:,}  {rate:,.0f}/s"
+        self._write(f"\r\x1b[2K{line}")
+        sys.stderr.flush()
+        self._open = True
+
+    def _end_line(self) -> None:
+        if self._open:
+            self._draw()
+            self._write("\n")
+            self._open = False

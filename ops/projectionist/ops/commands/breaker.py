@@ -1,0 +1,49 @@
+"""`projectionist breaker`: close the breaker of a consumer by hand."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+from typing import TYPE_CHECKING
+
+from projectionist.ops.terminal import Exit, say
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Postgres
+    from projectionist.runner.verbs import Act
+
+HELP = "close the breaker of a consumer on which too much failed at once"
+EXAMPLE = """
+projectionist breaker reset OrderSummary --reason "the address service is back"
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("action", choices=("reset",), help="reset: close it now, instead of after its pause")
+    parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
+    parser.add_argument("--reason", required=True, help="why this is right; it is recorded")
+    parser.add_argument("--actor", default=None, help="who does this (default: the user of this machine)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Close it and say whether it was open."""
+    from projectionist.ops.servers import settings
+    from projectionist.runner.verbs import Act
+
+    act = Act(args.actor or getpass.getuser(), args.reason)
+    was_open = asyncio.run(_reset(settings().postgres, args.consumer, act))
+    say(f"{args.consumer}: the breaker {'is closed again' if was_open else 'was not open'}")
+    return Exit.DONE
+
+
+async def _reset(postgres: Postgres, consumer: str, act: Act) -> bool:
+    from projectionist.core.db import connect
+    from projectionist.runner.breaker import reset
+
+    connection = await connect(postgres, application_name="projectionist breaker")
+    try:
+        return await reset(connection, postgres.schema, consumer, act)
+    finally:
+        await connection.close()

@@ -1,0 +1,100 @@
+"""`projectionist generations`: the physical builds of a read model, and the way back to a kept one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, say, say_json, table
+
+if TYPE_CHECKING:
+    from projectionist.ops.at_work import AtWork
+    from projectionist.projections.definition import Definition
+
+HELP = "list the generations of a read model, go back to a kept one, or drop it"
+EXAMPLE = """
+projectionist generations list shop.app:app OrderSummary
+projectionist generations rollback shop.app:app OrderSummary 3   catch it up, then swap; its code must be deployed
+projectionist generations drop shop.app:app OrderSummary 3       before its time
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("act", choices=("list", "rollback", "drop"), help="what to do")
+    apps.declare(parser, names="the projection, then for rollback and drop the generation")
+    parser.add_argument("--json", action="store_true", help="end with one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    from projectionist.ops import at_work
+
+    return at_work.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.at_work import at_work
+
+    async with at_work(args, consumers=1, command="generations") as work:
+        definition = work.definitions[0]
+        if args.act == "list":
+            return await _list(args, work, definition)
+        if len(work.names) != 1 or not work.names[0].isdigit():
+            raise UsageError(
+                "the generation is missing", remedy=f"Write `generations {args.act} APP NAME NUMBER`"
+            )
+        number = int(work.names[0])
+        return await (_rollback if args.act == "rollback" else _drop)(args, work, definition, number)
+
+
+async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) -> int:
+    from projectionist.runner.rebuild.checks import registered
+    from projectionist.runner.rebuild.generations import generations
+
+    row = await registered(work.desk, definition, going_back=True)
+    found = await generations(work.desk, row["number"])
+    if args.json:
+        say_json({"consumer": definition.name, "generations": found})
+        return Exit.DONE
+    rows = [("generation", "state", "revision", "created", "kept until", "rollback")]
+    rows += [
+        (
+            *(str(g.generation), g.state, str(g.revision), f"{g.created:%Y-%m-%d %H:%M}"),
+            "" if g.kept_until is None else f"{g.kept_until:%Y-%m-%d %H:%M}",
+            "yes" if g.can_roll_back else "",
+        )
+        for g in found
+    ]
+    say(table(rows))
+    return Exit.DONE
+
+
+async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
+    from projectionist.ops.at_work import progress
+    from projectionist.runner.rebuild.builder import Builder, Options
+
+    watched = progress(definition.name, None)
+    options = Options(back_to=number)
+    back = await Builder(definition, work.settings, work.client, watched, options).run()
+    if args.json:
+        say_json({"rolled_back": back})
+    else:
+        say(
+            f"{back.consumer}: generation {back.generation} is live again, {back.caught_up:,} events caught up"
+        )
+    return Exit.DONE
+
+
+async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
+    from projectionist.runner.rebuild.checks import registered
+    from projectionist.runner.rebuild.generations import drop
+
+    row = await registered(work.desk, definition, going_back=True)
+    await drop(work.desk, row["number"], number)
+    if args.json:
+        say_json({"dropped": number})
+    else:
+        say(f"{definition.name}: generation {number} is dropped")
+    return Exit.DONE

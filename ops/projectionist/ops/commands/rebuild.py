@@ -1,0 +1,137 @@
+"""`projectionist rebuild`: a new generation of a read model from the stream, beside the live one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, say, say_json
+
+if TYPE_CHECKING:
+    from projectionist.ops.at_work import AtWork
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.rebuild.builder import Rebuilt
+    from projectionist.runner.rebuild.plan import Plan
+
+HELP = "build a read model anew from the stream while the old one serves, then swap"
+EXAMPLE = """
+projectionist rebuild shop.app:app OrderSummary           build, compare, swap; after a crash: go on
+projectionist rebuild shop.app:app OrderSummary --plan    what it would do and cost; changes nothing
+projectionist rebuild shop.app:app OrderSummary --abort   give up the build that is open
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser, names="the projections")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--plan", action="store_true", help="show events, time, space; change nothing")
+    instead.add_argument("--abort", action="store_true", help="give up the open build and drop its tables")
+    instead.add_argument(
+        "--restart", action="store_true", help="begin anew instead of going on with an open build"
+    )
+    parser.add_argument(
+        "--partial", action="store_true", help="go on without aggregates whose history is gone"
+    )
+    parser.add_argument(
+        "--accept-differences",
+        action="store_true",
+        help="swap although the same code makes other rows than the live ones",
+    )
+    parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
+    parser.add_argument("--json", action="store_true", help="end with one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it, one projection after the other."""
+    from projectionist.ops import at_work
+
+    return at_work.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.at_work import at_work
+
+    async with at_work(args, command="rebuild") as work:
+        if args.plan:
+            return await _plan(args, work)
+        if args.abort:
+            return await _abort(args, work)
+        rebuilt = [await _rebuild(args, work, definition) for definition in work.definitions]
+    if args.json:
+        say_json({"rebuilt": rebuilt})
+    else:
+        say("\n".join(map(_told, rebuilt)))
+    differs = any(one.compared.differences and not one.compared.expected for one in rebuilt)
+    return Exit.ATTENTION if differs else Exit.DONE
+
+
+async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definition) -> Rebuilt:
+    from projectionist.runner.rebuild.builder import Builder, Options
+
+    options = Options(restart=args.restart, partial=args.partial, accept_differences=args.accept_differences)
+    from projectionist.ops.at_work import progress
+
+    watched = progress(definition.name, args.throttle)
+    return await Builder(definition, work.settings, work.client, watched, options).run()
+
+
+async def _plan(args: argparse.Namespace, work: AtWork) -> int:
+    from projectionist.runner.rebuild.checks import registered
+    from projectionist.runner.rebuild.plan import plan
+
+    plans = []
+    for definition in work.definitions:
+        row = await registered(work.desk, definition)
+        plans.append(await plan(work.desk, definition, work.settings, work.client, row))
+    if args.json:
+        say_json({"plans": plans})
+    else:
+        say("\n\n".join(map(_shown, plans)))
+    return Exit.ATTENTION if any(plan.refused for plan in plans) else Exit.DONE
+
+
+async def _abort(args: argparse.Namespace, work: AtWork) -> int:
+    from projectionist.runner.rebuild.builder import give_up
+
+    ended = {d.name: await give_up(d, work.settings) for d in work.definitions}
+    if args.json:
+        say_json({"aborted": ended})
+    else:
+        for name, generation in ended.items():
+            said = "no build is open" if generation is None else f"gave up generation {generation}"
+            say(f"{name}: {said}")
+    return Exit.DONE
+
+
+def _told(one: Rebuilt) -> str:
+    again = ", gone on with" if one.resumed else ""
+    done = f"{one.events:,} events, {one.rows:,} rows, {one.caught_up:,} caught up, {one.seconds:.1f} s"
+    lines = [f"{one.consumer}: generation {one.generation} is live{again}: {done}"]
+    lines += [f"  not sent, as history makes no effects: {n:,} x {slot}" for slot, n in one.silent.items()]
+    if one.compared.differences:
+        expected = " (expected: other code made the live rows)" if one.compared.expected else ""
+        more = "more than " if one.compared.more else ""
+        lines.append(f"  {more}{len(one.compared.differences)} rows differ from before{expected}:")
+        lines += [f"    {difference}" for difference in one.compared.differences[:10]]
+    if one.compared.left_out:
+        lines.append(f"  not compared, as only one side has them: {', '.join(one.compared.left_out)}")
+    return "\n".join(lines)
+
+
+def _shown(one: Plan) -> str:
+    eta = f"about {one.eta_s:.0f} s at {one.rate:,.0f}/s" if one.rate else "speed not known"
+    lines = [
+        f"{one.consumer}: generation {one.generation} from {one.events:,} events, {eta}",
+        f"  disk     {one.disk_bytes / 1e6:,.0f} MB beside the live generation, until that is dropped",
+        f"  locks    {one.locks}",
+        f"  effects  {one.effects}; what handlers ask for is counted and not sent",
+        f"  {one.aggregates:,} aggregates, {one.held:,} of them held up and left so",
+    ]
+    lines += [f"  {one.decisions:,} decisions are repeated"] if one.decisions else []
+    lines += [f"  change   {change}" for change in one.changes]
+    lines += [f"  stands on the view: {name}" for name in one.dependents]
+    lines += [f"  open     {one.open_build}"] if one.open_build else []
+    lines += [f"  REFUSED  {one.refused}"] if one.refused else []
+    return "\n".join(lines)

@@ -1,0 +1,49 @@
+"""`projectionist recompute`: fold one live row anew, and write it where it differs."""
+
+from __future__ import annotations
+
+import argparse
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, say, say_json
+
+HELP = "fold one live row anew from its events and write it where it differs; no effect is made"
+EXAMPLE = """
+projectionist recompute shop.app:app OrderSummary o-17 --reason "row was edited by hand"
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser, names="the projection and the row's key")
+    apps.declare_act(parser)
+    parser.add_argument("--json", action="store_true", help="end with one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    from projectionist.ops import at_work
+
+    return at_work.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.at_work import at_work
+    from projectionist.runner.rebuild.recompute import recompute
+    from projectionist.runner.verbs import Act
+
+    async with at_work(args, consumers=1, command="recompute") as work:
+        if len(work.names) != 1:
+            raise UsageError(
+                "the row's key is missing", remedy="Write `projectionist recompute APP NAME KEY`"
+            )
+        act = Act(args.actor, args.reason)
+        done = await recompute(work.desk, work.definitions[0], work.settings, work.client, work.names[0], act)
+    if args.json:
+        say_json({"recomputed": done})
+    elif done.changed is None:
+        say(f"{done.consumer} {done.key}: right as it was, {done.events} events")
+    else:
+        since = f", wrong from {done.changed.since} on" if done.changed.since else ""
+        say(f"{done.consumer} {done.key}: written{since}; was {done.changed.live}, is {done.changed.folded}")
+    return Exit.DONE

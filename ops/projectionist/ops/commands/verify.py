@@ -1,0 +1,72 @@
+"""`projectionist verify`: are the live rows what their events make?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, say, say_json
+
+if TYPE_CHECKING:
+    from projectionist.runner.rebuild.verify import Verified
+
+HELP = "compare the live rows with what their events make, on the live system; changes nothing"
+EXAMPLE = """
+projectionist verify shop.app:app OrderSummary                a hundred rows by chance
+projectionist verify shop.app:app OrderSummary --sample 5000
+projectionist verify shop.app:app OrderSummary --all          every row, and rows that lack
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser, names="the projections")
+    much = parser.add_mutually_exclusive_group()
+    much.add_argument("--sample", type=int, default=100, metavar="N", help="so many rows by chance (100)")
+    much.add_argument("--all", action="store_true", help="every row")
+    parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
+    parser.add_argument("--json", action="store_true", help="end with one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    from projectionist.ops import at_work
+
+    return at_work.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.at_work import at_work, progress
+    from projectionist.runner.rebuild.verify import Verifier
+
+    async with at_work(args, command="verify") as work:
+        await work.connection.execute("set statement_timeout = 0")
+        found = []
+        for definition in work.definitions:
+            watched = progress(definition.name, args.throttle)
+            verifier = Verifier(work.desk, definition, work.settings, work.client, watched)
+            found.append(await verifier.run(None if args.all else args.sample))
+    if args.json:
+        say_json({"verified": found})
+    else:
+        say("\n".join(map(_told, found)))
+    return Exit.ATTENTION if any(one.drifted or one.unsure for one in found) else Exit.DONE
+
+
+def _told(one: Verified) -> str:
+    lines = [
+        f"{one.consumer}: generation {one.generation}, {one.rows:,} rows compared, {one.drifted:,} differ"
+    ]
+    if one.unsure:
+        lines.append(f"  {one.unsure:,} more differed at first sight, and were not looked at again")
+    if one.drifted and one.other_code:
+        lines.append("  other code than this made the live rows: a rebuild brings them up to it")
+    for each in one.drifts[:20]:
+        since = f", from {each.since} on" if each.since else ""
+        lines.append(f"  {each.key}{since}: live {_shown(each.live)}, by its events {_shown(each.folded)}")
+    return "\n".join(lines)
+
+
+def _shown(row: dict[str, object] | None) -> str:
+    return "no row" if row is None else ", ".join(f"{name}={value!r}" for name, value in row.items())

@@ -1,0 +1,115 @@
+"""Store first: what the inbox holds is claimed by aggregate and applied, beside the batches that fill it.
+
+A claim is a mark on the position; behind it stands the runner's lease, which is kept by a thread of its own. What
+makes it safe is neither: the batch transaction looks under the position's lock whether the claim is still its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.signals import announce
+from projectionist.runner.apply import Batch
+from projectionist.runner.due import MOST_DUE, Due
+from projectionist.runner.heart import percentile
+from projectionist.runner.keeper import Keeper
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.runner.apply import Applied
+    from projectionist.runner.careful import Careful
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.session import Session
+    from projectionist.runner.store import Store
+    from projectionist.runner.stored import Stored
+
+
+SWEEP_S = 1.0
+"""How often what is due is looked for, even while nothing can be stored."""
+SLOWEST = 3
+"""A lease lasts so many times as long as 99 of 100 batches take, if that is more than the settings say."""
+
+
+class Drain:
+    """Applies what is stored for one consumer, until it is stopped."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        session: Session,
+        settler: Careful,
+        stored: Stored,
+        settings: Settings,
+        after: Callable[[Batch, Sequence[Applied]], Awaitable[None]],
+    ) -> None:
+        self._consumer = consumer
+        self._session = session
+        self._settler = settler
+        self._due = Due(consumer, session, stored, settings.batch.max_bytes, self._claim)
+        self._after = after
+        self._least_lease_s = self.lease_s = settings.run.lease_s
+        self._keeper = Keeper(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)
+        self._woken, self._again_s = anyio.Event(), SWEEP_S
+        self._stopping = False
+        self.durations: deque[float] = deque(maxlen=512)
+        self.batches = 0
+
+    async def take(self) -> tuple[list[Batch], bool]:
+        """In place of what is due, for the pipeline that stores: it is done here, now."""
+        self._woken.set()
+        return [], False
+
+    def stop(self) -> None:
+        """Claim nothing new; `run` returns when what was claimed last is settled."""
+        self._stopping = True
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Work whenever the pipeline looks for what is due, and at least every second."""
+        try:
+            await self._keeper.start()
+            while not self._stopping:
+                with anyio.move_on_after(self._again_s):
+                    await self._woken.wait()
+                self._woken, self._again_s = anyio.Event(), SWEEP_S
+                while await self._once():
+                    pass
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._keeper.stop()
+                await self._session.close()
+
+    async def _once(self) -> bool:
+        """Claim and settle; whether there may be more."""
+        self._again_s = self._again_s or SWEEP_S
+        batches, more = await self._due.take()
+        for batch in batches:
+            await self._settle(batch)
+        return (more or not self._again_s) and not self._stopping
+
+    async def _settle(self, batch: Batch) -> None:
+        begun = time.monotonic()
+        applied = await self._settler.settle(batch)
+        self.durations.append(time.monotonic() - begun)
+        self.batches += 1
+        # Longer than the slowest batches take: a runner that is slow, and lives, is not taken for dead.
+        p99 = percentile(sorted(self.durations), 0.99) or 0.0
+        self.lease_s = max(self._least_lease_s, SLOWEST * p99 / 1000)
+        self._again_s = min([self._again_s, *(one.delay for one in applied if one.delay is not None)])
+        announce("drain.settled")
+        await self._after(batch, applied)
+
+    async def _claim(self, store: Store) -> list[str]:
+        """Claim aggregates that are due."""
+        async with store.connection.transaction():
+            await store.enter()
+            self._consumer.check(await store.control())
+            rows = await store.rows("claim_due", self._consumer.runner, MOST_DUE)
+        if rows:
+            announce("drain.claimed")
+        return sorted(row["aggregate"] for row in rows)

@@ -1,0 +1,132 @@
+"""Why missing versions of an aggregate cannot be had, and what somebody can do about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from projectionist.core.states import Finding
+
+MOST_LISTED = 5
+
+
+class Lack(msgspec.Struct, frozen=True):
+    """The versions an aggregate misses: those between its position and the first parked event."""
+
+    aggregate: str
+    version: int
+    """The position."""
+    seq: int
+    """The stream sequence of the event applied last; 0 if none was."""
+    until: int
+    """The first parked version."""
+    behind: int
+    """The stream sequence of that event."""
+
+    @property
+    def count(self) -> int:
+        """How many are missing."""
+        return self.until - self.version - 1
+
+    def misses(self, version: int | None) -> bool:
+        """Whether this version is one of them."""
+        return version is not None and self.version < version < self.until
+
+    @property
+    def shown(self) -> str:
+        """The versions, for people."""
+        first, last = self.version + 1, self.until - 1
+        return f"version {first}" if first == last else f"versions {first} to {last}"
+
+
+class Elsewhere(msgspec.Struct, frozen=True):
+    """A missing version that the stream holds where this consumer does not read."""
+
+    version: int
+    seq: int
+    subject: str
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """An event of the aggregate's subject that was put into quarantine."""
+
+    seq: int
+    version: int | None
+    reason: str
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What is known about a stream in which missing versions were looked for, in vain."""
+
+    stream: str
+    first_seq: int
+    last_seq: int
+    """The end of the stream when it was read."""
+    subject: str | None
+    """The aggregate's subject; None if the consumer's subjects do not name its place, or the stream takes no such."""
+    floor_passed: bool
+    """Whether everything up to that end has been settled by this consumer."""
+    elsewhere: Elsewhere | None = None
+    aside: Sequence[Aside] = ()
+
+
+def is_implausible(lack: Lack, last_seq: int) -> bool:
+    """Whether more versions are missing than the stream has ever held messages."""
+    return lack.count > last_seq
+
+
+def find(lack: Lack, evidence: Evidence) -> Finding:
+    """The finding; without proof that everything was settled it is always that they may still come."""
+    if is_implausible(lack, evidence.last_seq):
+        return Finding.IMPLAUSIBLE
+    if not evidence.floor_passed:
+        return Finding.IN_FLIGHT
+    if evidence.subject is None or evidence.elsewhere is not None:
+        return Finding.FILTERED
+    # The one settled last may be gone too: only what came after it could have been the missing ones.
+    return Finding.PURGED if evidence.first_seq > lack.seq + 1 else Finding.LOST
+
+
+def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
+    """The finding in words, with the next step."""
+    key = "elsewhere" if finding is Finding.FILTERED and evidence.elsewhere is not None else finding
+    text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
+    if finding is not Finding.IN_FLIGHT:
+        text += ", or step over them with `accept-gap {lack.aggregate} {first} {last}`"
+    filled = text.format(lack=lack, evidence=evidence, last=lack.until - 1, first=lack.version + 1)
+    return filled + _listed(evidence.aside)
+
+
+def _listed(aside: Sequence[Aside]) -> str:
+    if not aside:
+        return ""
+    shown = [
+        f"sequence {one.seq}{'' if one.version is None else f' (version {one.version})'}: {one.reason}"
+        for one in aside[:MOST_LISTED]
+    ]
+    more = f" and {len(aside) - MOST_LISTED} more" if len(aside) > MOST_LISTED else ""
+    return f". In quarantine from the same subject, look there first: {', '.join(shown)}{more}"
+
+
+_WHAT: dict[str, str] = {
+    Finding.IN_FLIGHT: "they may still be delivered",
+    Finding.PURGED: "purged, it seems: stream {evidence.stream} begins at sequence {evidence.first_seq}, and the event "
+    "before them was {lack.seq}",
+    Finding.FILTERED: "the consumer's subjects do not say which subject of stream {evidence.stream} is this "
+    "aggregate's",
+    "elsewhere": "version {evidence.elsewhere.version} is at sequence {evidence.elsewhere.seq} on "
+    "{evidence.elsewhere.subject}, which this consumer does not read",
+    Finding.LOST: "not in stream {evidence.stream}. Everything up to sequence {evidence.last_seq} was settled, and "
+    "subject {evidence.subject} was read to that end: never published, or deleted",
+    Finding.IMPLAUSIBLE: "more than stream {evidence.stream} has ever held ({evidence.last_seq} messages). Version "
+    "{lack.until} at sequence {lack.behind} is not to be believed, or the stream begins in mid-history",
+}
+_THEN: dict[str, str] = {
+    Finding.IN_FLIGHT: "nothing has to be done",
+    Finding.PURGED: "publish them again with the ids they had",
+    Finding.FILTERED: "write {{aggregate}} in the aggregate's place in subjects=",
+    "elsewhere": "let a consumer with a name of its own read every subject of the aggregate",
+    Finding.LOST: "publish them with the ids they had",
+    Finding.IMPLAUSIBLE: "discard that event, or give the consumer a baseline",
+}

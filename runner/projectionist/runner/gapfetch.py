@@ -1,0 +1,251 @@
+"""Gap fetch: what an aggregate misses is read from the stream before anybody is called.
+
+It runs beside the batches, outside any transaction. What it finds goes through the ordinary batch transaction
+like any delivery, without an ack; what it does not find becomes a finding, but only when the stream's leader says
+so and everything up to the end that was read has been settled: until then it may be on its way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.states import Entry, Fact, Finding, Head
+from projectionist.core.trouble import is_transient
+from projectionist.runner import jetstream, lookup
+from projectionist.runner.apply import Batch
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.findings import Aside, Evidence, Lack, find, told
+from projectionist.runner.hold import holding
+from projectionist.runner.jetstream import BrokerError, Stream
+from projectionist.runner.stored import Stored
+from projectionist.runner.writes import Told
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.runner.apply import Applied
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.office import Office
+
+log = logging.getLogger("projectionist.runner")
+
+AT_ONCE = 32
+"""How many aggregates are read at the same time: their requests share the connection."""
+POLL_S = 0.25
+PATIENCE_S = 5.0
+"""How long the floor is waited for, before the head is left to come due again."""
+MOST_WAITING = 10_000
+SHOWN = 3
+"""How many findings of one round get a log line of their own."""
+BATCH, MOST_BYTES = 1_000, 16 * 1024 * 1024
+"""How many events, or bytes of them, are handed over together."""
+MOVING = frozenset({Entry.PARKED, Entry.APPLIED})
+
+
+class Waiting(msgspec.Struct):
+    """Missing versions that the stream did not hold up to `last_seq`."""
+
+    lack: Lack
+    last_seq: int
+    resume: int
+    until: float
+
+
+class Round(msgspec.Struct):
+    """What one look at several aggregates brought."""
+
+    stream: Stream
+    found: list[Delivery] = []
+    size: int = 0
+    verdicts: list[tuple[Lack, Finding, str]] = []
+
+
+class GapFetch:
+    """Fetches for one consumer in one process until it is cancelled."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        office: Office,
+        client: Client,
+        durable: str,
+        *,
+        offer: Callable[[Batch], Awaitable[None]],
+        filtered: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._consumer = consumer
+        self._office = office
+        self._client = client
+        self._stored = Stored(client, consumer.definition.stream)
+        self._durable = durable
+        self._offer = offer
+        self._filtered = filtered
+        self._asked: set[str] = set()
+        self._waiting: dict[str, Waiting] = {}
+        self._changed = anyio.Event()
+
+    def note(self, batch: Batch, applied: Iterable[Applied]) -> None:
+        """Take over, of what was due in a batch, the heads that still lack versions."""
+        due = set(batch.due)
+        for moved in (moved for one in applied for moved in one.writes.moved):
+            if moved.head is Head.GAP and moved.aggregate in due and moved.aggregate not in self._waiting:
+                self._asked.add(moved.aggregate)
+        if self._asked:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Fetch whatever is noted; what a server that is away leaves undone comes due again."""
+        while True:
+            with anyio.move_on_after(POLL_S if self._waiting else None):
+                await self._changed.wait()
+            self._changed = anyio.Event()
+            with self._put_off():
+                await self._round()
+            announce("gap.looked")
+
+    @contextmanager
+    def _put_off(self) -> Iterator[None]:
+        """Leave what an outage interrupts to the time when it is due again; anything else goes up."""
+        try:
+            yield
+        except Exception as error:  # each is looked at in the next line
+            if not isinstance(error, BrokerError) and not is_transient(error):
+                raise
+            log.debug("%s: gap fetch put off: %s", self._name, error)
+
+    @property
+    def _name(self) -> str:
+        return self._consumer.definition.name
+
+    async def _round(self) -> None:
+        asked, self._asked = sorted(self._asked), set()
+        passed = await self._passed()  # before the stream is read: what is settled now was stored before
+        this = Round(await jetstream.stream(self._client, self._consumer.definition.stream))
+        # Read after the floor: an aggregate that lacks the same versions still was given none of them up to there.
+        lacks = await self._lacks([*asked, *passed])
+        limiter = anyio.CapacityLimiter(AT_ONCE)
+        async with anyio.create_task_group() as tasks:
+            for lack in lacks:
+                waited = passed.get(lack.aggregate)
+                same = waited is not None and waited.lack == lack
+                tasks.start_soon(self._look, lack, waited if same else None, this, limiter)
+        await self._hand_over(this)
+        await self._conclude(this.verdicts)
+
+    async def _passed(self) -> dict[str, Waiting]:
+        """The waiting ones that the floor has passed; those are not waiting any more, nor is who waited too long."""
+        if not self._waiting:
+            return {}
+        durable = await jetstream.consumer(self._client, self._consumer.definition.stream, self._durable)
+        idle = not durable.num_pending and not durable.num_ack_pending
+        floor, now = durable.ack_floor.stream_seq, clock.now()
+        passed = {a: one for a, one in self._waiting.items() if idle or floor >= one.last_seq}
+        self._waiting = {a: one for a, one in self._waiting.items() if a not in passed and now < one.until}
+        return passed
+
+    async def _lacks(self, aggregates: Sequence[str]) -> list[Lack]:
+        if not aggregates:
+            return []
+        async with self._office.store(self._consumer) as store:
+            return [Lack(*row) for row in await store.rows("gaps", aggregates)]
+
+    async def _look(
+        self, lack: Lack, waited: Waiting | None, this: Round, limiter: anyio.CapacityLimiter
+    ) -> None:
+        """Look for one aggregate's versions: they are found, or waited for, or there is a finding."""
+        async with limiter:
+            with self._put_off():
+                await self._looked(lack, waited, this)
+
+    async def _looked(self, lack: Lack, waited: Waiting | None, this: Round) -> None:
+        state = this.stream.state
+        evidence = Evidence(
+            self._consumer.definition.stream,
+            state.first_seq,
+            state.last_seq if waited is None else waited.last_seq,
+            lookup.subject_of(lack, self._consumer.definition.subjects, this.stream),
+            floor_passed=waited is not None,
+        )
+        # A position of an earlier incarnation says nothing about this stream.
+        resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
+        if evidence.subject is not None:
+            resume = resume if waited is None else waited.resume
+            seen = await lookup.look(self._stored, self._consumer, lack, evidence.subject, resume)
+            news, moving = await self._news(seen.found)
+            if news or moving:
+                await self._gather(news, this)
+                return
+            resume = seen.resume
+            evidence = msgspec.structs.replace(evidence, floor_passed=evidence.floor_passed and seen.ended)
+        if find(lack, evidence) is Finding.IN_FLIGHT:
+            self._wait(Waiting(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
+        else:
+            this.verdicts.append(await self._verdict(lack, evidence))
+
+    def _wait(self, one: Waiting) -> None:
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting[one.lack.aggregate] = one
+
+    async def _news(self, found: Sequence[Delivery]) -> tuple[list[Delivery], bool]:
+        """Those whose identity nobody has settled, and whether another of them is on its way through the inbox."""
+        if not found:
+            return [], False
+        async with self._office.store(self._consumer) as store:
+            known = await store.known((d.source, d.id) for d in found)
+        settled = [(d, known[d.source, d.id]) for d in found if (d.source, d.id) in known]
+        moving = any(row["hash"] == d.hash and row["state"] in MOVING for d, row in settled)
+        return [d for d in found if (d.source, d.id) not in known], moving
+
+    async def _verdict(self, lack: Lack, evidence: Evidence) -> tuple[Lack, Finding, str]:
+        """The finding with all that can be said about it."""
+        finding = find(lack, evidence)
+        if evidence.subject is not None and finding is not Finding.IMPLAUSIBLE:
+            other = await lookup.elsewhere(self._stored, self._consumer, lack)
+            evidence = msgspec.structs.replace(evidence, elsewhere=other)
+        async with self._office.store(self._consumer) as store:
+            rows = await store.rows("put_aside", lack.aggregate, evidence.subject)
+        evidence = msgspec.structs.replace(evidence, aside=[Aside(*row) for row in rows])
+        finding = find(lack, evidence)
+        return lack, finding, told(lack, finding, evidence)
+
+    async def _gather(self, news: Sequence[Delivery], this: Round) -> None:
+        this.found += news
+        this.size += sum(len(delivery.data) for delivery in news)
+        if len(this.found) >= BATCH or this.size > MOST_BYTES:
+            await self._hand_over(this)
+
+    async def _hand_over(self, this: Round) -> None:
+        """Give what was found to the pipeline, which takes one batch at a time; meanwhile no more is read."""
+        found, this.found, this.size = this.found, [], 0
+        if found:
+            log.info("%s: %d missing events fetched from the stream", self._name, len(found))
+            await self._offer(Batch(found))
+            announce("gap.fetched")
+
+    async def _conclude(self, verdicts: Sequence[tuple[Lack, Finding, str]]) -> None:
+        """Write the findings down, each in a transaction of its own, unless the aggregate has moved meanwhile."""
+        for number, (lack, finding, detail) in enumerate(verdicts):
+            async with (
+                self._office.store(self._consumer) as store,
+                holding(store, self._consumer, [lack.aggregate]),
+            ):
+                if await store.row("conclude", lack.aggregate, lack.version, finding) is None:
+                    continue
+                fact = Told(Fact(finding), lack.behind, None, None, lack.aggregate, lack.until, detail)
+                await store.report(self._consumer.incarnation, [fact])
+                await store.count(self._consumer.runner, Counter({("", f"finding_{finding}"): 1}))
+            if finding is Finding.FILTERED:
+                await self._filtered()
+            log.log(logging.WARNING if number < SHOWN else logging.DEBUG, "%s: %s", self._name, detail)
+            announce("gap.concluded")
+        if len(verdicts) > SHOWN:
+            log.warning("%s: %d gaps cannot be filled, see the incidents", self._name, len(verdicts))

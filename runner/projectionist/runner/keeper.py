@@ -1,0 +1,94 @@
+"""Keeps the lease behind a runner's claims: on a thread, a loop and a connection that no handler can hold up.
+
+On the same way it frees what others hold whose lease is over: this process's batches may be waiting for just that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+import asyncpg
+
+from projectionist.core.db import connect
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Postgres
+
+log = logging.getLogger("projectionist.runner")
+
+SHARE = 4
+"""A lease is renewed so often while it lasts."""
+
+
+class Keeper:
+    """Renews the lease of one runner from `start` to `stop`. `lease_s` is asked before each renewal."""
+
+    def __init__(self, postgres: Postgres, consumer: int, runner: int, lease_s: Callable[[], float]) -> None:
+        self._postgres = postgres
+        self._consumer = consumer
+        self._runner = runner
+        self._lease_s = lease_s
+        self._sql = Statements("projectionist.runner", postgres.schema)
+        self._thread = threading.Thread(target=self._run, name=f"lease of runner {runner}", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
+        self._held = threading.Event()
+
+    async def start(self) -> None:
+        """Return when the lease is there for the first time; what is claimed without one is anybody's."""
+        self._thread.start()
+        await anyio.to_thread.run_sync(self._held.wait, abandon_on_cancel=True)
+
+    async def stop(self) -> None:
+        """Let the lease end now, so that others may have what is still claimed."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+            await anyio.to_thread.run_sync(self._thread.join, 5.0)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._keep())
+        finally:
+            self._loop.close()
+
+    async def _keep(self) -> None:
+        connection: Connection | None = None
+        while not self._ending.is_set():
+            connection = await self._renewed(connection, self._lease_s())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), self._lease_s() / SHARE)
+        connection = await self._renewed(connection, 0.0)
+        if connection is not None:
+            await connection.close(timeout=1)
+
+    async def _renewed(self, connection: Connection | None, lease_s: float) -> Connection | None:
+        """The connection the lease was renewed on; None if it was not: then it ends, and others take over."""
+        try:
+            if connection is None:
+                connection = await connect(self._postgres, application_name="projectionist lease")
+            await connection.execute(self._sql["renew_lease"], self._runner, lease_s, timeout=lease_s or 1.0)
+            await connection.execute(self._sql["end_frozen"], self._consumer, timeout=lease_s or 1.0)
+        except (
+            OSError,
+            TimeoutError,
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+            ProjectionistError,
+        ) as e:
+            log.debug("the lease of runner %d was not renewed: %s", self._runner, e)
+            if connection is not None:
+                connection.terminate()
+            return None
+        self._held.set()
+        announce("lease.renewed")
+        return connection

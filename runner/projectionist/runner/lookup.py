@@ -1,0 +1,120 @@
+"""Looks for the missing versions of one aggregate in its stream: what is there, and where it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.headers import HeaderError
+from projectionist.projections.subjects import AGGREGATE
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.findings import Elsewhere, Lack
+from projectionist.runner.heads import Heads
+from projectionist.runner.subjects import overlap
+
+if TYPE_CHECKING:
+    from projectionist.projections.subjects import Subjects
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.stored import Stored
+
+MOST_READ = 10_000
+"""How many messages one step reads; a longer subject takes several."""
+MOST_BYTES = 2 * 1024 * 1024
+"""How much one step brings; the rest is fetched when this has been drained."""
+MOST_PROBED = 1_000
+
+
+class Look(msgspec.Struct):
+    """What one step brought."""
+
+    found: list[Delivery]
+    resume: int
+    """The sequence to go on from."""
+    ended: bool
+    """Whether the stream was read to its end."""
+
+
+def subject_of(lack: Lack, subjects: Subjects, stream: Stream) -> str | None:
+    """The subject that holds the aggregate's events; None where it cannot be built or the stream takes no such."""
+    kind, _, name = lack.aggregate.partition("/")
+    subject = subjects.subject_for(kind, name)
+    taken = stream.config.subjects
+    if subject is None or (taken and not any(overlap(subject, each) for each in taken)):
+        return None
+    return subject
+
+
+async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, resume: int) -> Look:
+    """Read the subject from `resume` on, until all missing versions are there, or to its end, or to the limits."""
+    found: dict[int, Delivery] = {}
+    size, seq = 0, resume
+    for _ in range(MOST_READ):
+        message = await stored.first(subject, seq)
+        if message is None:
+            return Look(list(found.values()), seq, ended=True)
+        seq = message.seq + 1
+        delivery = consumer.reader.reread(message.arrival(), message.seq)
+        if isinstance(delivery, Delivery) and _is_missing(lack, delivery):
+            # Of two that claim one version the first stands, as it would have when they were delivered.
+            found.setdefault(delivery.version or 0, delivery)
+            size += len(delivery.data)
+            if len(found) == lack.count or size > MOST_BYTES:
+                break
+    return Look(list(found.values()), seq, ended=False)
+
+
+def _is_missing(lack: Lack, delivery: Delivery) -> bool:
+    return delivery.aggregate == lack.aggregate and lack.misses(delivery.version)
+
+
+async def elsewhere(stored: Stored, consumer: Consumer, lack: Lack) -> Elsewhere | None:
+    """A missing version on another subject with the aggregate's token at the same place, if there is one near."""
+    heads = Heads(consumer.policy.headers)
+    for subject in _widened(consumer.definition.subjects, lack):
+        seq = lack.seq + 1
+        for _ in range(MOST_PROBED):
+            message = await stored.first(subject, seq)
+            if message is None:
+                break
+            seq = message.seq + 1
+            if _reads(consumer.definition.subjects, message.subject):
+                continue
+            version = _version(heads, message.hdrs, lack, consumer.policy.aggregate_type or "")
+            if lack.misses(version):
+                return Elsewhere(version or 0, message.seq, message.subject)
+    return None
+
+
+def _reads(subjects: Subjects, subject: str) -> bool:
+    try:
+        return subjects.match(subject) is not None
+    except UnicodeDecodeError:  # then it is ours, and in quarantine
+        return True
+
+
+def _widened(subjects: Subjects, lack: Lack) -> list[str]:
+    """Subjects like the aggregate's own with every other token open, of the same length or longer."""
+    kind, _, name = lack.aggregate.partition("/")
+    widened = set()
+    for pattern in subjects.patterns:
+        own = pattern.subject_for(kind, name)
+        if own is not None:
+            places = zip(own.split("."), pattern.text.split("."), strict=True)
+            tokens = ".".join(token if place == AGGREGATE else "*" for token, place in places)
+            widened |= {tokens, f"{tokens}.>"}
+    return sorted(widened)
+
+
+def _version(heads: Heads, head: bytes | None, lack: Lack, kind: str) -> int | None:
+    """The version that a message claims for the aggregate, going by its headers alone."""
+    try:
+        _, _, _, _, kind_of, name_of, version, *_ = heads.read(head)
+    except HeaderError:
+        return None
+    _, _, name = lack.aggregate.partition("/")
+    named = f"{kind if kind_of is None else kind_of}/{name if name_of is None else name_of}"
+    if named != lack.aggregate or version is None or not (version.isascii() and version.isdigit()):
+        return None
+    return int(version) if len(version) <= 19 else None

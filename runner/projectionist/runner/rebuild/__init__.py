@@ -1,0 +1,1 @@
+"""History again, silently, beside the live system: rebuild, verify, recompute, replay."""

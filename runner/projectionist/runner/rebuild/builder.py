@@ -1,0 +1,346 @@
+"""Rebuild from beginning to end: open, bulk, catch up, verify, swap. After any of them the next call goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import msgspec
+
+from projectionist.core import clock, db
+from projectionist.core.signals import announce
+from projectionist.projections.definition import Kind
+from projectionist.runner import jetstream
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.course import MONOTONIC
+from projectionist.runner.groups import flattened
+from projectionist.runner.rebuild import opening
+from projectionist.runner.rebuild.bulk import Bulk
+from projectionist.runner.rebuild.catchup import CatchUp
+from projectionist.runner.rebuild.checks import floor_of, registered
+from projectionist.runner.rebuild.compare import Compared, Comparison
+from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
+from projectionist.runner.rebuild.generations import begin_rollback
+from projectionist.runner.rebuild.judge import Judge
+from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.rebuild.plan import check_history
+from projectionist.runner.rebuild.shadow import Shadow
+from projectionist.runner.rebuild.spill import Spill
+from projectionist.runner.rebuild.sqlbulk import SqlBulk
+from projectionist.runner.rebuild.swap import swap, wait_for_snapshots
+from projectionist.runner.rebuild.turn import Taken, owner, turn
+from projectionist.runner.subjects import only
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.rebuild.progress import Progress
+
+FEW = 500
+"""Catching up without a lock ends when a round had no more to do than this."""
+MOST_TRIES = 50
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the operator wants otherwise than usual."""
+
+    restart: bool = False
+    back_to: int | None = None
+    """Go back to this kept generation instead of building one."""
+    partial: bool = False
+    raised_only: bool = False
+    """Build only if the revision is still higher than the live one when it is our turn."""
+    accept_differences: bool = False
+
+
+class Rebuilt(msgspec.Struct):
+    """What a rebuild did."""
+
+    consumer: str
+    generation: int
+    resumed: bool
+    events: int
+    rows: int
+    caught_up: int
+    silent: dict[str, int]
+    """Intents that handlers asked for and that were not written, by slot."""
+    compared: Compared
+    seconds: float
+    phases: dict[str, float]
+
+
+class Builder:
+    """Builds one consumer's next generation."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        settings: Settings,
+        client: Client,
+        progress: Progress,
+        options: Options | None = None,
+    ) -> None:
+        self._definition = definition
+        self._settings = settings
+        self._client = client
+        self._progress = progress
+        self._options = options or Options()
+        self._schema = settings.postgres.schema
+        self._silent: Counter[str] = Counter()
+        self._phases: dict[str, float] = {}
+        self._events = 0
+
+    async def run(self) -> Rebuilt:
+        """Do it; returns when the new generation is live. Whatever ends it before, the live generation serves."""
+        name = f"projectionist rebuild {self._definition.name}"[:63]
+        connection = await db.connect(self._settings.postgres, application_name=name)
+        try:
+            await connection.execute("set statement_timeout = 0")
+            keeper = await db.connect(self._settings.postgres, application_name=name)
+            try:
+                return await self._in_turn(connection, keeper)
+            finally:
+                keeper.terminate()
+        finally:
+            connection.terminate()
+
+    async def _in_turn(self, connection: Connection, keeper: Connection) -> Rebuilt:
+        desk, who = Desk(connection, self._schema), owner()
+        going_back = self._options.back_to is not None
+        row = await registered(desk, self._definition, going_back=going_back)
+        stream = await jetstream.stream(self._client, self._definition.stream)
+        if not (going_back or self._options.partial):
+            await check_history(desk, row, stream)
+        with flattened():
+            async with turn(keeper, self._schema, row["number"], who) as lease:
+                row = await registered(desk, self._definition, going_back=going_back)
+                if self._options.raised_only and self._definition.revision <= row["revision"]:
+                    raise Taken(f"revision {row['revision']} has been built by another process")
+                build, resumed = await self._open(desk, row["number"], lease.epoch, who)
+                return await self._build(desk, build, stream, resumed=resumed)
+        raise AssertionError("the task group neither returned nor raised")
+
+    async def _open(self, desk: Desk, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
+        """The build that was left, if it can go on; a new one otherwise."""
+        build, back_to = await desk.open_build(consumer), self._options.back_to
+        if build is not None:
+            left_by = build.owner
+            build = await opening.resume(desk, build, epoch=epoch, owner=who)
+            if self._goes_on(build):
+                self._progress.say(f"going on with generation {build.generation}, {build.phase}")
+                return build, True
+            self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
+            await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
+        if back_to is not None:
+            given = (desk, self._definition, consumer, back_to)
+            return await begin_rollback(*given, epoch=epoch, owner=who), False
+        partial = self._options.partial
+        begun = await opening.begin(desk, self._definition, consumer, epoch=epoch, owner=who, partial=partial)
+        return begun, False
+
+    def _goes_on(self, build: Build) -> bool:
+        back_to = self._options.back_to
+        wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
+        return wanted and not self._options.restart and opening.fits(build, self._definition)
+
+    async def _build(self, desk: Desk, build: Build, stream: Stream, *, resumed: bool) -> Rebuilt:
+        began = clock.now()
+        consumer = await consumer_for(desk, self._definition, self._settings, build)
+        shadow = Shadow(desk.connection, consumer, self._schema)
+        filter_subject = only(self._definition.subjects.filter, stream.config.subjects or ())
+        if build.phase == "open":
+            build = await self._prepare(desk, build, shadow)
+        if build.phase == "bulk":
+            await self._phase("bulk", self._bulk(desk, build, shadow, consumer, filter_subject))
+            found = await desk.open_build(build.consumer)
+            assert found is not None, "it is ours"
+            build = found
+        catch_up = CatchUp(desk, build, shadow, self._client, consumer.reader, filter_subject, self._progress)
+        compared = await self._finish(desk, build, catch_up)
+        self._silent.update(catch_up.silent)
+        return Rebuilt(
+            consumer=self._definition.name,
+            generation=build.generation,
+            resumed=resumed,
+            events=self._events,
+            rows=compared.rows,
+            caught_up=catch_up.folded,
+            silent=dict(sorted(self._silent.items())),
+            compared=compared,
+            seconds=clock.now() - began,
+            phases=self._phases,
+        )
+
+    async def _prepare(self, desk: Desk, build: Build, shadow: Shadow) -> Build:
+        row = await desk.row("consumer_named", self._definition.name)
+        assert row is not None, "consumers are never deleted"
+        floor = await floor_of(self._client, self._definition.stream, row["durable"])
+        rows = await desk.value("build_rows_expected", build.consumer, self._schema)
+        return await opening.prepare(desk, build, shadow, floor, rows)
+
+    async def _phase(self, name: str, work: Any) -> None:
+        began = clock.now()
+        await work
+        self._phases[name] = self._phases.get(name, 0.0) + clock.now() - began
+
+    # -- bulk ----------------------------------------------------------------------------------------------------
+
+    async def _bulk(
+        self, desk: Desk, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str | None
+    ) -> None:
+        decisions = Decisions(await desk.rows("build_decisions", build.consumer))
+        self._progress.begin("reading", build.floor)
+        if len(build.finished) < build.buckets:
+            judge = await self._judge(desk, build, decisions)
+            given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+            if self._definition.kind is Kind.SQL:
+                sql = SqlBulk(desk, build, shadow, Bulk(*given), self._silent)
+                await sql.run(filter_subject)
+            else:
+                await self._fold(desk, build, shadow, Bulk(*given), judge, filter_subject)
+        self._progress.begin("indexing", 0)
+        async with desk.connection.transaction():
+            await desk.hold(build)
+            for statement in shadow.index():
+                await desk.connection.execute(statement)
+            await desk.run("build_mark_moved", build.consumer, build.positions, consumer.start)
+            await desk.run("build_catch_up", build.number)
+            announce("rebuild.indexed")
+        announce("rebuild.bulk_done")
+
+    async def _judge(self, desk: Desk, build: Build, decisions: Decisions) -> Judge:
+        caps: dict[str, int] = {}
+        versions: dict[str, int] = {}
+        resumes = self._definition.kind is Kind.SQL
+        async with desk.connection.transaction():
+            async for row in desk.cursor("build_position_names", build.positions):
+                caps[row["aggregate"]] = row["cap"]
+                if resumes:
+                    versions[row["aggregate"]] = row["version"]
+        apart = {row["seq"] for row in await desk.rows("build_apart_read", build.number)}
+        judge = Judge(self._definition.sequence, caps, decisions, apart, first_position(self._definition))
+        judge.versions.update(versions)
+        return judge
+
+    async def _fold(
+        self,
+        desk: Desk,
+        build: Build,
+        shadow: Shadow,
+        bulk: Bulk,
+        judge: Judge,
+        filter_subject: str | None,
+    ) -> None:
+        if build.buckets == 1:
+            rows = await bulk.fold(filter_subject, 1, build.floor)
+            await self._stand(desk, build, judge)
+            await self._flush(desk, build, shadow, rows, 0)
+        else:
+            with Spill(build.buckets, build.finished) as spill:
+                await bulk.spill(filter_subject, 1, build.floor, spill)
+                await self._stand(desk, build, judge)
+                self._progress.begin("folding", build.buckets)
+                for bucket in spill.open:
+                    rows = await bulk.fold_spilled(spill.read(bucket))
+                    await self._flush(desk, build, shadow, rows, bucket)
+                    await self._progress.advance(1)
+        self._silent.update(bulk.silent)
+        self._events = bulk.events
+
+    async def _stand(self, desk: Desk, build: Build, judge: Judge) -> None:
+        """Write down which aggregates did not get to where live stood; the others stand at their caps."""
+        if self._definition.sequence == MONOTONIC:
+            return
+        stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.stragglers())
+        if stragglers:
+            async with desk.connection.transaction():
+                await desk.hold(build)
+                await desk.run("build_stand", build.positions, *zip(*stragglers, strict=True))
+
+    async def _flush(
+        self, desk: Desk, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
+    ) -> None:
+        """The rows of one bucket and the word that they are there, in one transaction."""
+        async with desk.connection.transaction():
+            await desk.hold(build)
+            await shadow.copy(rows)
+            announce("rebuild.copied")
+            await desk.run("build_finish_bucket", build.number, bucket)
+        announce("rebuild.flushed")
+
+    # -- to the swap ---------------------------------------------------------------------------------------------
+
+    async def _finish(self, desk: Desk, build: Build, catch_up: CatchUp) -> Compared:
+        """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
+        self._progress.begin("catching up", 0)
+        keep_s = self._settings.policy(self._definition.name).keep_generation_s
+        for _ in range(MOST_TRIES):
+            await self._phase("catch_up", self._converge(catch_up))
+            control = await desk.row("build_control", build.consumer)
+            assert control is not None, "consumers are never deleted"
+            live_code = await desk.value("generation_code", build.consumer, control["generation"])
+            accept = self._options.accept_differences or build.kind == "rollback"
+            comparison = Comparison(desk, build, self._definition, control, live_code, accept=accept)
+            await self._phase("verify", comparison.look())
+            await wait_for_snapshots(desk, build, self._progress)
+            began = clock.now()
+            if await swap(desk, build, catch_up, comparison, keep_s):
+                self._phases["swap"] = clock.now() - began
+                return comparison.result
+            self._progress.say("live was faster, or a table was in use: trying again")
+        raise RebuildError(
+            f"{self._definition.name} could not be swapped in {MOST_TRIES} tries",
+            remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",
+        )
+
+    async def _converge(self, catch_up: CatchUp) -> None:
+        while True:
+            try:
+                if await catch_up.round() <= FEW:
+                    return
+            except asyncpg.LockNotAvailableError:
+                announce("rebuild.lock_wait")
+
+
+async def consumer_for(desk: Desk, definition: Definition, settings: Settings, build: Build) -> Consumer:
+    """The consumer as the builder sees it: with the shadow as its generation."""
+    control = await desk.row("build_control", build.consumer)
+    assert control is not None, "consumers are never deleted"
+    made = Consumer(definition, settings.policy(definition.name), build.consumer, control["key_name"], 0)
+    made.join(control)
+    made.own_type = control["own_type"]
+    made.generation = build.generation
+    return made
+
+
+async def give_up(definition: Definition, settings: Settings) -> int | None:
+    """End the open build and drop its tables; its generation, None if none is open. Raises Taken while it works."""
+    name, schema = f"projectionist rebuild {definition.name}"[:63], settings.postgres.schema
+    connection = await db.connect(settings.postgres, application_name=name)
+    try:
+        desk, who = Desk(connection, schema), owner()
+        row = await registered(desk, definition, going_back=True)
+        keeper = await db.connect(settings.postgres, application_name=name)
+        try:
+            with flattened():
+                async with turn(keeper, schema, row["number"], who) as lease:
+                    build = await desk.open_build(row["number"])
+                    if build is None:
+                        return None
+                    build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
+                    await opening.abort(
+                        desk, build, await table_names(desk, build.consumer, build.generation)
+                    )
+                    return build.generation
+        finally:
+            keeper.terminate()
+    finally:
+        connection.terminate()
+    raise AssertionError("the task group neither returned nor raised")

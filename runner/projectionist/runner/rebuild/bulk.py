@@ -1,0 +1,159 @@
+"""The bulk: the stream from its beginning to the floor, judged, folded in memory, and put into the shadow by COPY.
+
+There is no outbox writer here: what handlers ask for is counted and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from anyio.lowlevel import checkpoint
+
+from projectionist.core.signals import announce
+from projectionist.projections.rows import Rows
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.model import step_of
+from projectionist.runner.rebuild.scan import scan, sequence
+from projectionist.runner.rebuild.shadow import MOST_TOLD, Stumble, Stumbled, stumble
+from projectionist.runner.rebuild.spill import Spill, bucket_of
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.wire import Arrival
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.reading import Reader
+    from projectionist.runner.rebuild.decisions import Decisions
+    from projectionist.runner.rebuild.judge import Judge
+    from projectionist.runner.rebuild.progress import Progress
+
+SLICE = 2_048
+"""How many events are folded at a stretch before other tasks get their turn."""
+
+
+class Folding:
+    """Rows of one bucket, folded event by event."""
+
+    def __init__(self, definition: Definition, silent: Counter[str]) -> None:
+        assert definition.table is not None, "only a Projection has rows of its own"
+        self._definition = definition
+        self._rows = Rows(definition.cls, definition.table, {})
+        self._apply = self._rows.apply
+        self._silent = silent
+        self._stopped: set[str | None] = set()
+        self.stumbles: list[Stumble] = []
+
+    def fold(self, delivery: Delivery) -> None:
+        """Fold one event; a failure stops its aggregate and is noted."""
+        if delivery.problem is not None:
+            self._fail(delivery, delivery.problem)
+            return
+        step = step_of(self._definition, delivery.seq, delivery)
+        if step is None or (self._stopped and delivery.aggregate in self._stopped):
+            return
+        try:
+            answer = self._apply(step)
+        except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
+            self._fail(delivery, f"{type(error).__name__}: {error}")
+            return
+        if answer is not None:
+            self._silent.update(slot for slot, _, _ in answer.intents)
+
+    def _fail(self, delivery: Delivery, error: str) -> None:
+        self.stumbles.append(stumble(delivery, error))
+        self._stopped.add(delivery.aggregate)
+        if len(self.stumbles) >= MOST_TOLD:
+            raise Stumbled(self.stumbles)
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        """The rows that are there in the end; raises Stumbled where a handler has failed."""
+        if self.stumbles:
+            raise Stumbled(self.stumbles)
+        return [row for row in self._rows.changed().values() if row is not None]
+
+
+class Bulk:
+    """One pass over the stream."""
+
+    def __init__(
+        self,
+        client: Client,
+        definition: Definition,
+        reader: Reader,
+        judge: Judge,
+        decisions: Decisions,
+        progress: Progress,
+    ) -> None:
+        self._client = client
+        self._definition = definition
+        self._read = decisions.reading(reader)
+        self._judge = judge
+        self._progress = progress
+        self.events = 0
+        self.silent: Counter[str] = Counter()
+        """Intents that were asked for and not written, by slot."""
+
+    async def fold(self, filter_subject: str | None, first: int, last: int) -> Iterable[tuple[Any, ...]]:
+        """Read it, and fold everything in memory."""
+        folding = Folding(self._definition, self.silent)
+        await self.read(filter_subject, first, last, folding.fold)
+        return folding.rows()
+
+    async def spill(self, filter_subject: str | None, first: int, last: int, into: Spill) -> None:
+        """Read it, and put what is to be folded on disk, by bucket."""
+        folding = Folding(self._definition, self.silent)
+
+        def put(delivery: Delivery) -> None:
+            step = step_of(self._definition, delivery.seq, delivery)
+            if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
+                folding.fold(delivery)  # it fails, whatever is in the row
+            elif step is not None and delivery.arrival is not None:
+                into.put(bucket_of(step.key, into.buckets), delivery.arrival)
+
+        await self.read(filter_subject, first, last, put)
+        folding.rows()
+
+    async def fold_spilled(self, arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:
+        """Fold one bucket, in the order in which it was put on disk."""
+        folding = Folding(self._definition, self.silent)
+        for at, arrival in enumerate(arrivals, 1):
+            delivery = self._read(arrival)
+            assert isinstance(delivery, Delivery), "it was read before"
+            folding.fold(delivery)
+            if not at % SLICE:
+                await checkpoint()
+        return folding.rows()
+
+    async def read(
+        self, filter_subject: str | None, first: int, last: int, use: Callable[[Delivery], None]
+    ) -> None:
+        """Call `use` with every event that may be folded, in order; what cannot be read was put aside by live."""
+        async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
+            for start in range(0, len(block), SLICE):
+                self._take(block[start : start + SLICE], use)
+                await checkpoint()
+            self.events += len(block)
+            announce("rebuild.read")
+            await self._progress.advance(len(block))
+
+    async def batches(
+        self, filter_subject: str | None, first: int, last: int, size: int
+    ) -> AsyncIterator[tuple[list[Delivery], int]]:
+        """The events that may be folded, in batches, each with the sequence up to which it is all."""
+        async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
+            for start in range(0, len(block), size):
+                part, found = block[start : start + size], list[Delivery]()
+                self._take(part, found.append)
+                yield found, sequence(part[-1])
+            self.events += len(block)
+            await self._progress.advance(len(block))
+
+    def _take(self, arrivals: Sequence[Arrival], use: Callable[[Delivery], None]) -> None:
+        read, take = self._read, self._judge.take
+        for arrival in arrivals:
+            delivery = read(arrival)
+            if isinstance(delivery, Delivery):
+                for one in take(delivery):
+                    use(one)

@@ -1,0 +1,201 @@
+"""Catching up: brings the shadow to where the live generation stands, aggregate by aggregate.
+
+Live batches mark what they move. A round flips the slot they mark in, plans from the inbox which events brought
+each marked aggregate to its position, and folds those: exactly what live has applied, and never more. The plan is
+one statement, so positions and inbox are of one moment; its events are in the stream, since live has read them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.signals import announce
+from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.rebuild.desk import RebuildError, first_position
+from projectionist.runner.rebuild.scan import fetch
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.runner.reading import Reader
+    from projectionist.runner.rebuild.desk import Build, Desk
+    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.rebuild.shadow import Shadow
+
+WINDOW = 10_000
+"""How many steps one transaction folds."""
+
+
+class Gone(RebuildError):
+    """Events that the live generation has applied are not to be had any more."""
+
+    def __init__(self, lost: Sequence[str]) -> None:
+        some = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
+        super().__init__(
+            f"events that made rows of the live generation are gone from the stream or the inbox: {some}",
+            remedy="`--restart` reads all of the stream again; `--partial` goes on without these aggregates",
+        )
+
+
+class CatchUp:
+    """Rounds for one build. `bound` events at most are folded while the caller holds the barrier."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        build: Build,
+        shadow: Shadow,
+        client: Client,
+        reader: Reader,
+        filter_subject: str | None,
+        progress: Progress,
+    ) -> None:
+        self._desk = desk
+        self._build = build
+        self._shadow = shadow
+        self._client = client
+        self._reader = reader
+        self._filter = filter_subject
+        self._progress = progress
+        self.unordered = shadow.definition.sequence == UNORDERED
+        self.start = first_position(shadow.definition)
+        self.silent: Counter[str] = Counter()
+        self.folded = 0
+
+    async def round(self) -> int:
+        """One round without a lock; how many events it folded."""
+        desk, build = self._desk, self._build
+        async with desk.connection.transaction():
+            if not await desk.value("build_left", build.consumer):
+                await desk.alone(build.consumer)
+                await desk.hold(build)
+                slot = await desk.value("build_flip", build.consumer)
+            else:
+                slot = await self._own_slot()
+        announce("rebuild.flipped")
+        events = await self._plan([slot])
+        await self._progress.advance(await self._fold(decisions=await self._decisions()))
+        if not self.unordered:
+            async with desk.connection.transaction():
+                await desk.hold(build)
+                await desk.run("build_unmark", build.consumer, [slot])
+        announce("rebuild.round")
+        return events
+
+    async def last(self, bound: int) -> bool:
+        """The same for both slots, inside the caller's transaction and barrier; False if that were too much."""
+        if await self._plan([0, 1]) > bound:
+            return False
+        await self._fold(decisions=await self._decisions())
+        await self._desk.run("build_unmark", self._build.consumer, [0, 1])
+        return True
+
+    async def _own_slot(self) -> int:
+        row = await self._desk.row("control", self._build.consumer)
+        assert row is not None, "consumers are never deleted"
+        return int(1 - row["slot"])
+
+    async def _decisions(self) -> Decisions:
+        """Read after the plan: those it needs were made before the positions it saw."""
+        return Decisions(await self._desk.rows("build_decisions", self._build.consumer))
+
+    async def _plan(self, slots: Sequence[int]) -> int:
+        desk, build = self._desk, self._build
+        async with desk.connection.transaction():
+            await desk.hold(build)
+            await desk.run("build_clear_steps", build.number)
+            if self.unordered:
+                await desk.run("build_steps_unordered", build.number, build.consumer, slots)
+            else:
+                given = (build.number, build.consumer, slots, build.incarnation, build.positions, self.start)
+                await desk.run("build_steps", *given)
+        return int(await desk.value("build_steps_many", build.number))
+
+    async def _fold(self, decisions: Decisions) -> int:
+        """Fold the plan, window by window; each commits rows, positions and, without order, marks."""
+        desk, build, at, total = self._desk, self._build, 0, 0
+        tally = _Tally(self._shadow.definition.sequence == CONTIGUOUS, decisions)
+        while steps := await desk.rows(
+            "build_steps_read", build.number, at, WINDOW, build.positions, self.start
+        ):
+            at = steps[-1]["n"]
+            deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions)
+            wanted = tally.judge(steps, deliveries)
+            if tally.lost and not build.partial:
+                raise Gone(tally.lost)
+            async with desk.connection.transaction():
+                await desk.hold(build)
+                await self._shadow.apply(wanted.fold, self.silent)
+                if wanted.stand:
+                    names, versions = zip(*sorted(wanted.stand.items()), strict=True)
+                    await desk.run("build_stand", build.positions, names, versions)
+                if self.unordered:
+                    marks = [str(step["seq"]) for step in steps]
+                    await desk.run("build_unmark_some", build.consumer, marks)
+            announce("rebuild.caught_up")
+            total += len(wanted.fold)
+        self.folded += total
+        return total
+
+    async def _read(self, seqs: Sequence[int], decisions: Decisions) -> dict[int, Delivery]:
+        """The events at these sequences, with the bytes operators gave them."""
+        found = await fetch(self._client, self._shadow.definition.stream, self._filter, seqs)
+        one_of = decisions.reading(self._reader)
+        read = {seq: one_of(arrival) for seq, arrival in found.items()}
+        return {seq: one for seq, one in read.items() if isinstance(one, Delivery)}
+
+
+class _Window(msgspec.Struct):
+    fold: list[Delivery]
+    stand: dict[str, int]
+
+
+class _Tally:
+    """Checks that each aggregate's events lead without a hole from where the shadow stands to where live does."""
+
+    def __init__(self, contiguous: bool, decisions: Decisions) -> None:
+        self._contiguous = contiguous
+        self._decisions = decisions
+        self._at: dict[str, int] = {}
+        self._given_up: set[str] = set()
+        self.lost: list[str] = []
+
+    def judge(self, steps: Sequence[Record], deliveries: dict[int, Delivery]) -> _Window:
+        """What of a window is folded, and where its aggregates stand then."""
+        window = _Window([], {})
+        for step in steps:
+            aggregate, version, seq = step["aggregate"], step["version"], step["seq"]
+            if aggregate is None:
+                self._alone(seq, deliveries, window)
+                continue
+            given_up = aggregate in self._given_up or self._gives_up(step, deliveries)
+            if seq is not None and not given_up:
+                window.fold.append(deliveries[seq])
+            if seq is None or not given_up:
+                window.stand[aggregate] = self._at[aggregate] = version
+        return window
+
+    def _alone(self, seq: int, deliveries: dict[int, Delivery], window: _Window) -> None:
+        if seq in deliveries:
+            window.fold.append(deliveries[seq])
+        else:
+            self.lost.append(f"sequence {seq}")
+
+    def _gives_up(self, step: Record, deliveries: dict[int, Delivery]) -> bool:
+        """Whether this event is gone, or a version between it and the one before is not stepped over."""
+        aggregate, seq = step["aggregate"], step["seq"]
+        at = self._at.setdefault(aggregate, step["at"])
+        upto = step["version"] if seq is None else step["version"] - 1
+        whole = not self._contiguous or self._decisions.count(aggregate, at, upto) == upto - at
+        if whole and (seq is None or seq in deliveries):
+            return False
+        self._given_up.add(aggregate)
+        self.lost.append(f"{aggregate} from v{at + 1}")
+        return True

@@ -1,0 +1,54 @@
+"""Whether a class and its registration fit, so that history can be folded by it; and how far live has settled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.projections.definition import Kind
+from projectionist.runner import jetstream
+from projectionist.runner.rebuild.desk import RebuildError
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.rebuild.desk import Desk
+
+
+async def registered(desk: Desk, definition: Definition, *, going_back: bool = False) -> Record:
+    """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
+    row = await desk.row("consumer_named", definition.name)
+    if row is None:
+        raise RebuildError(
+            f"consumer {definition.name!r} is not in the database yet", remedy="Run `projectionist migrate`"
+        )
+    if definition.kind is Kind.REACTOR:
+        raise RebuildError(f"{definition.name} is a Reactor: it has no rows, so there is nothing to rebuild")
+    for what, here, there in (
+        ("kind", str(definition.kind), row["kind"]),
+        ("stream", definition.stream, row["stream"]),
+        ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
+        ("sequence", definition.sequence, row["sequence"]),
+        ("baseline", str(definition.baseline), row["baseline"]),
+    ):
+        if here != there:
+            raise RebuildError(
+                f"{definition.name} was registered with {what}={there!r}, its class now says {here!r}",
+                remedy='Positions and inbox would mean something else: give it a name of its own, name="…"',
+            )
+    if definition.revision < row["revision"] and not going_back:
+        raise RebuildError(
+            f"{definition.name} runs revision {row['revision']}, this code is revision {definition.revision}",
+            remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
+        )
+    return row
+
+
+async def floor_of(client: Client, stream: str, durable: str) -> int:
+    """Up to where the consumer of this durable has settled everything; nothing, where it has none yet."""
+    try:
+        found = await jetstream.consumer(client, stream, durable)
+    except jetstream.ConsumerMissing:
+        return 0
+    return found.ack_floor.stream_seq

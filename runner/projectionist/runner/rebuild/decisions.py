@@ -1,0 +1,99 @@
+"""What operators and clashes have decided about events, as rebuild, verify and recompute repeat it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.states import Decided
+from projectionist.runner.delivery import Delivery, sequence
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+    from projectionist.core.wire import Arrival
+    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.reading import Reader
+
+_STEPS_OVER = frozenset({Decided.SKIP, Decided.DISCARD, Decided.ACCEPT_GAP, Decided.BASELINE})
+
+
+class Decisions:
+    """The recorded decisions of one consumer. They concern only versions above the position they were made at."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        """`rows` in the order in which they were made: the last edit of an event counts, the first winner."""
+        self._ranges: dict[str, list[tuple[int, int]]] = {}
+        self._winners: dict[tuple[str, int], tuple[str, str]] = {}
+        self._edits: dict[tuple[str, str], bytes] = {}
+        self._amended: dict[int, tuple[bytes | None, bytes | None]] = {}
+        self.aggregates: set[str] = set()
+        """Those of which a version is stepped over, or belongs to a certain identity."""
+        for row in rows:
+            self._add(row)
+
+    def _add(self, row: Row) -> None:
+        aggregate, version, kind = row["aggregate"], row["version"], row["kind"]
+        if row["seq"] is not None:
+            if kind == Decided.EDIT:
+                self._amended[row["seq"]] = (row["headers"], row["data"])
+        elif kind == Decided.EDIT:
+            self._edits[row["source"], row["id"]] = row["data"]
+        elif aggregate is not None and version is not None:
+            self.aggregates.add(aggregate)
+            if kind == Decided.WINNER:
+                self._winners.setdefault((aggregate, version), (row["source"], row["id"]))
+            elif kind in _STEPS_OVER:
+                last = version if row["upto"] is None else row["upto"]
+                self._ranges.setdefault(aggregate, []).append((version, last))
+
+    def after(self, aggregate: str, version: int) -> int:
+        """The highest version that is reached from this one by stepping over alone."""
+        ranges = self._ranges.get(aggregate)
+        if ranges is None:
+            return version
+        while (further := max((b for a, b in ranges if a <= version + 1 <= b), default=version)) > version:
+            version = further
+        return version
+
+    def stepped_over(self, aggregate: str, version: int) -> bool:
+        """Whether this version is one that no event is applied under."""
+        return any(first <= version <= last for first, last in self._ranges.get(aggregate, ()))
+
+    def count(self, aggregate: str, above: int, upto: int) -> int:
+        """How many versions in (above, upto] are stepped over."""
+        ranges = self._ranges.get(aggregate)
+        if ranges is None:
+            return 0
+        return len({v for first, last in ranges for v in range(max(first, above + 1), min(last, upto) + 1)})
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether the event is the one its version belongs to, as far as two claimed it."""
+        winner = self._winners.get((delivery.aggregate or "", delivery.version or 0))
+        return winner is None or winner == (delivery.source, delivery.id)
+
+    def reading(self, reader: Reader) -> Callable[[Arrival], Delivery | Unreadable]:
+        """Reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied then."""
+        if not self._amended and not self._edits:
+            return reader.settled
+
+        def read(arrival: Arrival) -> Delivery | Unreadable:
+            amended = self._amended.get(sequence(arrival.reply))
+            if amended is None:
+                one = reader.settled(arrival)
+            else:
+                head, data = amended
+                head, data = head or arrival.head, arrival.data if data is None else data
+                one = reader.read(msgspec.structs.replace(arrival, head=head, data=data))
+            return self._edited(one, reader) if isinstance(one, Delivery) else one
+
+        return read
+
+    def _edited(self, delivery: Delivery, reader: Reader) -> Delivery:
+        """With the bytes an operator gave it while it was parked, if one did."""
+        data = self._edits.get((delivery.source, delivery.id))
+        if data is None:
+            return delivery
+        event, problem = reader.body(delivery.type, delivery.schema, data)
+        return msgspec.structs.replace(delivery, data=data, event=event, problem=problem)

@@ -1,0 +1,103 @@
+"""A builder's connection, the statements it runs, and the row that says what it is building."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.projections.judge import start
+from projectionist.runner.registry import barrier_key
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+    from projectionist.projections.definition import Definition
+
+
+class RebuildError(ProjectionistError):
+    """A rebuild cannot begin or go on. The live generation serves as before."""
+
+
+class BuildLost(RebuildError):
+    """Another process has taken this build over, or it was ended: this one must write nothing more."""
+
+
+class Build(msgspec.Struct):
+    """An open build."""
+
+    number: int
+    consumer: int
+    kind: str
+    generation: int
+    phase: str
+    epoch: int
+    owner: str
+    revision: int
+    shape: bytes
+    code: bytes
+    base: bytes
+    incarnation: int
+    floor: int
+    buckets: int
+    finished: list[int]
+    checkpoint: int
+    partial: bool
+    positions: int
+    """Under which build the positions of its generation stand."""
+
+
+def first_position(definition: Definition) -> int:
+    """Where an aggregate stands before its first event."""
+    return start(definition.baseline)
+
+
+class Desk:
+    """Statements by name on one connection."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self.connection = connection
+        self.schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def run(self, statement: str, *arguments: object) -> None:
+        """Run it."""
+        await self.connection.execute(self._sql[statement], *arguments)
+
+    async def value(self, statement: str, *arguments: object) -> Any:
+        """The one value it answers."""
+        return await self.connection.fetchval(self._sql[statement], *arguments)
+
+    async def row(self, statement: str, *arguments: object) -> Record | None:
+        """The one row it answers, if any."""
+        return await self.connection.fetchrow(self._sql[statement], *arguments)
+
+    async def rows(self, statement: str, *arguments: object) -> list[Record]:
+        """All rows."""
+        return await self.connection.fetch(self._sql[statement], *arguments)
+
+    async def cursor(self, statement: str, *arguments: object) -> AsyncIterator[Record]:
+        """All rows, not all in memory at once. Inside a transaction."""
+        async for row in self.connection.cursor(self._sql[statement], *arguments, prefetch=5_000):
+            yield row
+
+    async def alone(self, consumer: int) -> None:
+        """Keep every batch of the consumer out until the transaction ends."""
+        await self.run("barrier_alone", barrier_key(self.schema, consumer))
+
+    async def open_build(self, consumer: int) -> Build | None:
+        """The build that is open for a consumer, whoever builds."""
+        row = await self.row("build_open", consumer)
+        return None if row is None else Build(**dict(row))
+
+    async def hold(self, build: Build) -> None:
+        """Lock the build's row for this transaction; raises BuildLost if it is no longer ours."""
+        if await self.row("build_held", build.number, build.epoch) is None:
+            raise BuildLost(
+                f"the build of generation {build.generation} was taken over or ended by another process",
+                remedy="Look at `generations list`; the live generation serves as before",
+            )

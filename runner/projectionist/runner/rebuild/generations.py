@@ -1,0 +1,105 @@
+"""The generations of a read model: the live one, those kept to go back to, and how they go."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.signals import announce
+from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
+from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.rebuild.opening import drop_positions
+
+if TYPE_CHECKING:
+    from projectionist.projections.definition import Definition
+
+
+class Generation(msgspec.Struct, frozen=True):
+    """One physical build of a read model."""
+
+    generation: int
+    state: str
+    revision: int
+    created: datetime
+    kept_until: datetime | None
+    can_roll_back: bool
+    tables: list[str]
+
+
+async def generations(desk: Desk, consumer: int) -> list[Generation]:
+    """Those that have tables, by number."""
+    return [
+        Generation(
+            generation=row["generation"],
+            state=row["state"],
+            revision=row["revision"],
+            created=row["created"],
+            kept_until=row["kept_until"],
+            can_roll_back=row["state"] == "kept" and row["build"] is not None,
+            tables=await table_names(desk, consumer, row["generation"]),
+        )
+        for row in await desk.rows("generations", consumer)
+    ]
+
+
+async def drop(desk: Desk, consumer: int, generation: int) -> None:
+    """Drop a kept generation; raises RebuildError for any other."""
+    async with desk.connection.transaction():
+        await desk.alone(consumer)
+        row = await desk.row("generation_kept", consumer, generation)
+        if row is None:
+            raise RebuildError(
+                f"generation {generation} is not kept",
+                remedy="Only kept generations can be dropped: see `projectionist generations list`",
+            )
+        for name in reversed(await table_names(desk, consumer, generation)):
+            await desk.connection.execute(f"drop table if exists {name}")
+        if row["build"] is not None:
+            await drop_positions(desk, row["build"])
+        await desk.run("generation_ended", consumer, generation)
+    announce("generation.dropped")
+
+
+async def sweep(desk: Desk, consumer: int) -> list[int]:
+    """Drop what has been kept long enough, unless a rollback to it is open; which ones."""
+    open_build = await desk.open_build(consumer)
+    busy = None if open_build is None else open_build.generation
+    expired = [
+        row["generation"]
+        for row in await desk.rows("generations", consumer)
+        if row["expired"] and row["generation"] != busy
+    ]
+    for generation in expired:
+        await drop(desk, consumer, generation)
+    return expired
+
+
+async def begin_rollback(
+    desk: Desk, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
+) -> Build:
+    """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand."""
+    async with desk.connection.transaction():
+        await desk.alone(consumer)
+        row = await desk.row("generation_kept", consumer, generation)
+        if row is None or row["build"] is None:
+            raise RebuildError(
+                f"generation {generation} of {definition.name} is not kept so that one can go back to it",
+                remedy="See `projectionist generations list`; without order there is no way back but a rebuild",
+            )
+        if (row["shape"], row["code"]) != (definition.shape, definition.code):
+            raise RebuildError(
+                f"generation {generation} of {definition.name} was run by other code than this",
+                remedy="Deploy the code it was run by, then roll back with it",
+            )
+        if await desk.open_build(consumer) is not None:
+            raise RebuildError(f"a build of {definition.name} is open", remedy="Finish it, or --abort it")
+        await desk.run("build_clear_marks", consumer)
+        number = await desk.value("build_back", consumer, generation, epoch, owner)
+        await desk.run("build_announce", consumer, number)
+        build = await desk.open_build(consumer)
+        assert build is not None, "it was opened above"
+        await desk.run("build_mark_moved", consumer, build.positions, first_position(definition))
+    announce("rebuild.opened")
+    return build

@@ -1,0 +1,107 @@
+"""The views under which readers see a read model: what stands behind them now, and how to point them elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.identifiers import quoted
+from projectionist.projections.table import split
+from projectionist.runner.readmodels import Kept
+from projectionist.runner.rebuild.desk import RebuildError
+
+if TYPE_CHECKING:
+    from projectionist.runner.rebuild.desk import Desk
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a table or view, as PostgreSQL knows it."""
+
+    name: str
+    sql_type: str
+
+
+class View(msgspec.Struct, frozen=True):
+    """A public name and the generation's table behind it."""
+
+    schema: str
+    name: str
+    table: str
+
+    @property
+    def public(self) -> str:
+        """The quoted name readers use."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+
+def views(tables: dict[str, Kept], generation: int) -> list[View]:
+    """The views over a generation, from what its row remembers."""
+    parts = [split(public) for public in tables]
+    return [View(schema, name, f"{name}__g{generation}") for schema, name in parts]
+
+
+async def kept(desk: Desk, consumer: int, generation: int) -> dict[str, Kept]:
+    """What a generation's row remembers of its tables."""
+    return msgspec.json.decode(
+        await desk.value("generation_tables", consumer, generation), type=dict[str, Kept]
+    )
+
+
+async def table_names(desk: Desk, consumer: int, generation: int) -> list[str]:
+    """The quoted names of a generation's tables."""
+    found = views(await kept(desk, consumer, generation), generation)
+    return [f"{quoted(desk.schema)}.{quoted(view.table)}" for view in found]
+
+
+async def columns(desk: Desk, schema: str, name: str) -> list[Column]:
+    """The columns of a table or view in their order; none if it is not there."""
+    return [Column(*row) for row in await desk.rows("columns_of", f"{quoted(schema)}.{quoted(name)}")]
+
+
+async def dependents(desk: Desk, view: View) -> list[str]:
+    """What of the user's stands on this view."""
+    return [row["name"] for row in await desk.rows("dependents_of", view.public)]
+
+
+async def must_drop(desk: Desk, view: View) -> list[str]:
+    """Why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
+    fresh = {c.name: c.sql_type for c in await columns(desk, desk.schema, view.table)}
+    return [
+        f"{view.schema}.{view.name}.{old.name} "
+        + ("is gone" if old.name not in fresh else "has another type")
+        for old in await columns(desk, view.schema, view.name)
+        if fresh.get(old.name) != old.sql_type
+    ]
+
+
+async def point(desk: Desk, view: View) -> None:
+    """Point the view at its generation; readers see the one or the other, and nothing in between.
+
+    In place where it can be: what stands on the view, and its grants, stay. Otherwise it is made anew with its
+    grants, which is refused while something stands on it.
+    """
+    live = [c.name for c in await columns(desk, view.schema, view.name)]
+    fresh = [c.name for c in await columns(desk, desk.schema, view.table)]
+    grants: list[str] = []
+    if await must_drop(desk, view):
+        await refuse_dependents(desk, view)
+        grants = [row["statement"] for row in await desk.rows("grants_of", view.public)]
+        await desk.connection.execute(f"drop view if exists {view.public}")
+    order = [*(n for n in live if n in fresh), *(n for n in fresh if n not in live)]
+    chosen = ", ".join(quoted(name, what="column") for name in order)
+    table = f"{quoted(desk.schema)}.{quoted(view.table)}"
+    await desk.connection.execute(f"create or replace view {view.public} as\nselect {chosen} from {table}")
+    for grant in grants:
+        await desk.connection.execute(grant)
+
+
+async def refuse_dependents(desk: Desk, view: View) -> None:
+    """Raise RebuildError if something stands on a view that has to be made anew."""
+    standing = await dependents(desk, view)
+    if standing:
+        reasons = await must_drop(desk, view)
+        raise RebuildError(
+            f"{', '.join(reasons)}, and {', '.join(standing)} stands on {view.schema}.{view.name}",
+            remedy="Drop what stands on it, rebuild, and create it anew over the new columns",
+        )

@@ -1,0 +1,129 @@
+"""Opens a build, goes on with one that was left, and gives one up; each under the consumer's exclusive barrier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.identifiers import quoted
+from projectionist.core.signals import announce
+from projectionist.projections.definition import Kind
+from projectionist.runner.course import MONOTONIC, UNORDERED
+from projectionist.runner.readmodels import keeping
+from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+
+if TYPE_CHECKING:
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.rebuild.shadow import Shadow
+
+ROWS_AT_ONCE = 200_000
+"""How many rows the bulk folds in memory at a time; what is beyond is put on disk, by hash of the row's key."""
+
+
+def fits(build: Build, definition: Definition) -> bool:
+    """Whether what is in the shadow was made by this very code."""
+    return (build.shape, build.code, build.revision) == (
+        definition.shape,
+        definition.code,
+        definition.revision,
+    )
+
+
+async def begin(
+    desk: Desk, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
+) -> Build:
+    """Open a build: from its commit on, live batches and verbs leave marks for it."""
+    async with desk.connection.transaction():
+        await desk.alone(consumer)
+        if await desk.open_build(consumer) is not None:
+            raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
+        await desk.run("build_clear_marks", consumer)
+        given = (definition.revision, definition.shape, definition.code, partial)
+        row = await desk.row("build_begin", consumer, epoch, owner, *given)
+        assert row is not None, "consumers are never deleted"
+        tables = msgspec.json.encode(keeping(definition)).decode()
+        await desk.run("build_generation", row["number"], tables)
+        await desk.run("build_announce", consumer, row["number"])
+        build = await desk.open_build(consumer)
+        assert build is not None, "it was opened above"
+    announce("rebuild.opened")
+    return build
+
+
+async def resume(desk: Desk, build: Build, *, epoch: int, owner: str) -> Build:
+    """Go on with a build that another process has left."""
+    await desk.run("build_resume", build.number, epoch, owner)
+    announce("rebuild.resumed")
+    return msgspec.structs.replace(build, epoch=epoch, owner=owner)
+
+
+async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:
+    """Make the shadow's tables, and write down where live stands: what the bulk may fold.
+
+    `floor` was read from the broker after the build was opened: live has settled everything up to there. One
+    snapshot holds the caps and what live left out; what moves later is marked.
+    """
+    positions = f"{quoted(desk.schema)}.{positions_of(build)}"
+    parent, definition = f"{quoted(desk.schema)}.build_positions", shadow.definition
+    async with desk.connection.transaction(isolation="repeatable_read"):
+        await desk.hold(build)
+        for statement in (
+            f"drop table if exists {positions}",
+            f"create table {positions} partition of {parent} for values in ({build.number})",
+            *(f"drop table if exists {name} cascade" for name in reversed(shadow.names())),
+            *shadow.create(),
+        ):
+            await desk.connection.execute(statement)
+        # Catch-up alone knows in which order a monotonic sequence was applied; a SqlProjection counts as it goes.
+        floor = 0 if definition.sequence == MONOTONIC else floor
+        start = shadow.start if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
+        await desk.run("build_caps", build.number, build.consumer, start)
+        every = definition.sequence == UNORDERED
+        await desk.run("build_clear_apart", build.number)
+        await desk.run("build_apart", build.number, build.consumer, floor, every, build.incarnation)
+        if definition.sequence == UNORDERED:
+            await desk.run("build_covered", build.consumer, floor)
+            await desk.run("build_beyond", build.consumer, floor, build.incarnation)
+        buckets = 1 if definition.kind is Kind.SQL else -(-max(rows, 1) // ROWS_AT_ONCE)
+        await desk.run("build_bulk", build.number, floor, buckets)
+    await desk.connection.execute(f"analyze {positions}")
+    announce("rebuild.prepared")
+    return msgspec.structs.replace(build, phase="bulk", floor=floor, buckets=buckets)
+
+
+async def abort(desk: Desk, build: Build, shadow_names: list[str]) -> None:
+    """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
+    async with desk.connection.transaction():
+        await desk.alone(build.consumer)
+        await desk.hold(build)
+        await desk.run("build_withdraw", build.consumer)
+        if build.kind == "rollback":
+            await desk.run("generation_kept_again", build.consumer, build.generation)
+        else:
+            for name in reversed(shadow_names):
+                await desk.connection.execute(f"drop table if exists {name} cascade")
+            await desk.run("generation_ended", build.consumer, build.generation)
+            await drop_positions(desk, build.number)
+        await desk.run("build_end", build.number, "aborted")
+        await clear(desk, build)
+    announce("rebuild.aborted")
+
+
+async def clear(desk: Desk, build: Build) -> None:
+    """Remove what a build needs only while it is open."""
+    await desk.run("build_clear_marks", build.consumer)
+    await desk.run("build_clear_apart", build.number)
+    await desk.run("build_clear_steps", build.number)
+
+
+async def drop_positions(desk: Desk, build: int) -> None:
+    """Drop where a generation stood: it cannot be caught up any more."""
+    await desk.connection.execute(
+        f"drop table if exists {quoted(desk.schema)}.{quoted(f'build_positions_{build}')}"
+    )
+
+
+def positions_of(build: Build) -> str:
+    """The quoted name of the partition that holds a build's positions."""
+    return quoted(f"build_positions_{build.number}")

@@ -1,0 +1,169 @@
+"""What a rebuild would do, cost and change, told before anything is done; and why it would be refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core import clock
+from projectionist.projections.definition import Kind
+from projectionist.runner import jetstream
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.course import UNORDERED
+from projectionist.runner.readmodels import keeping
+from projectionist.runner.rebuild.bulk import Bulk
+from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.judge import Judge
+from projectionist.runner.rebuild.names import dependents, kept, table_names, views
+from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.subjects import only
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Row
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
+
+SAMPLE = 20_000
+LISTED = 1_000
+
+LOCKS = (
+    "batches of this consumer wait for the swap: some milliseconds, more with very many aggregates; "
+    "readers wait only while the view is replaced"
+)
+
+
+class HistoryGone(RebuildError):
+    """The stream no longer holds events that made rows of the live generation: they would be missing."""
+
+
+class Plan(msgspec.Struct):
+    """What a rebuild would do."""
+
+    consumer: str
+    generation: int
+    events: int
+    rate: float
+    """Events a second, measured on the first of the stream, fold included."""
+    eta_s: float
+    disk_bytes: int
+    """What the new generation takes, if it becomes as large as the live one; and the spilled events."""
+    aggregates: int
+    held: int
+    """Aggregates whose head waits: what they have parked stays parked, and drains after the swap."""
+    decisions: int
+    """Recorded decisions that are repeated."""
+    changes: list[str]
+    dependents: list[str]
+    losing: list[str]
+    """Aggregates that would lose rows, because the stream no longer holds their history."""
+    open_build: str
+    refused: str
+    effects: int = 0
+    locks: str = LOCKS
+
+
+async def plan(desk: Desk, definition: Definition, settings: Settings, client: Client, row: Row) -> Plan:
+    """Look, and change nothing."""
+    consumer, generation = row["number"], row["generation"]
+    stream = await jetstream.stream(client, definition.stream)
+    losing = await losing_aggregates(desk, consumer, row["incarnation"], stream)
+    names = await table_names(desk, consumer, generation)
+    facts = await desk.row("build_facts", consumer, names)
+    assert facts is not None, "it counts"
+    rate = await _rate(definition, settings, client, stream)
+    changes, standing = await _changes(desk, definition, consumer, generation)
+    found = await desk.open_build(consumer)
+    spilled = stream.state.bytes if facts["aggregates"] > ROWS_AT_ONCE else 0
+    return Plan(
+        consumer=definition.name,
+        generation=generation + 1,
+        events=stream.state.messages,
+        rate=rate,
+        eta_s=stream.state.messages / rate if rate else 0.0,
+        disk_bytes=facts["bytes"] + spilled,
+        aggregates=facts["aggregates"],
+        held=facts["held"],
+        decisions=facts["decisions"],
+        changes=changes,
+        dependents=standing,
+        losing=losing,
+        open_build="" if found is None else f"generation {found.generation}, {found.phase}, by {found.owner}",
+        refused=_refusal(losing, standing),
+    )
+
+
+async def check_history(desk: Desk, row: Row, stream: Stream) -> None:
+    """Raise HistoryGone if the rebuilt generation would lack rows."""
+    losing = await losing_aggregates(desk, row["number"], row["incarnation"], stream)
+    if losing:
+        raise HistoryGone(
+            f"stream {row['stream']} begins at sequence {stream.state.first_seq}, behind events that live "
+            f"has applied; these would lose rows: {_some(losing)}",
+            remedy="Restore the stream, or accept the loss with --partial",
+        )
+
+
+async def losing_aggregates(desk: Desk, consumer: int, incarnation: int, stream: Stream) -> list[str]:
+    """Aggregates of which the stream no longer holds all that live has applied; a thousand at most."""
+    first = stream.state.first_seq
+    settled = await desk.row("build_first_settled", consumer, incarnation)
+    if settled is None or settled["first"] is None:
+        return []
+    if settled["first"] >= first and not settled["earlier"]:
+        return []
+    found = await desk.rows("build_losing", consumer, first, incarnation, LISTED)
+    return [row["aggregate"] for row in found] or ["events of no aggregate"]
+
+
+def _refusal(losing: list[str], standing: list[str]) -> str:
+    if losing:
+        return f"the stream no longer holds the history of {_some(losing)}; --partial goes on without them"
+    return f"drop first what stands on the view: {', '.join(standing)}" if standing else ""
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+async def _changes(
+    desk: Desk, definition: Definition, consumer: int, generation: int
+) -> tuple[list[str], list[str]]:
+    """What becomes of columns, and what stands on a view that has to be made anew."""
+    before, after = await kept(desk, consumer, generation), keeping(definition)
+    changes = [f"{name} is no longer fed" for name in before if name not in after]
+    changes += [f"{name} is new" for name in after if name not in before]
+    standing: list[str] = []
+    for view in views(before, generation):
+        name = f"{view.schema}.{view.name}"
+        old = {column.name: column.sql_type for column in before[name].columns}
+        new = {c.name: c.sql_type for c in after[name].columns} if name in after else {}
+        gone = [f"{name}.{c} is gone" for c in old if c not in new]
+        gone += [f"{name}.{c} becomes {new[c]}" for c in old if c in new and new[c] != old[c]]
+        changes += [*gone, *(f"{name}.{c} is new" for c in new if c not in old)] if new else []
+        if gone and new:
+            standing += await dependents(desk, view)
+    return changes, standing
+
+
+async def _rate(definition: Definition, settings: Settings, client: Client, stream: Stream) -> float:
+    """Events a second, reading and folding the first of them; nothing is written."""
+    if definition.kind is Kind.SQL or not stream.state.messages:
+        return 0.0
+    reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
+    judge = Judge(UNORDERED, {}, Decisions())
+    bulk = Bulk(client, definition, reader, judge, Decisions(), Logged(definition.name))
+    first = stream.state.first_seq
+    began = clock.now()
+    try:
+        filter_subject = only(definition.subjects.filter, stream.config.subjects or ())
+        await bulk.fold(filter_subject, first, first + SAMPLE - 1)
+    except Stumbled:
+        return 0.0
+    return bulk.events / (clock.now() - began)

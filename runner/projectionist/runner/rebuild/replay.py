@@ -1,0 +1,226 @@
+"""Replay: hands a range of the stream to the ordinary batch transaction, which knows what is settled already."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import msgspec
+
+from projectionist.core.headers import timestamp
+from projectionist.core.signals import announce
+from projectionist.projections.definition import Kind
+from projectionist.runner import jetstream
+from projectionist.runner.apply import Batch
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.models import model_for
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.exact import named
+from projectionist.runner.rebuild.scan import scan
+from projectionist.runner.session import Session
+from projectionist.runner.settle import Settler
+from projectionist.runner.slots import frozen
+from projectionist.runner.subjects import only
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.core.wire import Arrival
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.verbs import Act
+
+BATCH = 1_000
+LISTED = 20
+
+FORBIDDEN, NO_EFFECTS, ALLOW = "forbidden", "no-effects", "allow"
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Stream sequences, both included."""
+
+    first: int
+    last: int
+
+
+class Replayed(msgspec.Struct):
+    """What a replay met."""
+
+    consumer: str
+    first: int
+    last: int
+    policy: str
+    events: int = 0
+    settled: int = 0
+    """Known already: nothing happened to them."""
+    unsettled: int = 0
+    """Not yet settled by anybody: applied under `allow`, otherwise left to the live runner."""
+    unsettled_named: list[str] = []
+    unreadable: int = 0
+    outcomes: dict[str, int] = {}
+    """What became of those that were applied."""
+    suppressed: dict[str, int] = {}
+    """Intents below the effects mark, by slot: counted and not made."""
+
+
+class Replayer:
+    """Replays ranges for one consumer."""
+
+    def __init__(
+        self, desk: Desk, definition: Definition, settings: Settings, client: Client, progress: Progress
+    ) -> None:
+        self._desk = desk
+        self._definition = definition
+        self._settings = settings
+        self._client = client
+        self._progress = progress
+        self._policy = settings.policy(definition.name).replay or (
+            FORBIDDEN if definition.kind is Kind.REACTOR else NO_EFFECTS
+        )
+
+    async def run(self, span: Range, act: Act, *, dry_run: bool = False) -> Replayed:
+        """Hand the range over. Only what nobody has settled, and only under `allow`, is applied, with its effects."""
+        if self._policy == FORBIDDEN:
+            raise RebuildError(
+                f"replaying {self._definition.name} is forbidden: what it does is done outside, not in rows",
+                remedy=f'Set replay = "no-effects" or "allow" in [consumers.{self._definition.name}] to permit it',
+            )
+        row = await self._registered()
+        stream = await jetstream.stream(self._client, self._definition.stream)
+        result = Replayed(self._definition.name, span.first, span.last, self._policy)
+        consumer = await self._consumer(row)
+        if dry_run:
+            await self._each(span, stream, consumer, None, result)
+            return result
+        detail = msgspec.json.encode({"policy": self._policy}).decode()
+        about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
+        await self._desk.run("audit", consumer.number, *about)
+        schema = self._settings.postgres.schema
+        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+        try:
+            await self._each(span, stream, consumer, Settler(consumer, session), result)
+        finally:
+            await session.close()
+            await self._desk.run("replay_runner_ended", consumer.runner)
+        announce("replay.done")
+        return result
+
+    async def _each(
+        self,
+        span: Range,
+        stream: jetstream.Stream,
+        consumer: Consumer,
+        settler: Settler | None,
+        result: Replayed,
+    ) -> None:
+        filter_subject = only(self._definition.subjects.filter, stream.config.subjects or ())
+        last = min(span.last, stream.state.last_seq)
+        self._progress.begin("replaying", max(0, last - span.first + 1))
+        async for block in scan(self._client, self._definition.stream, filter_subject, span.first, last):
+            for start in range(0, len(block), BATCH):
+                await self._batch(block[start : start + BATCH], consumer, settler, result)
+            await self._progress.advance(len(block))
+
+    async def _batch(
+        self, arrivals: Sequence[Arrival], consumer: Consumer, settler: Settler | None, result: Replayed
+    ) -> None:
+        deliveries: list[Delivery] = []
+        unreadable: list[Unreadable] = []
+        for one in map(consumer.reader.read, arrivals):
+            if isinstance(one, Delivery):
+                deliveries.append(one)
+            else:
+                unreadable.append(one)
+        known = await self._known(consumer, deliveries)
+        fresh = [d for d in deliveries if (d.source, d.id) not in known]
+        result.events += len(arrivals)
+        result.settled += len(deliveries) - len(fresh)
+        result.unsettled += len(fresh)
+        result.unreadable += len(unreadable)
+        result.unsettled_named += [named(d) for d in fresh[: LISTED - len(result.unsettled_named)]]
+        if settler is None:
+            return
+        if self._policy != ALLOW:
+            deliveries, unreadable = [d for d in deliveries if (d.source, d.id) in known], []
+        for applied in await settler.settle(Batch(deliveries, unreadable)):
+            _count(applied.writes.counts, result)
+
+    async def _known(self, consumer: Consumer, deliveries: Sequence[Delivery]) -> set[tuple[str, str]]:
+        if not deliveries:
+            return set()
+        sources, ids = sorted({d.source for d in deliveries}), sorted({d.id for d in deliveries})
+        rows = await self._desk.rows("known", consumer.number, sources, ids)
+        return {(row["source"], row["id"]) for row in rows}
+
+    async def _registered(self) -> Record:
+        row = await self._desk.row("consumer_named", self._definition.name)
+        if row is None:
+            raise RebuildError(
+                f"consumer {self._definition.name!r} is not in the database yet",
+                remedy="Run `projectionist migrate`",
+            )
+        if row["code"] != self._definition.code:
+            raise RebuildError(
+                f"{self._definition.name} is run by other code than this",
+                remedy="Replay with the code that runs",
+            )
+        return row
+
+    async def _consumer(self, row: Record) -> Consumer:
+        definition = self._definition
+        given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
+        runner = await self._desk.value("add_runner", *given)
+        slots = [found["name"] for found in await self._desk.rows("slots", row["number"])]
+        policy = self._settings.policy(definition.name)
+        names = frozen(definition.name, slots, definition.slots)
+        consumer = Consumer(definition, policy, row["number"], row["key_name"], runner, names)
+        control = await self._desk.row("control", row["number"])
+        assert control is not None, "it is registered"
+        consumer.join(control)
+        return consumer
+
+
+async def span_of(client: Client, stream: str, first: str, last: str | None) -> Range:
+    """A range from what a person wrote: sequences, or times like 2026-01-31T12:00:00Z."""
+    state = (await jetstream.stream(client, stream)).state
+    begin = await _sequence(client, stream, state, first)
+    if last is None:
+        return Range(begin, state.last_seq)
+    end = int(last) if last.isdigit() else await _sequence(client, stream, state, last) - 1
+    return Range(begin, end)
+
+
+async def _sequence(client: Client, stream: str, state: jetstream.StreamState, text: str) -> int:
+    """A sequence as it stands, or the first message at or after a time."""
+    if text.isdigit():
+        return int(text)
+    wanted = timestamp(text).astimezone(UTC)
+    low, high = state.first_seq, state.last_seq + 1
+    while low < high:
+        middle = (low + high) // 2
+        message = await jetstream.message(client, stream, middle, ">")
+        if message is None or _stored(message) >= wanted:
+            high = middle
+        else:
+            low = message.seq + 1
+    return low
+
+
+def _stored(message: jetstream.Message) -> datetime:
+    return timestamp(message.time).astimezone(UTC)
+
+
+def _count(counts: Counter[tuple[str, str]], result: Replayed) -> None:
+    for (_, outcome), number in counts.items():
+        slot = outcome.removeprefix("suppressed_")
+        into, name = (result.outcomes, outcome) if slot == outcome else (result.suppressed, slot)
+        into[name] = into.get(name, 0) + number

@@ -1,0 +1,218 @@
+"""Reads a part of a stream in order and without acks; what is lost on the way is noticed and read again."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.wire import Arrival
+from projectionist.runner import delivery, jetstream
+from projectionist.runner.delivery import num_pending
+from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing
+from projectionist.runner.line import line
+from projectionist.runner.pulls import Pulls
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+log = logging.getLogger("projectionist.runner")
+
+AT_ONCE = 8_192
+BLOCK = 4_096
+BLOCK_BYTES = 8 * 1024 * 1024
+HEARTBEAT_S = 5.0
+IDLE_NS = 600_000_000_000
+"""After so long without a pull the broker forgets the reader: a build may stand still for a while."""
+RETRY_S = 1.0
+
+
+async def scan(
+    client: Client, stream: str, filter_subject: str | None, first: int, last: int
+) -> AsyncIterator[list[Arrival]]:
+    """The messages from sequence `first` to `last` that the filter lets through, in order, each once.
+
+    The broker numbers what it sends; a hole in its numbers, a lost connection or a lost reader means reading on
+    behind the last good one. Raises StreamMissing if the stream is gone; anything else is waited out.
+    """
+    told = ""
+    while first <= last:
+        reader = _Reader(client, stream, filter_subject, first)
+        try:
+            await reader.open()
+            async for block in reader.blocks():
+                told = ""
+                taken = _until(block, last)
+                if taken:
+                    first = sequence(taken[-1]) + 1
+                    yield taken
+                if len(taken) < len(block) or first > last or not num_pending(block[-1].reply):
+                    return
+            if reader.exhausted:
+                return
+        except StreamMissing:
+            raise
+        except BrokerError as error:
+            if str(error) != told:
+                told = str(error)
+                log.warning("reading stream %s: %s", stream, error)
+            await anyio.sleep(RETRY_S)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await reader.close()
+        announce("scan.again")
+
+
+def sequence(arrival: Arrival) -> int:
+    """The stream sequence of an arrival."""
+    return delivery.sequence(arrival.reply)
+
+
+def as_arrival(message: jetstream.Message, stream: str) -> Arrival:
+    """A stored message in the shape of an arrival."""
+    reply = f"$JS.ACK.{stream}.projectionist.1.{message.seq}.1.0.0".encode()
+    return Arrival(message.subject, reply, message.hdrs, message.data, 0.0)
+
+
+async def fetch(
+    client: Client, stream: str, filter_subject: str | None, seqs: Iterable[int]
+) -> dict[int, Arrival]:
+    """The messages at these sequences: neighbours in one go, the rest one by one. What is gone is missing."""
+    found: dict[int, Arrival] = {}
+    alone: list[int] = []
+    for run in _runs(sorted(seqs)):
+        if len(run) < _WORTH_A_SCAN:
+            alone += run
+            continue
+        wanted = set(run)
+        async for block in scan(client, stream, filter_subject, run[0], run[-1]):
+            found.update((seq, one) for one in block if (seq := sequence(one)) in wanted)
+    for start in range(0, len(alone), _AT_A_TIME):
+        await _get(client, stream, alone[start : start + _AT_A_TIME], found)
+    return found
+
+
+_WORTH_A_SCAN, _NEIGHBOURS, _AT_A_TIME = 64, 16, 64
+
+
+async def _get(client: Client, stream: str, seqs: list[int], found: dict[int, Arrival]) -> None:
+    async def one(seq: int) -> None:
+        message = await jetstream.message(client, stream, seq)
+        if message is not None:
+            found[seq] = as_arrival(message, stream)
+
+    async with anyio.create_task_group() as tasks:
+        for seq in seqs:
+            tasks.start_soon(one, seq)
+
+
+def _runs(seqs: list[int]) -> list[list[int]]:
+    """Sequences in groups that are read best in one go."""
+    runs: list[list[int]] = []
+    for seq in seqs:
+        if runs and seq - runs[-1][-1] <= _NEIGHBOURS:
+            runs[-1].append(seq)
+        else:
+            runs.append([seq])
+    return runs
+
+
+class _Reader:
+    """One consumer without acks, from its creation to the first doubt about what it sent."""
+
+    def __init__(self, client: Client, stream: str, filter_subject: str | None, first: int) -> None:
+        self._client, self._stream = client, stream
+        self._name = f"projectionist-scan-{token_hex(8)}"
+        self._config: dict[str, Any] = {
+            "name": self._name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": first,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "inactive_threshold": IDLE_NS,
+            "mem_storage": True,
+        } | ({"filter_subject": filter_subject} if filter_subject else {})
+        inbox = client.new_inbox()
+        self._inbox = inbox
+        self._line = line(client)
+        next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{self._name}"
+        self._pulls = Pulls(self._line, next_subject, inbox, at_once=AT_ONCE, heartbeat_s=HEARTBEAT_S)
+        self._stop: Callable[[], Awaitable[None]] | None = None
+        self._connection = -1
+        self._number = 0
+        self.exhausted = False
+        """Whether there was nothing more to read, as far as this reader knows."""
+
+    async def open(self) -> None:
+        """Create the consumer and begin to pull."""
+        self._connection = self._client.stats["reconnects"]
+        created = await jetstream.put_reader(self._client, self._stream, self._config)
+        self.exhausted = created.num_pending == 0
+        self._stop = await self._line.listen(f"{self._inbox}.*", self._pulls)
+        self._pulls.start(self._client.max_payload)
+
+    async def blocks(self) -> AsyncIterator[list[Arrival]]:
+        """What arrives, as long as nothing is missing in between."""
+        quiet = clock.now()
+        while not self.exhausted:
+            if self._client.stats["reconnects"] != self._connection or self._pulls.doubt:
+                return
+            if not self._pulls.arrivals:
+                await self._pulls.wait(1, HEARTBEAT_S)
+                if not self._pulls.arrivals and clock.now() - quiet > HEARTBEAT_S:
+                    await self._look()
+                    quiet = clock.now()
+                continue
+            block = self._pulls.cut(BLOCK, BLOCK_BYTES)
+            good = self._unbroken(block)
+            if good:
+                quiet = clock.now()
+                yield block[:good]
+            if good < len(block):
+                announce("scan.hole")
+                return
+
+    async def _look(self) -> None:
+        """Nothing has come for a while: is the consumer still there, and has it more for us?"""
+        try:
+            found = await jetstream.consumer(self._client, self._stream, self._name)
+        except ConsumerMissing as error:
+            raise BrokerError("its reader is gone") from error
+        self.exhausted = found.num_pending == 0 and not self._pulls.arrivals
+
+    def _unbroken(self, block: list[Arrival]) -> int:
+        """How many of the block follow on what came before without a hole."""
+        if _number(block[0]) == self._number + 1 and _number(block[-1]) == self._number + len(block):
+            self._number += len(block)
+            return len(block)
+        for at, arrival in enumerate(block):
+            if _number(arrival) != self._number + 1:
+                return at
+            self._number += 1
+        return len(block)
+
+    async def close(self) -> None:
+        """Stop, and have the broker forget the consumer."""
+        self._pulls.stop()
+        if self._stop is not None:
+            await self._stop()
+        if self._client.is_connected:
+            with contextlib.suppress(BrokerError):  # the broker forgets it by itself, only later
+                await jetstream.drop_consumer(self._client, self._stream, self._name)
+
+
+def _number(arrival: Arrival) -> int:
+    words = arrival.reply.split(b".")
+    return int(words[6 if len(words) == 9 else 8])
+
+
+def _until(block: list[Arrival], last: int) -> list[Arrival]:
+    if sequence(block[-1]) <= last:
+        return block
+    return [arrival for arrival in block if sequence(arrival) <= last]

@@ -1,0 +1,128 @@
+"""The generation that is being built: its tables, and the same handlers as live, writing rows and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.states import Cause
+from projectionist.projections import ddl
+from projectionist.projections.table import Table
+from projectionist.runner.course import Course
+from projectionist.runner.models import model_for
+from projectionist.runner.rebuild.desk import RebuildError
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.delivery import Delivery
+
+MOST_TOLD = 20
+"""So many events on which handlers failed are listed before a build stops."""
+
+
+class Stumble(msgspec.Struct, frozen=True):
+    """An event that the live generation has applied, and on which a handler failed now."""
+
+    aggregate: str | None
+    version: int | None
+    seq: int
+    type: str
+    error: str
+
+    def __str__(self) -> str:
+        where = f"{self.aggregate} v{self.version}" if self.aggregate else "an event"
+        return f"{where} (sequence {self.seq}, {self.type}): {self.error}"
+
+
+class Stumbled(RebuildError):
+    """Handlers failed on events that the live generation has applied. Mend the code, and rebuild again."""
+
+    def __init__(self, stumbles: Sequence[Stumble]) -> None:
+        super().__init__(
+            "the handlers of this code fail on events that the live generation has applied: "
+            + "; ".join(map(str, stumbles)),
+            remedy="Mend the code and rebuild again, or edit the events",
+        )
+        self.stumbles = list(stumbles)
+
+
+class Shadow:
+    """The tables of one generation. `consumer` is a Consumer of its own whose generation is the shadow's."""
+
+    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
+        self._connection = connection
+        self.definition = consumer.definition
+        self.generation = consumer.generation
+        self.start = consumer.start
+        self._schema = schema
+        self._consumer = consumer
+        self._model = model_for(connection, consumer, schema)
+
+    def create(self) -> list[str]:
+        """The statements that make the tables; a table of rows gets key and indexes only when it is filled."""
+        d, schema, generation = self.definition, self._schema, self.generation
+        if d.table is not None:
+            return [ddl.create_table(d.table, schema, generation, keyed=False)]
+        return [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
+
+    def index(self) -> list[str]:
+        """The statements that make keys and indexes, and count what is there for the planner."""
+        d, schema, generation = self.definition, self._schema, self.generation
+        made: list[str] = []
+        if d.table is not None:
+            made = [
+                ddl.create_key(d.table, schema, generation),
+                *ddl.create_indexes(d.table, schema, generation),
+            ]
+        return [*made, *(f"analyze {name}" for name in self.names())]
+
+    def names(self) -> list[str]:
+        """The tables' quoted names."""
+        return [ddl.physical(table, self._schema, self.generation) for table in self._tables()]
+
+    def bare_names(self) -> list[str]:
+        """The tables' names in our schema, without quotes."""
+        return [table.physical(self.generation) for table in self._tables()]
+
+    async def copy(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Put rows into the empty table."""
+        table = self.definition.table
+        assert table is not None, "a SqlProjection's rows come from its own statements"
+        await self._connection.copy_records_to_table(
+            table.physical(self.generation),
+            schema_name=self._schema,
+            columns=[column.name for column in table.columns],
+            records=rows,
+        )
+
+    async def apply(self, deliveries: Sequence[Delivery], silent: Counter[str]) -> None:
+        """Fold these events in their order, inside the caller's transaction; `silent` counts intents not made.
+
+        Raises Stumbled where a handler fails.
+        """
+        if not deliveries:
+            return
+        folded = await self._model.fold([_one_after_another(deliveries)], None)
+        for broken in folded.broken.values():
+            failed = broken.failed
+            raise Stumbled([stumble(deliveries[broken.at], f"{failed.error_class}: {failed.error}")])
+        await self._model.write(folded)
+        silent.update(wished.slot for wished in folded.wished)
+
+    def _tables(self) -> list[Table]:
+        d = self.definition
+        return [d.table] if d.table is not None else [Table(Table(name).name) for name in d.tables]
+
+
+def stumble(delivery: Delivery, error: str) -> Stumble:
+    """A failure on an event, as it is told."""
+    return Stumble(delivery.aggregate, delivery.version, delivery.seq, delivery.type, error)
+
+
+def _one_after_another(deliveries: Sequence[Delivery]) -> Course:
+    return Course(None, list(deliveries), [], [], [], more=False, due=False, cause=Cause.FAILED)

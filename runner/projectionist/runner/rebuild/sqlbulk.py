@@ -1,0 +1,67 @@
+"""The bulk of a SqlProjection: its handlers run in stream order, in transactions that end with a checkpoint."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from projectionist.core.signals import announce
+from projectionist.runner.rebuild.desk import RebuildError
+
+if TYPE_CHECKING:
+    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.rebuild.bulk import Bulk
+    from projectionist.runner.rebuild.desk import Build, Desk
+    from projectionist.runner.rebuild.shadow import Shadow
+
+
+BATCH = 500
+"""How many events one transaction folds."""
+
+
+class Strayed(RebuildError):
+    """A handler wrote a table that is not its generation's: a rebuild would change what is live."""
+
+
+class SqlBulk:
+    """Runs the handlers of one build."""
+
+    def __init__(self, desk: Desk, build: Build, shadow: Shadow, bulk: Bulk, silent: Counter[str]) -> None:
+        self._desk = desk
+        self._build = build
+        self._shadow = shadow
+        self._bulk = bulk
+        self._silent = silent
+
+    async def run(self, filter_subject: str | None) -> None:
+        """From the last checkpoint to the floor."""
+        first, floor = self._build.checkpoint + 1, self._build.floor
+        async for deliveries, seq in self._bulk.batches(filter_subject, first, floor, BATCH):
+            await self._write(deliveries, seq)
+        await self._write([], floor)
+        async with self._desk.connection.transaction():
+            await self._desk.hold(self._build)
+            await self._desk.run("build_finish_bucket", self._build.number, 0)
+
+    async def _write(self, deliveries: list[Delivery], seq: int) -> None:
+        desk, build = self._desk, self._build
+        moved = {d.aggregate: d.version for d in deliveries if d.aggregate is not None}
+        async with desk.connection.transaction():
+            await desk.hold(build)
+            await self._shadow.apply(deliveries, self._silent)
+            if moved:
+                await desk.run("build_stand", build.positions, *zip(*sorted(moved.items()), strict=True))
+            await desk.run("build_checkpoint", build.number, seq)
+            await guard(desk, self._shadow)
+        announce("rebuild.flushed")
+
+
+async def guard(desk: Desk, shadow: Shadow) -> None:
+    """Raise Strayed if this transaction holds a write lock on a table of others. Before its commit."""
+    strayed = await desk.rows("build_strayed", shadow.bare_names())
+    if strayed:
+        names = ", ".join(row["name"] for row in strayed)
+        raise Strayed(
+            f"handlers of {shadow.definition.name} wrote {names}, which a rebuild must not change",
+            remedy="Name its own tables by {table} placeholders only, and write no others",
+        )

@@ -1,0 +1,116 @@
+"""The swap: under the barrier the last events are folded, all is compared, and the views are pointed anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import asyncpg
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.runner.course import UNORDERED
+from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.rebuild.names import kept, point, views
+from projectionist.runner.rebuild.opening import clear, drop_positions
+
+if TYPE_CHECKING:
+    from projectionist.runner.rebuild.catchup import CatchUp
+    from projectionist.runner.rebuild.compare import Comparison
+    from projectionist.runner.rebuild.progress import Progress
+
+AT_MOST = 2_000
+"""How many events are folded under the barrier; more are folded before it."""
+LOCK_TIMEOUT = "2s"
+SNAPSHOTS_S = 60.0
+PAUSE_S = 0.2
+
+
+class NotEqual(RebuildError):
+    """The shadow does not stand where the live generation stands: a fault, and no swap."""
+
+
+class Waited(RebuildError):
+    """A session with an old snapshot would find the new generation empty, and did not end in time."""
+
+
+async def wait_for_snapshots(desk: Desk, build: Build, progress: Progress) -> None:
+    """Wait until no session of this database sees the time before the shadow was filled.
+
+    Such a session finds the rows of the new generation missing. Raises Waited after a minute.
+    """
+    deadline, told = clock.now() + SNAPSHOTS_S, False
+    await desk.run("build_settled", build.number)
+    while old := await desk.rows("build_old_snapshots", build.number):
+        named = ", ".join(f"pid {row['pid']} {row['name']!r} ({row['age_s'] or 0:.0f} s)" for row in old)
+        if not told:
+            progress.say(f"waiting for transactions that began before the new rows were there: {named}")
+            announce("rebuild.waiting")
+            told = True
+        if clock.now() > deadline:
+            raise Waited(
+                f"transactions from before the new rows are still open: {named}",
+                remedy="End them, then rebuild again: it goes on from here",
+            )
+        await anyio.sleep(PAUSE_S)
+
+
+async def swap(desk: Desk, build: Build, catch_up: CatchUp, comparison: Comparison, keep_s: float) -> bool:
+    """Make the shadow the live generation; False if live has moved on too far, or somebody held a lock too long."""
+    consumer = build.consumer
+    try:
+        async with desk.connection.transaction():
+            await desk.connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+            await desk.alone(consumer)
+            await desk.hold(build)
+            announce("swap.entered")
+            if not await catch_up.last(AT_MOST):
+                raise _Behind
+            await assert_equal(desk, build, catch_up)
+            await comparison.settle()
+            await _exchange(desk, build, keep_s)
+            announce("swap.written")
+    except (_Behind, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        return False
+    announce("swap.committed")
+    return True
+
+
+async def assert_equal(desk: Desk, build: Build, catch_up: CatchUp) -> None:
+    """Raise NotEqual unless the shadow stands where live does, for every aggregate there is."""
+    if catch_up.unordered:
+        return
+    differs = await desk.rows("build_differs", build.consumer, build.positions, catch_up.start)
+    if differs:
+        named = ", ".join(f"{r['aggregate']} at v{r['shadow']} and live at v{r['live']}" for r in differs)
+        raise NotEqual(
+            f"the shadow stands elsewhere than the live generation: {named}",
+            remedy="Rebuild with --restart, and report this: it must not happen",
+        )
+
+
+async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
+    consumer = build.consumer
+    control = await desk.row("build_control", consumer)
+    assert control is not None, "consumers are never deleted"
+    if control["code"] not in (build.base, build.code):
+        raise RebuildError(
+            "live runs other code by now than when this build was opened",
+            remedy="Rebuild with that code, and --restart",
+        )
+    for view in views(await kept(desk, consumer, build.generation), build.generation):
+        await point(desk, view)
+    caught_up = None if control["sequence"] == UNORDERED else build.positions
+    await desk.run("build_keep", consumer, control["generation"], caught_up, keep_s)
+    given = (build.generation, build.revision, build.shape, build.code)
+    await desk.run("build_swap", consumer, *given)
+    await desk.run("build_remember_code", consumer, build.code)
+    await desk.run("build_live", consumer, build.generation)
+    await desk.run("build_end", build.number, "done")
+    await clear(desk, build)
+    if caught_up is None:
+        await drop_positions(desk, build.positions)
+
+
+class _Behind(Exception):
+    """Live has moved on too far for the time the barrier may be held."""

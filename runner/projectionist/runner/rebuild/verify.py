@@ -1,0 +1,227 @@
+"""Verify: do the live rows equal what their events make? Read-only, on the live system, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.identifiers import quoted
+from projectionist.core.signals import announce
+from projectionist.projections import ddl
+from projectionist.runner import jetstream
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.course import MONOTONIC, UNORDERED
+from projectionist.runner.rebuild.bulk import Bulk
+from projectionist.runner.rebuild.checks import floor_of, registered
+from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.exact import Candidates, Refolded, first_differing, is_own, load, refold
+from projectionist.runner.rebuild.judge import Judge
+from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
+from projectionist.runner.rebuild.spill import Spill, bucket_of
+from projectionist.runner.subjects import only
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.projections.table import Table
+    from projectionist.runner.rebuild.progress import Progress
+
+CHUNK = 5_000
+MOST = 1_000
+"""So many rows that differ at first sight are looked at exactly."""
+Row = tuple[Any, ...]
+
+SUBJECTS = 500
+"""Up to so many rows of aggregates with subjects of their own are read one by one."""
+LISTED = 100
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """A live row that is not what its events make."""
+
+    key: str
+    since: str | None
+    """The first event whose trace is missing or wrong in the live row."""
+    live: dict[str, Any] | None
+    folded: dict[str, Any] | None
+
+
+class Verified(msgspec.Struct):
+    """What a verification found."""
+
+    consumer: str
+    generation: int
+    rows: int
+    drifted: int
+    drifts: list[Drift]
+    """The first of them."""
+    other_code: bool
+    """Whether the live rows may have been made by other code than this, so that drift is no surprise."""
+    unsure: int = 0
+    """Rows that differed at first sight and were too many to be looked at again."""
+
+
+class Verifier:
+    """Verifies one consumer with the code at hand."""
+
+    def __init__(
+        self, desk: Desk, definition: Definition, settings: Settings, client: Client, progress: Progress
+    ) -> None:
+        self._desk = desk
+        self._definition = definition
+        self._settings = settings
+        self._client = client
+        self._progress = progress
+        self._bucket = (0, 1)
+
+    async def run(self, sample: int | None) -> Verified:
+        """Verify this many rows, chosen by chance; None: all of them, and rows that should be there."""
+        consumer, live_code = await live_consumer(self._desk, self._definition, self._settings)
+        other = live_code != self._definition.code
+        self.result = Verified(self._definition.name, consumer.generation, 0, 0, [], other)
+        # What a monotonic sequence has applied, only the inbox knows: there all rows are looked at exactly.
+        if sample is None and self._definition.sequence != MONOTONIC:
+            await self._all(consumer)
+        else:
+            await self._sample(consumer, sample)
+        announce("verify.done")
+        return self.result
+
+    async def _sample(self, consumer: Consumer, most: int | None) -> None:
+        """Rows of aggregates with subjects of their own are read one by one, others in one pass over the stream."""
+        _, name, key = self._table(consumer)
+        rows = await self._desk.connection.fetch(
+            f"select {key} as key from {name} order by random() limit $1", most
+        )
+        keys = [row["key"] for row in rows]
+        one_by_one = is_own(consumer) and self._definition.subjects.names_aggregate and len(keys) <= SUBJECTS
+        self._progress.begin("verifying", len(keys))
+        for chunk in [[key] for key in keys] if one_by_one else [keys]:
+            await self._exactly(consumer, chunk)
+            self.result.rows += len(chunk)
+            await self._progress.advance(len(chunk))
+
+    async def _all(self, consumer: Consumer) -> None:
+        """Fold everything to where live stood; rows that differ may have moved since, and are looked at exactly."""
+        suspects: list[Any] = []
+        async for rows in self._folded(consumer):
+            suspects += await self._differing(consumer, rows)
+        self._progress.begin("looking again", len(suspects))
+        for start in range(0, min(len(suspects), MOST), CHUNK):
+            await self._exactly(consumer, suspects[start : start + CHUNK])
+        self.result.unsure = max(0, len(suspects) - MOST)
+
+    async def _folded(self, consumer: Consumer) -> AsyncIterator[dict[Any, Row]]:
+        """The rows as the stream makes them, a bucket at a time."""
+        table, _, _ = self._table(consumer)
+        at = table.key_at
+        stream = await jetstream.stream(self._client, self._definition.stream)
+        row = await self._desk.row("consumer_named", self._definition.name)
+        assert row is not None, "it is live"
+        floor = await floor_of(self._client, self._definition.stream, row["durable"])
+        judge, decisions = await self._judge(consumer, floor)
+        given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+        bulk, filter_subject = (
+            Bulk(*given),
+            only(self._definition.subjects.filter, stream.config.subjects or ()),
+        )
+        self._progress.begin("folding", floor)
+        buckets = -(-max(len(judge.versions), 1) // ROWS_AT_ONCE)
+        if buckets == 1:
+            yield {row[at]: row for row in await bulk.fold(filter_subject, 1, floor)}
+            return
+        with Spill(buckets, []) as spill:
+            await bulk.spill(filter_subject, 1, floor, spill)
+            for bucket in spill.open:
+                self._bucket = (bucket, buckets)
+                yield {row[at]: row for row in await bulk.fold_spilled(spill.read(bucket))}
+
+    async def _judge(self, consumer: Consumer, floor: int) -> tuple[Judge, Decisions]:
+        desk, sequence = self._desk, self._definition.sequence
+        caps: dict[str, int] = {}
+        async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
+            async for row in desk.cursor("verify_positions", consumer.number):
+                caps[row["aggregate"]] = row["version"]
+            every = sequence == UNORDERED
+            given = (consumer.number, floor, every, consumer.incarnation)
+            apart = {row["seq"] for row in await desk.rows("verify_apart", *given)}
+            decisions = Decisions(await desk.rows("build_decisions", consumer.number))
+        return Judge(sequence, caps, decisions, apart, consumer.start), decisions
+
+    async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
+        """Keys of one bucket whose live row is not the folded one, or that only one side has."""
+        suspects, keys = [], list(folded)
+        for start in range(0, len(keys), CHUNK):
+            chunk = keys[start : start + CHUNK]
+            live = await load(self._desk, consumer, chunk)
+            suspects += [key for key in chunk if live.get(key) != folded[key]]
+            self.result.rows += len(chunk)
+        _, name, key = self._table(consumer)
+        bucket, buckets = self._bucket
+        async with self._desk.connection.transaction():
+            async for row in self._desk.connection.cursor(f"select {key} as key from {name}", prefetch=CHUNK):
+                found = row["key"]
+                if found not in folded and (buckets == 1 or bucket_of(found, buckets) == bucket):
+                    suspects.append(found)
+                    self.result.rows += 1
+        return suspects
+
+    async def _exactly(self, consumer: Consumer, keys: Sequence[Any]) -> None:
+        for one in await exactly(self._desk, consumer, self._client, keys):
+            if one.differs:
+                self.result.drifted += 1
+                if len(self.result.drifts) < LISTED:
+                    self.result.drifts.append(drift(self._definition, one))
+
+    def _table(self, consumer: Consumer) -> tuple[Table, str, str]:
+        table = self._definition.table
+        if table is None or table.key is None:
+            raise RebuildError(
+                f"{self._definition.name} writes its rows by SQL of its own: they cannot be folded one by one",
+                remedy="Rebuild it: that compares all rows before it swaps",
+            )
+        return table, ddl.physical(table, self._desk.schema, consumer.generation), quoted(table.key.name)
+
+
+async def exactly(desk: Desk, consumer: Consumer, client: Client, keys: Sequence[Any]) -> list[Refolded]:
+    """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
+    while True:
+        decided = await desk.rows("build_decisions", consumer.number)
+        candidates = Candidates(client, consumer, keys, decided)
+        await candidates.read()
+        while not candidates.outdated(decided):
+            async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
+                found = await refold(desk, consumer, candidates)
+                decided = await desk.rows("build_decisions", consumer.number)
+            if not candidates.outdated(decided) and not await candidates.read():
+                return found
+
+
+def drift(definition: Definition, one: Refolded) -> Drift:
+    """A differing row, with the columns that differ."""
+    table = definition.table
+    assert table is not None, "only rows of a Projection are folded"
+    live, folded = (
+        None if row is None else dict(zip((c.name for c in table.columns), row, strict=True))
+        for row in (one.live, one.folded)
+    )
+    if live is not None and folded is not None:
+        wrong = [name for name in live if live[name] != folded[name]]
+        live, folded = ({name: side[name] for name in wrong} for side in (live, folded))
+    return Drift(str(one.key), first_differing(one), live, folded)
+
+
+async def live_consumer(desk: Desk, definition: Definition, settings: Settings) -> tuple[Consumer, bytes]:
+    """The consumer with the live generation, and the code that generation was made by."""
+    row = await registered(desk, definition)
+    control = await desk.row("build_control", row["number"])
+    assert control is not None, "it is registered"
+    made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
+    made.join(control)
+    made.own_type = control["own_type"]
+    return made, await desk.value("generation_code", row["number"], row["generation"])

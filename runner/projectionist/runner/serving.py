@@ -1,0 +1,127 @@
+"""Everything that works together for one consumer in one process, from the opened source to the last heartbeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.runner.breaker import Breaker
+from projectionist.runner.careful import Careful, Suspicion
+from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.draining import Drain
+from projectionist.runner.due import Due
+from projectionist.runner.failing import PROBED
+from projectionist.runner.gapfetch import GapFetch
+from projectionist.runner.heart import Heart
+from projectionist.runner.models import model_for
+from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.session import Session
+from projectionist.runner.settle import Settler
+from projectionist.runner.stored import Stored
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+    from projectionist.runner.apply import Applied, Batch
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.model import Model
+    from projectionist.runner.office import Office
+    from projectionist.runner.source import JetStreamSource
+    from projectionist.runner.standing import Standing
+
+AT_ONCE = 2
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
+
+
+class Serving:
+    """Serves one consumer until it is stopped or something ends it."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        settings: Settings,
+        client: Client,
+        office: Office,
+        source: JetStreamSource,
+        standing: Standing,
+    ) -> None:
+        limits = settings.batch
+
+        def model(connection: Connection, who: Consumer) -> Model:
+            return model_for(connection, who, settings.postgres.schema)
+
+        self._consumer = consumer
+        self._limits = limits
+        self._breaker = Breaker(consumer, office)
+        self._office, self._suspicion = office, Suspicion(on=False)
+
+        def session() -> Session:
+            gates, peers = office.gates, office.peers
+            return Session(
+                consumer, settings.postgres, model, gates=gates, peers=peers, arrive=standing.arrive
+            )
+
+        def settler(one: Session) -> Careful:
+            return Careful(consumer, Settler(consumer, one), self._suspicion)
+
+        self._sessions = [session() for _ in range(AT_ONCE)]
+        stored = Stored(client, consumer.definition.stream)
+        self._drain: Drain | None = None
+        if consumer.stores_first:
+            own = session()
+            self._drain = Drain(consumer, own, settler(own), stored, settings, self._after)
+        self._pipeline = Pipeline(
+            *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
+            self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes),
+            *(limits, self._after),
+        )
+        self._gaps = GapFetch(
+            consumer,
+            *(office, client, source.durable),
+            offer=self._pipeline.offer,
+            filtered=self._breaker.filtered,
+        )
+        self._heart = Heart(
+            *(consumer, office, self._drain or self._pipeline, source, settings.run.heartbeat_s),
+            *(standing, self._suspicion),
+        )
+
+    async def run(self) -> None:
+        """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
+        self._suspicion.on = await self._office.unclean(self._consumer)
+        await self._breaker.enter()
+        if self._breaker.probing:
+            few = min(self._limits.max_rows, PROBED)
+            self._pipeline.limits = msgspec.structs.replace(self._limits, max_rows=few)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._heart.run)
+                if self._consumer.sequence == CONTIGUOUS:
+                    tasks.start_soon(self._gaps.run)
+                async with anyio.create_task_group() as work:
+                    if self._drain is not None:
+                        work.start_soon(self._drain.run)
+                    await self._pipeline.run()
+                    self.stop()
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for session in self._sessions:
+                    await session.close()
+                await self._heart.stop()
+
+    def stop(self) -> None:
+        """Take nothing new; `run` returns when what has begun is settled."""
+        self._pipeline.stop()
+        if self._drain is not None:
+            self._drain.stop()
+
+    async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        self._gaps.note(batch, applied)
+        if await self._breaker.note(applied):
+            self._pipeline.limits = self._limits

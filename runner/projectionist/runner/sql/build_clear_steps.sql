@@ -1,0 +1,2 @@
+-- Nor the plan of its last round.
+delete from {schema}.build_steps where build = $1

@@ -1,0 +1,2 @@
+-- No build is open any more.
+update {schema}.consumers set build = null where number = $1

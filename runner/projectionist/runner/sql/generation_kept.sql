@@ -1,0 +1,3 @@
+-- A generation that is kept, and the code it was last run by.
+select generation, revision, shape, code, build from {schema}.generations
+where consumer = $1 and generation = $2 and state = 'kept'

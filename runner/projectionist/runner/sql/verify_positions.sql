@@ -1,0 +1,2 @@
+-- Where the live generation stands.
+select aggregate, version from {schema}.positions where consumer = $1

@@ -1,0 +1,222 @@
+"""What many keys fail on at once is not tried on all the others too; one poison among them opens nothing."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings import Breaker, Policy
+from projectionist.ops.commands.status import waits_for_somebody
+from projectionist.runner import breaker, status
+from projectionist.runner.status import ConsumerStatus
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("ann", "the service is back")
+
+
+def policy(*, share: float = 0.05, open_s: float = 30) -> Policy:
+    """A policy whose breaker behaves so."""
+    return Policy(breaker=Breaker(share=share, open_s=open_s))
+
+
+async def shown(live: Rig) -> ConsumerStatus:
+    """The one consumer's status."""
+    async with live.pool.acquire() as connection:
+        [one] = await status.consumers(connection, SCHEMA)
+    return one
+
+
+async def test_it_opens_at_a_hundred_keys_and_what_is_left_is_not_tried(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    events = [(OrderNoted("bad" if n % 2 else "ok"), f"o{n}", 1, f"e{n}") for n in range(500)]
+    await live.publish_all(events)
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(share=1), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+            await heard.wait("worker.waiting", 2)
+            one = await shown(live)
+
+    assert 100 <= one.heads["waiting"] <= 150  # and a batch that was open beside the one that opened it
+    assert one.breaker is not None
+    assert (one.breaker.state, one.breaker.reason) == ("open", "100 keys failed within 60 s")
+    assert 25 < one.breaker.until_s <= 30
+    assert waits_for_somebody(one)
+    lines = [record.message for record in caplog.records if "breaker" in record.message]
+    assert len([line for line in lines if "nothing is fetched for 30 s" in line]) == 1
+    assert len(lines) == 1
+
+
+async def test_one_poison_and_a_few_more_open_nothing(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(19):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+    for number in range(50):
+        await live.publish(OrderNoted("ok"), f"p{number}", 1)
+
+    await live.settle(s.Orders, policy=policy())
+
+    assert (await shown(live)).breaker is None
+
+
+async def test_gaps_are_no_failures(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for number in range(150):
+        await live.publish(OrderNoted("ok"), f"o{number}", 2)
+
+    async with live.running(s.Orders, policy=policy()):
+        await live.settled(s.Orders)
+
+    one = await shown(live)
+    assert one.parked == 150
+    assert one.breaker is None
+
+
+async def test_a_share_of_what_was_tried_opens_it_too(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(300):
+        await live.publish(OrderNoted("bad" if number % 10 == 0 else "ok"), f"o{number}", 1)
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+
+    one = await shown(live)
+    assert one.breaker is not None
+    assert one.breaker.reason == "20 keys failed within 60 s"
+
+
+async def test_it_closes_by_itself_when_the_trouble_is_over(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(150):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+    for number in range(100):
+        await live.publish(OrderNoted("ok"), f"p{number}", 1)
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(open_s=0.3), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+            s.trouble.poison.clear()
+            await heard.wait("breaker.half_open")
+            await heard.wait("breaker.closed")
+            await live.settled(s.Orders)
+
+    assert heard.counts["breaker.open"] == 1
+    assert (await shown(live)).breaker is None
+    assert len([row for row in await live.rows("orders") if row[0].startswith("p")]) == 100
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(400):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(open_s=0.3), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+            before = (await shown(live)).heads["waiting"]
+            await heard.wait("breaker.open", 2)
+            one = await shown(live)
+
+    assert one.heads["waiting"] - before <= 20
+    assert await live.value("select openings from {s}.consumer_breakers") == 2
+
+
+async def test_of_two_processes_one_probes_and_both_go_on_after_it(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(200):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+
+    with listening() as heard:
+        async with live.running(s.Orders, processes=2, policy=policy(open_s=0.5), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+            s.trouble.poison.clear()
+            await live.publish_all((OrderNoted("ok"), f"q{n}", 1, f"q{n}") for n in range(200))
+            await heard.wait("breaker.closed")
+            await live.settled(s.Orders)
+
+    assert heard.counts["breaker.half_open"] == 1
+    assert len([row for row in await live.rows("orders") if row[0].startswith("q")]) == 200
+
+
+async def test_a_verb_closes_it_at_once_and_is_recorded(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(120):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+            s.trouble.poison.clear()
+            async with live.pool.acquire() as connection:
+                assert await breaker.reset(connection, SCHEMA, "Orders", ACT)
+                assert not await breaker.reset(connection, SCHEMA, "Orders", ACT)
+            await live.publish(OrderPlaced("bob", 1), "fresh", 1)
+            await live.settled(s.Orders)
+
+    assert ("fresh", "placed", 1, '["placed"]') in await live.rows("orders")
+    assert await live.fetch("select who, verb, object, reason from {s}.audit where verb like 'breaker%'") == [
+        ("ann", "breaker-reset", "Orders: Orders", "the service is back")
+    ]
+
+
+async def test_new_code_is_tried_whatever_the_old_one_did(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(120):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+    await live.value("update {s}.consumers set code = '\\x00' where name = 'Orders' returning 1")
+    s.trouble.poison.clear()
+
+    await live.settle(s.Orders, policy=policy())
+
+    assert (await shown(live)).breaker is None
+
+
+async def test_a_few_aggregates_whose_versions_the_subjects_do_not_lead_to_open_it(live: Rig) -> None:
+    s = shop(live.stream)
+    live.tampered = True  # some events are nobody's
+    await live.migrate(s.Orders)
+    for number in range(3):
+        await live.publish(OrderNoted("one"), f"o{number}", 1, place="archive")
+        await live.publish(OrderNoted("two"), f"o{number}", 2)
+
+    async with live.running(s.Orders, policy=policy()):
+        await eventually(lambda: opened(live))
+
+    one = await shown(live)
+    assert one.breaker is not None
+    assert "subjects= do not lead to" in one.breaker.reason
+
+
+async def opened(live: Rig) -> bool:
+    """Whether the breaker is open."""
+    return (await shown(live)).breaker is not None

@@ -1,0 +1,238 @@
+"""Missing versions are read from the stream before anybody is called; where they cannot be had, it is said why."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.projections import Projection, on
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("ann", "looked at it")
+
+
+async def take_away(live: Rig, *sequences: int) -> None:
+    """Have a peer hold these messages for long: it took them off the durable and does nothing."""
+    durable = await live.value("select durable from {s}.consumers")
+    peer = await live.nats.jetstream().pull_subscribe("", durable=durable, stream=live.stream.name)
+    taken = await peer.fetch(max(sequences))
+    for message in taken:
+        if message.metadata.sequence.stream not in sequences:
+            await message.nak()
+
+
+async def incident(live: Rig) -> tuple[str, str]:
+    """Kind and text of the one incident."""
+    [(kind, detail)] = await live.fetch("select kind, detail from {s}.incidents")
+    return kind, detail
+
+
+async def waits(live: Rig, cls: type, aggregate: str = "order/o1") -> str:
+    """Wait for a finding; what it is."""
+
+    async def found() -> str:
+        rows = await live.fetch(
+            "select finding from {s}.positions where head = 'waiting' and aggregate = $1", aggregate
+        )
+        return str(rows[0][0]) if rows else ""
+
+    return await eventually(found)
+
+
+async def test_versions_that_a_dead_peer_holds_are_fetched_without_waiting_for_the_broker(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)  # makes the durable
+    for version in range(1, 6):
+        await live.publish(OrderNoted(f"n{version}"), "o1", version)
+    await take_away(live, 2, 3)
+
+    async with live.running(s.Orders):
+        await eventually(lambda: reached(live, s.Orders, "order/o1", (5, "clear", 0)))
+
+    assert await live.rows("orders") == [("o1", "new", 0, '["n1", "n2", "n3", "n4", "n5"]')]
+    assert await live.unaccounted(s.Orders) == []
+    assert await live.value("select count(*) from {s}.incidents") == 0
+
+
+async def reached(live: Rig, cls: type, aggregate: str, where: tuple[int, str, int]) -> bool:
+    """Whether the aggregate stands there."""
+    assert await live.head(cls, aggregate) == where
+    return True
+
+
+async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_is(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderNoted("one"), "o1", 1)
+    behind = await live.publish(OrderNoted("three"), "o1", 3)
+    await live.publish(OrderNoted("fine"), "o2", 1)
+
+    async with live.running(s.Orders):
+        assert await waits(live, s.Orders) == "lost"
+        kind, detail = await incident(live)
+        assert kind == "lost"
+        assert detail.startswith(f"order/o1 lacks version 2: not in stream {live.stream.name}")
+        assert "accept-gap order/o1 2 2" in detail
+        assert (await live.fetch("select seq, version from {s}.incidents"))[0] == (behind, 3)
+
+        await live.publish(OrderNoted("two"), "o1", 2)
+        await eventually(lambda: reached(live, s.Orders, "order/o1", (3, "clear", 0)))
+
+    assert ("o1", "new", 0, '["one", "two", "three"]') in await live.rows("orders")
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_what_may_still_be_delivered_is_in_flight_and_nobody_is_called(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+    held = await live.publish(OrderPlaced("bob", 1), "other", 1)
+    await take_away(live, held)  # the floor cannot pass it
+    await live.publish(OrderNoted("one"), "o1", 1)
+    await live.publish(OrderNoted("three"), "o1", 3)
+
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("gap.looked", 4)
+            assert await live.head(s.Orders, "order/o1") == (1, "gap", 1)
+
+    assert await live.value("select count(*) from {s}.incidents") == 0
+
+
+async def test_purged_versions_are_told_apart_from_lost_ones(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for version in range(1, 5):
+        await live.publish(OrderNoted(f"n{version}"), "o1", version)
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=3)
+
+    async with live.running(s.Orders):
+        assert await waits(live, s.Orders) == "purged"
+        kind, detail = await incident(live)
+        assert kind == "purged"
+        assert detail.startswith("order/o1 lacks versions 1 to 2: purged, it seems: ")
+        assert "begins at sequence 3" in detail
+
+        async with live.verbs(s.Orders) as verbs:
+            await verbs.accept_gap("order/o1", 1, 2, ACT)
+        await eventually(lambda: reached(live, s.Orders, "order/o1", (4, "clear", 0)))
+
+
+async def test_a_consumer_whose_subjects_cut_an_aggregate_is_told_where_the_rest_is(live: Rig) -> None:
+    class Cut(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        table="cut",
+        key="order_id",
+    ):
+        """Reads one of two kinds of subjects."""
+
+        order_id: str
+        notes: int = 0
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.notes += 1
+
+    live.tampered = True  # some events are nobody's
+    await live.migrate(Cut)
+    elsewhere = await live.publish(OrderNoted("one"), "o1", 1, place="archive")
+    await live.publish(OrderNoted("two"), "o1", 2)
+
+    async with live.running(Cut):
+        assert await waits(live, Cut) == "filtered"
+        _, detail = await incident(live)
+        assert f"version 1 is at sequence {elsewhere} on {live.stream.subject('archive', 'o1')}" in detail
+
+
+async def test_without_the_aggregate_in_the_subjects_a_gap_is_filtered_and_that_is_said_at_start(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Blind(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "*"),
+        table="blind",
+        key="order_id",
+    ):
+        """Its subjects do not say where the aggregate stands."""
+
+        order_id: str
+        notes: int = 0
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.notes += 1
+
+    await live.migrate(Blind)
+    await live.publish(OrderNoted("two"), "o1", 2)
+
+    async with live.running(Blind):
+        assert await waits(live, Blind) == "filtered"
+        _, detail = await incident(live)
+
+    assert "write {aggregate} in the aggregate's place in subjects=" in detail
+    assert "missing versions cannot be fetched" in caplog.text
+
+
+async def test_a_version_beyond_all_reason_is_implausible_and_can_be_discarded(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderNoted("one"), "o1", 1)
+    await live.publish(OrderNoted("wild"), "o1", 2**62, id="wild")
+
+    async with live.running(s.Orders):
+        assert await waits(live, s.Orders) == "implausible"
+        _, detail = await incident(live)
+        assert f"Version {2**62} at sequence 2 is not to be believed" in detail
+        await live.publish(OrderNoted("two"), "o1", 2)
+        await eventually(lambda: reached(live, s.Orders, "order/o1", (2, "waiting", 1)))
+
+        async with live.verbs(s.Orders) as verbs:
+            await verbs.discard(("shop", "wild"), ACT)
+        assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
+        await live.publish(OrderNoted("three"), "o1", 3)
+        await live.settled(s.Orders)
+
+    assert await live.rows("orders") == [("o1", "new", 0, '["one", "two", "three"]')]
+    assert await live.states(s.Orders) == {
+        "e1": "applied",
+        "wild": "discarded",
+        "e2": "applied",
+        "e3": "applied",
+    }
+
+
+async def test_what_is_in_quarantine_from_the_same_subject_is_listed_in_the_finding(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    bad = await live.publish_raw(b"{}", {"ce-id": "x", "ce-source": "shop"}, "o1")
+    await live.publish(OrderNoted("two"), "o1", 2)
+
+    async with live.running(s.Orders):
+        assert await waits(live, s.Orders) == "lost"
+        _, detail = await incident(live)
+
+    assert f"In quarantine from the same subject, look there first: sequence {bad}: type" in detail
+
+
+async def test_a_retry_of_a_lost_gap_looks_again_at_once(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderNoted("two"), "o1", 2)
+
+    async with live.running(s.Orders):
+        await waits(live, s.Orders)
+        with listening() as heard:
+            async with live.verbs(s.Orders) as verbs:
+                await verbs.retry("order/o1", ACT)
+            await heard.wait("gap.concluded")
+        assert await waits(live, s.Orders) == "lost"
+
+    assert await live.value("select count(*) from {s}.incidents") == 1

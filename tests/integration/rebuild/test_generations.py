@@ -1,0 +1,143 @@
+"""Generations that were live are kept for a while; the way back catches them up and swaps again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.process import run_projectionist
+from tests.support.rebuilding import Yard, shop_app
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
+from tests.support.waiting import eventually
+
+from projectionist.projections import definition
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.generations import drop, generations, sweep
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_rolling_back_catches_the_kept_generation_up_and_forward_works_too(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    for n in range(6):
+        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    await rig.publish(OrderPaid(1), "o1", 2)
+    await rig.publish(OrderPlaced("bob", 9), "o9", 1)
+    await rig.settle(s.Orders)
+    rows, effects = await rig.rows("orders"), await yard.effects()
+
+    back = await yard.rebuild(s.Orders, back_to=1)
+
+    assert (back.generation, back.caught_up) == (1, 2)
+    assert await rig.rows("orders") == rows
+    assert await yard.effects() == effects
+    await rig.publish(OrderNoted("later"), "o1", 3)
+    await rig.settle(s.Orders)
+    forward = await yard.rebuild(s.Orders, back_to=2)
+    assert (forward.generation, forward.caught_up) == (2, 1)
+    assert ["placed", "paid", "later"] in [json.loads(row[3]) for row in await rig.rows("orders")]
+
+
+async def test_going_back_needs_the_code_the_generation_was_run_by(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(mended(rig.stream))
+
+    with pytest.raises(RebuildError, match="other code"):
+        await yard.rebuild(mended(rig.stream), back_to=1)
+    await yard.rebuild(s.Orders, back_to=1)
+
+    assert await yard.generation(s.Orders) == 1
+    await rig.publish(OrderPaid(1), "o1", 2)
+    await rig.settle(s.Orders)
+    assert await rig.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
+
+
+async def test_what_is_not_kept_is_no_way_back(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    with pytest.raises(RebuildError, match="not kept"):
+        await yard.rebuild(s.Orders, back_to=1)
+    with pytest.raises(RebuildError, match="not kept"):
+        await yard.rebuild(s.Orders, back_to=7)
+
+
+async def test_kept_generations_go_when_their_time_is_over_or_by_hand(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    await yard.rebuild(s.Orders)
+    number = await rig.value("select number from {s}.consumers")
+    async with rig.pool.acquire() as connection:
+        desk = Desk(connection, SCHEMA)
+        assert [(g.generation, g.state) for g in await generations(desk, number)] == [
+            *((1, "kept"), (2, "kept"), (3, "live"))
+        ]
+        await drop(desk, number, 1)
+        assert await sweep(desk, number) == []
+        await rig.pool.execute(
+            f"update {SCHEMA}.generations set kept_until = clock_timestamp() where state = 'kept'"
+        )
+        assert await sweep(desk, number) == [2]
+        with pytest.raises(RebuildError):
+            await drop(desk, number, 3)
+    assert await yard.tables() == ["orders__g3"]
+    assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]')]
+
+
+async def test_a_running_consumer_drops_what_was_kept_long_enough(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    rig.settings = msgspec.structs.replace(
+        rig.settings,
+        consumer_defaults=msgspec.structs.replace(rig.settings.consumer_defaults, keep_generation_s=0),
+    )
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+
+    async def swept() -> bool:
+        return await yard.tables() == ["orders__g2"]
+
+    async with rig.running(s.Orders):
+        await eventually(swept)
+
+
+async def test_the_command_lists_rolls_back_and_drops(yard: Yard, tmp_path: Path) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders, s.Spend)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    env = shop_app(tmp_path, rig)
+
+    async def said(*words: str) -> tuple[int, str]:
+        ended = await run_projectionist(*words, cwd=tmp_path, **env)
+        return ended.code, ended.out or ended.err
+
+    assert (await said("rebuild", "orders:app", "Orders"))[0] == 0
+    code, text = await said("generations", "list", "orders:app", "Orders")
+    assert code == 0
+    assert "kept" in text
+    assert (await said("generations", "rollback", "orders:app", "Orders", "1"))[0] == 0
+    assert await yard.generation(s.Orders) == 1
+    assert (await said("generations", "drop", "orders:app", "Orders", "2"))[0] == 0
+    code, text = await said("generations", "list", "orders:app", "Orders", "--json")
+    assert [g["generation"] for g in json.loads(text)["generations"]] == [1]
+    assert (await said("generations", "drop", "orders:app", "Orders"))[0] == 2
+    assert definition(s.Orders).name == "Orders"

@@ -1,0 +1,239 @@
+"""For any history: the rebuilt rows are the live rows, and both are what an independent fold of the stream makes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.lab import Lab
+from tests.support.rebuilding import Yard
+from tests.support.rig import Rig, rig
+from tests.support.shop import OrderNoted, OrderPlaced
+
+from projectionist.core.settings import Batch
+from projectionist.core.signals import listen
+from projectionist.projections import Delete, Event, Projection, definition, on
+from projectionist.runner.rebuild import opening
+from projectionist.runner.verbs import Act, NotThere, TooLate
+
+ACT = Act("operator", "drawn")
+
+POINTS = [
+    *(None, "rebuild.opened", "rebuild.prepared", "rebuild.copied", "rebuild.flushed", "rebuild.bulk_done"),
+    *("rebuild.flipped", "rebuild.caught_up", "rebuild.round", "swap.entered", "swap.written"),
+]
+
+
+class Closed(Event, type="order.closed"):
+    """The order is gone."""
+
+
+Story = tuple[str, int, str]
+"""Aggregate, version, and what happened: placed, closed, bad, or a text."""
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Story]:
+    """What is stored, in this order: runs of a few aggregates, interleaved, some late, twice, missing, contradicted."""
+    told: list[tuple[float, Story]] = []
+    for name in draw(st.sampled_from([["a"], ["a", "b"], ["a", "b", "c"]])):
+        words = draw(st.lists(st.sampled_from(["placed", "x", "y", "closed", "bad"]), min_size=1, max_size=6))
+        for version, word in enumerate(words, 1):
+            copies = draw(st.sampled_from([1, 1, 1, 1, 0, 2, 3]))
+            for copy in range(copies):
+                late = draw(st.sampled_from([0.0, 0.0, 0.0, 2.5]))
+                said = (
+                    word if copy < 2 else draw(st.sampled_from(["y", "bad"]))
+                )  # another event of this version
+                told.append((version + late + draw(st.floats(0, 0.9)), (name, version, said)))
+    return [story for _, story in sorted(told)]
+
+
+def orders(rig: Rig, digestible: set[str]) -> tuple[type, type]:
+    """A row an order, which may be deleted, and a row that all orders share."""
+    policy: dict[str, Any] = {
+        "stream": rig.stream.name,
+        "subjects": rig.stream.subject("order", "{aggregate}"),
+        "effects": "beginning",
+    }
+
+    class Own(Projection, table="own", key="order_id", **policy):
+        order_id: str
+        words: list[str] = []
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.words.append("placed")
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.words.append(event.text)
+            if event.text not in digestible:
+                raise ValueError(event.text)
+
+        @on(Closed)
+        def closed(self, event: Closed) -> Delete:
+            return Delete()
+
+    class Shared(Projection, table="shared", key="text", **policy):
+        text: str
+        n: int = 0
+
+        @on(OrderNoted, key="text")
+        def noted(self, event: OrderNoted) -> None:
+            self.n += 1
+            if event.text not in digestible:
+                raise ValueError(event.text)
+
+    return Own, Shared
+
+
+def event_of(word: str) -> Event:
+    return OrderPlaced("ann", 1) if word == "placed" else Closed() if word == "closed" else OrderNoted(word)
+
+
+async def decide(yard: Yard, cls: type, choices: list[str]) -> None:
+    """The operator does to each held-up aggregate what was drawn, until nothing more is drawn."""
+    name = definition(cls).name
+    held = """select p.aggregate, p.version, p.head, p.finding, e.source, e.id, e.version as first
+        from {s}.positions p join {s}.consumers c on c.number = p.consumer and c.name = $1
+        join lateral (select source, id, version from {s}.parked where consumer = p.consumer and aggregate = p.aggregate
+            order by version limit 1) e on true where p.head <> 'clear' order by 1 limit 1"""
+    async with yard.rig.verbs(cls) as verbs:
+        for choice in choices:
+            found = await yard.rig.fetch(held, name)
+            if not found:
+                return
+            aggregate, version, _, _, source, identity, first = found[0]
+            try:
+                if first > version + 1 and choice != "leave":
+                    await verbs.accept_gap(aggregate, version + 1, first - 1, ACT)
+                elif choice == "skip":
+                    await verbs.skip(aggregate, ACT)
+                elif choice == "edit":
+                    data = msgspec.json.encode(OrderNoted("x"))
+                    await verbs.edit((source, identity), data, b"0" * 16, ACT)
+            except (NotThere, TooLate):
+                continue
+            await yard.rig.settled(cls)
+
+
+async def expected(yard: Yard, cls: type, stored: list[Story]) -> dict[str, Any]:
+    """What the stream and the recorded decisions make, folded with no code of the product."""
+    name = definition(cls).name
+    positions = dict(
+        await yard.rig.fetch(
+            "select p.aggregate, p.version from {s}.positions p join {s}.consumers c on c.number = p.consumer"
+            " where c.name = $1",
+            name,
+        )
+    )
+    decisions = await yard.rig.fetch(
+        "select d.kind, d.aggregate, d.version, coalesce(d.upto, d.version) from {s}.decisions d"
+        " join {s}.consumers c on c.number = d.consumer where c.name = $1",
+        name,
+    )
+    over = {(a, v) for kind, a, b, e in decisions if kind in ("skip", "accept_gap") for v in range(b, e + 1)}
+    edited = {(a, v) for kind, a, v, _ in decisions if kind == "edit"}
+    events: dict[tuple[str, int], str] = {}
+    for a, v, word in stored:
+        events.setdefault((f"order/{a}", v), word)
+    own: dict[str, list[str]] = {}
+    shared: dict[str, int] = {}
+    for (aggregate, version), word in sorted(events.items()):
+        if version > positions.get(aggregate, 0) or (aggregate, version) in over:
+            continue
+        said = "x" if (aggregate, version) in edited else word
+        key = aggregate.removeprefix("order/")
+        if said == "closed":
+            own.pop(key, None)
+        else:
+            own.setdefault(key, []).append(said)
+        if said not in ("placed", "closed"):
+            shared[said] = shared.get(said, 0) + 1
+    return own if name == "Own" else shared
+
+
+async def rows(yard: Yard, cls: type) -> dict[str, Any]:
+    if definition(cls).name == "Own":
+        return {key: json.loads(words) for key, words in await yard.rig.rows("own")}
+    return dict(await yard.rig.rows("shared"))
+
+
+async def one_history(
+    lab: Lab, stored: list[Story], choices: list[str], batch: int, point: str | None, memory: int, late: int
+) -> None:
+    database, stream = lab.make_database(), lab.make_stream()
+    try:
+        async with rig(lab, database, stream) as made:
+            yard, digestible = Yard(made), {"x", "y"}
+            classes = orders(made, digestible)
+            await made.migrate(*classes)
+            before, after = stored[: len(stored) - late], stored[len(stored) - late :]
+            await made.publish_all([(event_of(w), a, v, f"{a}{v}{w}") for a, v, w in before])
+            async with made.running(*classes, limits=Batch(max_rows=batch)):
+                await made.settled(*classes)
+                for cls in classes:
+                    await decide(yard, cls, choices)
+                for cls in classes:
+                    await build(yard, cls, point, memory, after)
+                    after = []
+                await yard.settled(*classes)
+            for cls in classes:
+                wanted, effects = await expected(yard, cls, stored), await yard.effects()
+                assert await rows(yard, cls) == wanted
+                assert (await yard.rebuild(cls)).compared.differences == []
+                assert await rows(yard, cls) == wanted
+                assert await yard.effects() == effects
+    finally:
+        lab.delete_stream(stream)
+        lab.drop_database(database)
+
+
+async def build(yard: Yard, cls: type, point: str | None, memory: int, after: list[Story]) -> None:
+    """A rebuild that dies once, where that was drawn, while the rest of the stream comes in."""
+    bound, opening.ROWS_AT_ONCE = opening.ROWS_AT_ONCE, memory
+
+    def die(name: str) -> None:
+        if name == point:
+            raise RuntimeError("the process is gone")
+
+    stop = listen(die)
+    try:
+        coming = asyncio.create_task(
+            yard.rig.publish_all([(event_of(w), a, v, f"{a}{v}{w}") for a, v, w in after])
+        )
+        try:
+            await yard.rebuild(cls)
+        except RuntimeError:
+            await yard.moments_pass()
+        finally:
+            stop()
+        await coming
+        await yard.rebuild(cls)
+    finally:
+        opening.ROWS_AT_ONCE = bound
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+)
+@given(
+    stored=stories(),
+    choices=st.lists(st.sampled_from(["skip", "edit", "leave"]), max_size=6),
+    batch=st.sampled_from([1, 3, 1000]),
+    point=st.sampled_from(POINTS),
+    memory=st.sampled_from([1, 2, 200_000]),
+    late=st.integers(0, 4),
+)
+def test_rebuilt_equals_live_equals_an_independent_fold(
+    lab: Lab, stored: list[Story], choices: list[str], batch: int, point: str | None, memory: int, late: int
+) -> None:
+    asyncio.run(one_history(lab, stored, choices, batch, point, memory, min(late, len(stored))))

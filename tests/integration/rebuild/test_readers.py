@@ -1,0 +1,56 @@
+"""Readers never see an error, a missing table or fewer rows, whatever they read by."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import asyncpg
+import pytest
+from tests.support.rebuilding import Yard
+from tests.support.shop import OrderPlaced, shop
+
+Isolation = Literal["read_committed", "repeatable_read"]
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing_row(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(200)])
+    await rig.settle(s.Orders)
+    await rig.pool.execute("create view names as select order_id from orders")
+    over, reads = asyncio.Event(), 0
+
+    async def hammer(sql: str, *, isolation: Isolation | None) -> None:
+        nonlocal reads
+        connection = await asyncpg.connect(rig.database)
+        try:
+            prepared = None if isolation else await connection.prepare(sql)
+            while not over.is_set():
+                if prepared is not None:
+                    assert await prepared.fetchval() == 200
+                else:
+                    async with connection.transaction(isolation=isolation):
+                        assert await connection.fetchval(sql) == 200
+                        assert await connection.fetchval(sql) == 200
+                reads += 1
+        finally:
+            await connection.close()
+
+    readers = [
+        asyncio.create_task(hammer("select count(*) from orders", isolation=None)),
+        asyncio.create_task(hammer("select count(*) from (select * from orders) o", isolation=None)),
+        asyncio.create_task(hammer("select count(*) from names", isolation="read_committed")),
+        asyncio.create_task(hammer("select count(*) from orders", isolation="repeatable_read")),
+    ]
+    for _ in range(10):
+        await yard.rebuild(s.Orders)
+        for reader in readers:
+            assert not reader.done(), reader.result()
+    over.set()
+    await asyncio.gather(*readers)
+    assert await yard.generation(s.Orders) == 11
+    assert reads > 100

@@ -1,0 +1,191 @@
+"""A raised revision: new processes build its generation while old ones serve, then take over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.rebuilding import Yard
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.core import broker
+from projectionist.projections import Projection, definition, on
+from projectionist.runner.consumer import Superseded
+from projectionist.runner.office import Office
+from projectionist.runner.readmodels import ReadModelError, ReadModels
+from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.worker import Worker
+
+pytestmark = pytest.mark.asyncio
+
+
+def second(yard: Yard, **changed: Any) -> type:
+    """`Orders` at revision 2: it counts notes, in a column of its own."""
+    stream = yard.rig.stream
+    policy: dict[str, Any] = {
+        "stream": stream.name,
+        "subjects": stream.subject("order", "{aggregate}"),
+        "effects": "beginning",
+        "revision": 2,
+    }
+
+    class Orders(OrderRow, table="orders", key="order_id", **(policy | changed)):
+        notes: int = 0
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.notes += 1
+            self.history.append(event.text)
+
+    return Orders
+
+
+async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_without_double_effects(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    old = shop(rig.stream).Orders
+    await rig.migrate(old)
+    for n in range(10):
+        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
+        await rig.publish(OrderPaid(1), f"o{n}", 2)
+    new = second(yard)
+    stop = asyncio.Event()
+
+    async def publish() -> int:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            await rig.publish(OrderNoted("x"), "o1", n + 2)
+            await asyncio.sleep(0.005)
+        return n
+
+    office = Office(rig.pool, SCHEMA)
+    clients = [await broker.connect(rig.settings.nats, name=f"revision {n}") for n in range(3)]
+    workers = [
+        Worker(definition(cls), rig.settings, c, office)
+        for cls, c in zip((old, new, new), clients, strict=True)
+    ]
+    with listening() as heard:
+        serving = asyncio.create_task(workers[0].run())
+        await heard.wait("worker.running")
+        publishing = asyncio.create_task(publish())
+        fresh = [asyncio.create_task(worker.run()) for worker in workers[1:]]
+        await heard.wait("swap.committed")
+        await heard.wait("worker.running", 3)
+        stop.set()
+        published = await publishing
+        with pytest.raises(Superseded):
+            await serving
+
+        async def all_there() -> bool:
+            return (await rig.head(new, "order/o1"))[0] == published + 2
+
+        await eventually(all_there)
+        for worker in workers[1:]:
+            worker.stop()
+        await asyncio.gather(*fresh)
+    for client in clients:
+        await client.close()
+
+    assert await yard.generation(new) == 2
+    (row,) = await rig.fetch("select history, notes from orders where order_id = 'o1'")
+    assert (len(json.loads(row[0])), row[1]) == (published + 2, published)
+    assert await rig.value("select count(*) from {s}.intents") == 10
+    assert await rig.value("select count(distinct key) from {s}.intents") == 10
+    with pytest.raises(Superseded):
+        async with rig.running(old):
+            await heard_nothing(rig)
+
+
+async def heard_nothing(rig: Any) -> None:
+    """Give a superseded process the time to say so."""
+
+    async def over() -> bool:
+        return any(task.done() for task in rig._tasks)
+
+    await eventually(over)
+
+
+async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered_one(yard: Yard) -> None:
+    rig = yard.rig
+    old = shop(rig.stream).Orders
+    await rig.migrate(old)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(old)
+    new = second(yard)
+    async with rig.pool.acquire() as connection:
+        (change,) = await ReadModels(connection, SCHEMA).plan([definition(new)])
+        assert change.rebuild
+        await yard.rebuild(new)
+        with pytest.raises(ReadModelError, match="revision 2"):
+            await ReadModels(connection, SCHEMA).plan([definition(old)])
+        assert await ReadModels(connection, SCHEMA).plan([definition(new)]) == []
+    with pytest.raises(RebuildError, match="revision 2"):
+        await yard.rebuild(old)
+    back = await yard.rebuild(old, back_to=1)
+    assert back.generation == 1
+    assert await rig.value("select revision from {s}.consumers") == 1
+
+
+async def test_columns_that_are_gone_remake_the_view_with_its_grants_unless_something_stands_on_it(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    old = shop(rig.stream).Orders
+    await rig.migrate(old)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(old)
+    stream = rig.stream
+
+    class Orders(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="orders",
+        key="order_id",
+        effects="beginning",
+        revision=2,
+    ):
+        order_id: str
+        cents: str = "0"
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents = f"{event.cents} cents"
+
+    await rig.pool.execute("grant select on orders to public")
+    await rig.pool.execute("create view cheap as select order_id from orders where cents < 10")
+    with pytest.raises(RebuildError, match="view cheap"):
+        await yard.rebuild(Orders)
+    assert await rig.rows("cheap") == [("o1",)]
+    await rig.pool.execute("drop view cheap")
+
+    rebuilt = await yard.rebuild(Orders)
+
+    assert rebuilt.resumed
+    assert rebuilt.compared.left_out == ["cents", "history", "status"]
+    assert await rig.rows("orders") == [("o1", "1 cents")]
+    assert await rig.value("select has_table_privilege('public', 'orders', 'select')")
+
+
+async def test_users_views_and_grants_survive_a_rebuild_that_only_adds_columns(yard: Yard) -> None:
+    rig = yard.rig
+    old = shop(rig.stream).Orders
+    await rig.migrate(old)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(old)
+    await rig.pool.execute("grant select on orders to public")
+    await rig.pool.execute("create view cheap as select order_id, cents from orders")
+    async with rig.pool.acquire() as reader:
+        prepared = await reader.prepare("select order_id, cents from orders")
+        assert [tuple(row) for row in await prepared.fetch()] == [("o1", 1)]
+        await yard.rebuild(second(yard))
+        assert [tuple(row) for row in await prepared.fetch()] == [("o1", 1)]
+    assert await rig.rows("cheap") == [("o1", 1)]
+    assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]', 0)]
+    assert await rig.value("select has_table_privilege('public', 'orders', 'select')")

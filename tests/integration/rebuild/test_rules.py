@@ -1,0 +1,152 @@
+"""Each rule a rebuild stands on: with it all is well; without it, what it is there for happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.support.rebuilding import Yard
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.waiting import listening
+
+from projectionist.runner.model import Pure
+from projectionist.runner.rebuild import builder
+from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.swap import NotEqual
+from projectionist.runner.store import Store
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("me", "to see")
+
+both = pytest.mark.parametrize("rule", [True, False], ids=["with", "without"])
+
+
+async def nothing(*_: object) -> None:
+    """What is done where the rule is taken out."""
+
+
+@both
+async def test_live_marks_what_it_moves_while_a_build_is_open(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    if not rule:
+        monkeypatch.setattr(Store, "mark", nothing)
+    async with rig.running(s.Orders):
+        await yard.settled(s.Orders)
+        async with yard.frozen(s.Orders, "rebuild.bulk_done") as building:
+            await rig.publish(OrderPaid(1), "o1", 2)
+            await rig.publish(OrderPlaced("bob", 1), "o2", 1)
+            await yard.settled(s.Orders)
+        if rule:
+            assert (await building).caught_up == 2
+        else:
+            with pytest.raises(NotEqual, match="order/o"):
+                await building
+    assert await rig.rows("orders") == [
+        ("o1", "paid", 1, '["placed", "paid"]'),
+        ("o2", "placed", 1, '["placed"]'),
+    ]
+
+
+@both
+async def test_the_shadow_folds_nothing_that_live_has_not_applied(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    s.trouble.poison.add("bad")
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.publish(OrderNoted("bad"), "o1", 2)
+    await rig.publish(OrderPaid(1), "o1", 3)
+    await rig.settle(s.Orders)
+    s.trouble.poison.clear()
+    if rule:
+        await yard.rebuild(s.Orders)
+        assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]')]
+        return
+    judged: Callable[..., Awaitable[Any]] = Builder._judge
+
+    async def ahead(self: Builder, *args: Any) -> Any:
+        judge = await judged(self, *args)
+        judge._caps = dict.fromkeys(judge._caps, 1_000)
+        return judge
+
+    monkeypatch.setattr(Builder, "_judge", ahead)
+    with pytest.raises(RebuildError, match="o1"):
+        await yard.rebuild(s.Orders)
+
+
+@both
+async def test_decisions_are_repeated(yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    s.trouble.poison.add("bad")
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.publish(OrderNoted("bad"), "o1", 2)
+    await rig.publish(OrderPaid(1), "o1", 3)
+    async with rig.running(s.Orders):
+        await yard.settled(s.Orders)
+        async with rig.verbs(s.Orders) as verbs:
+            await verbs.skip("order/o1", ACT)
+        await yard.settled(s.Orders)
+    rows = await rig.rows("orders")
+    assert rows == [("o1", "paid", 1, '["placed", "paid"]')]
+    if rule:
+        await yard.rebuild(s.Orders)
+        assert await rig.rows("orders") == rows
+        return
+    monkeypatch.setattr(Decisions, "_add", lambda _self, _row: None)
+    with pytest.raises(Stumbled, match="bad"):
+        await yard.rebuild(s.Orders)
+
+
+@both
+async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    gate, reached, fold = asyncio.Event(), asyncio.Event(), Pure.fold
+
+    async def gated(self: Pure, courses: Any, refused: Any) -> Any:
+        if self._consumer.runner and armed:
+            reached.set()
+            await gate.wait()
+        return await fold(self, courses, refused)
+
+    armed = False
+    monkeypatch.setattr(Pure, "fold", gated)
+    if not rule:
+        monkeypatch.setattr(Desk, "alone", nothing)
+        # This batch is held up for so long that it counts as an old snapshot as well.
+        monkeypatch.setattr(builder, "wait_for_snapshots", nothing)
+    async with rig.running(s.Orders):
+        await yard.settled(s.Orders)
+        armed = True
+        await rig.publish(OrderPaid(1), "o1", 2)
+        await reached.wait()  # a batch is open: it has read which generation is live
+        with listening() as heard:
+            building = asyncio.create_task(yard.rebuild(s.Orders))
+            try:
+                await heard.wait("turn.taken" if rule else "swap.committed")
+            finally:
+                gate.set()
+            await building
+            await yard.settled(s.Orders)
+    paid = ("o1", "paid", 1, '["placed", "paid"]')
+    assert await rig.rows("orders") == [paid if rule else ("o1", "placed", 1, '["placed"]')]

@@ -1,0 +1,221 @@
+"""verify names the rows that are not what their events make; recompute mends one of them; neither makes effects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.process import run_projectionist
+from tests.support.rebuilding import Yard, shop_app
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.core import broker
+from projectionist.projections import definition
+from projectionist.runner.rebuild import verify as verifying
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.recompute import Recomputed, recompute
+from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("me", "to see")
+
+
+async def verify(yard: Yard, cls: type, sample: int | None = None) -> Verified:
+    client = await broker.connect(yard.rig.settings.nats, name="verifier")
+    try:
+        async with yard.rig.pool.acquire() as connection:
+            desk = Desk(connection, SCHEMA)
+            given: tuple[Any, ...] = (desk, definition(cls), yard.rig.settings, client, Logged("verify"))
+            return await Verifier(*given).run(sample)
+    finally:
+        await client.close()
+
+
+async def mend(yard: Yard, cls: type, key: str) -> Recomputed:
+    client = await broker.connect(yard.rig.settings.nats, name="mender")
+    try:
+        async with yard.rig.pool.acquire() as connection:
+            return await recompute(
+                Desk(connection, SCHEMA), definition(cls), yard.rig.settings, client, key, ACT
+            )
+    finally:
+        await client.close()
+
+
+async def some(yard: Yard, s: Any) -> None:
+    await yard.rig.migrate(s.Orders, s.Spend)
+    for n in range(12):
+        await yard.rig.publish(OrderPlaced("ann" if n % 2 else "bob", 10), f"o{n}", 1)
+        await yard.rig.publish(OrderPaid(1), f"o{n}", 2)
+        await yard.rig.publish(OrderNoted("x"), f"o{n}", 3)
+
+
+async def test_a_right_read_model_verifies_by_sample_and_as_a_whole(yard: Yard) -> None:
+    s = shop(yard.rig.stream)
+    await some(yard, s)
+    await yard.rig.settle(s.Orders, s.Spend)
+    effects = await yard.effects()
+    for cls, rows in ((s.Orders, 12), (s.Spend, 2)):
+        assert await verify(yard, cls) == Verified(definition(cls).name, 1, rows, 0, [], other_code=False)
+        assert await verify(yard, cls, 5) == Verified(
+            definition(cls).name, 1, min(rows, 5), 0, [], other_code=False
+        )
+    assert await yard.effects() == effects
+
+
+@pytest.mark.parametrize("sample", [None, 100])
+async def test_drift_is_named_by_row_column_and_the_version_from_which_on_it_is_there(
+    yard: Yard, sample: int | None
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    await rig.settle(s.Orders, s.Spend)
+    await rig.pool.execute("update projectionist.orders__g1 set cents = 99 where order_id = 'o1'")
+    await rig.pool.execute(
+        """update projectionist.orders__g1 set history = '["placed","paid"]' where order_id = 'o2'"""
+    )
+    await rig.pool.execute("update projectionist.spend__g1 set orders = orders + 1 where customer = 'ann'")
+    await rig.pool.execute("insert into projectionist.orders__g1 (order_id) values ('ghost')")
+
+    found = {d.key: d for d in (await verify(yard, s.Orders, sample)).drifts}
+    (spent,) = (await verify(yard, s.Spend, sample)).drifts
+
+    assert found.keys() == {"o1", "o2", "ghost"}
+    assert (found["o1"].live, found["o1"].folded, found["o1"].since) == (
+        *({"cents": 99}, {"cents": 10}),
+        "order/o1 v1",
+    )
+    assert found["o2"].since == "order/o2 v3"
+    assert found["ghost"].folded is None
+    assert (spent.live, spent.folded) == ({"orders": 7}, {"orders": 6})
+
+
+async def test_a_row_that_lacks_is_found_when_all_are_verified(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    await rig.settle(s.Orders)
+    await rig.pool.execute("delete from projectionist.orders__g1 where order_id = 'o3'")
+    (lost,) = (await verify(yard, s.Orders)).drifts
+    assert (lost.key, lost.live, lost.since) == ("o3", None, "order/o3 v1")
+
+
+async def test_decisions_are_repeated_and_what_is_parked_is_not_missed(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    s.trouble.poison.add("bad")
+    await some(yard, s)
+    await rig.publish(OrderNoted("bad"), "o1", 4)
+    await rig.publish(OrderNoted("after"), "o1", 5)
+    await rig.publish(OrderNoted("bad"), "o2", 4)
+    async with rig.running(s.Orders):
+        await yard.settled(s.Orders)
+        async with rig.verbs(s.Orders) as verbs:
+            await verbs.skip("order/o1", ACT)
+        await yard.settled(s.Orders)
+    s.trouble.poison.clear()
+    assert (await verify(yard, s.Orders)).drifts == []
+    assert (await verify(yard, s.Orders, 100)).drifts == []
+
+
+async def test_verify_while_live_moves_finds_no_drift(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    async with rig.running(s.Orders, s.Spend, processes=2):
+        for version in range(4, 10):
+            for n in range(12):
+                await rig.publish(OrderNoted("x"), f"o{n}", version)
+                await rig.publish(OrderPlaced("ann", 1), f"n{version}-{n}", 1)
+            assert (await verify(yard, s.Orders)).drifts == []
+            assert (await verify(yard, s.Spend)).drifts == []
+
+
+async def test_rows_that_do_not_fit_memory_are_verified_too(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "ROWS_AT_ONCE", 5)
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    await rig.settle(s.Orders)
+    await rig.pool.execute("update projectionist.orders__g1 set cents = 99 where order_id = 'o1'")
+    await rig.pool.execute("insert into projectionist.orders__g1 (order_id) values ('ghost')")
+    found = await verify(yard, s.Orders)
+    assert sorted(d.key for d in found.drifts) == ["ghost", "o1"]
+    assert found.rows == 13
+
+
+@pytest.mark.parametrize(("name", "key"), [("Orders", "o1"), ("Spend", "ann")])
+async def test_recompute_mends_one_row_silently_and_says_what_was_wrong(
+    yard: Yard, name: str, key: str
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    cls, table = getattr(s, name), name.lower()
+    await some(yard, s)
+    await rig.settle(s.Orders, s.Spend)
+    rows, effects = await rig.rows(table), await yard.effects()
+    column = "order_id" if name == "Orders" else "customer"
+    await rig.pool.execute(f"update projectionist.{table}__g1 set cents = 77 where {column} = $1", key)
+
+    done = await mend(yard, cls, key)
+
+    assert done.changed is not None
+    assert done.changed.live == {"cents": 77}
+    assert await rig.rows(table) == rows
+    assert await yard.effects() == effects
+    assert (await mend(yard, cls, key)).changed is None
+    await rig.pool.execute(f"delete from projectionist.{table}__g1 where {column} = $1", key)
+    await mend(yard, cls, key)
+    assert await rig.rows(table) == rows
+    assert await rig.fetch("select verb, who, reason from {s}.audit where verb = 'recompute' limit 1") == [
+        ("recompute", "me", "to see")
+    ]
+
+
+async def test_recompute_removes_a_row_that_no_event_made(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    await rig.settle(s.Orders)
+    await rig.pool.execute("insert into projectionist.orders__g1 (order_id) values ('ghost')")
+    done = await mend(yard, s.Orders, "ghost")
+    assert done.events == 0
+    assert await rig.fetch("select * from orders where order_id = 'ghost'") == []
+
+
+async def test_a_sql_projection_has_no_single_rows_to_fold(yard: Yard) -> None:
+    s = shop(yard.rig.stream)
+    await yard.rig.migrate(s.Journal)
+    with pytest.raises(RebuildError, match="SQL of its own"):
+        await verify(yard, s.Journal)
+    with pytest.raises(RebuildError, match="SQL of its own"):
+        await mend(yard, s.Journal, "x")
+
+
+async def test_the_commands_tell_people_and_programs(yard: Yard, tmp_path: Path) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    await rig.settle(s.Orders)
+    env = shop_app(tmp_path, rig)
+    await rig.pool.execute("update projectionist.orders__g1 set cents = 99 where order_id = 'o1'")
+
+    told = await run_projectionist("verify", "orders:app", "Orders", "--all", cwd=tmp_path, **env)
+    assert told.code == 3, told.err
+    assert "o1, from order/o1 v1 on: live cents=99, by its events cents=10" in told.out
+    mended = await run_projectionist(
+        *("recompute", "orders:app", "Orders", "o1", "--reason", "drift", "--json"), cwd=tmp_path, **env
+    )
+    assert mended.code == 0, mended.err
+    assert json.loads(mended.out)["recomputed"]["changed"]["live"] == {"cents": 99}
+    told = await run_projectionist("verify", "orders:app", "Orders", "--json", cwd=tmp_path, **env)
+    assert (told.code, json.loads(told.out)["verified"][0]["drifted"]) == (0, 0)

@@ -1,0 +1,133 @@
+"""What becomes of versions that were looked for in vain, from facts alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from projectionist.core.states import Fact, Finding
+from projectionist.runner.findings import Aside, Elsewhere, Evidence, Lack, find, told
+
+LACK = Lack("order/o1", version=3, seq=10, until=6, behind=14)
+"""Versions 4 and 5 are missing."""
+
+
+def evidence(**given: Any) -> Evidence:
+    """A whole stream, read to its end, which everything was settled up to."""
+    facts: dict[str, Any] = {
+        "stream": "SHOP",
+        "first_seq": 1,
+        "last_seq": 20,
+        "subject": "shop.order.o1",
+        "floor_passed": True,
+    }
+    return Evidence(**facts | given)
+
+
+OTHER = Elsewhere(4, 12, "shop.archive.o1")
+
+
+@pytest.mark.parametrize(
+    ("given", "finding"),
+    [
+        ({}, Finding.LOST),
+        ({"floor_passed": False}, Finding.IN_FLIGHT),
+        ({"first_seq": 12}, Finding.PURGED),
+        ({"first_seq": 11}, Finding.LOST),  # the event applied last is gone, and nothing after it
+        ({"subject": None}, Finding.FILTERED),
+        ({"subject": None, "first_seq": 12}, Finding.FILTERED),
+        ({"elsewhere": OTHER}, Finding.FILTERED),
+        ({"floor_passed": False, "first_seq": 12, "subject": None}, Finding.IN_FLIGHT),
+        ({"last_seq": 1}, Finding.IMPLAUSIBLE),
+        ({"last_seq": 1, "floor_passed": False}, Finding.IMPLAUSIBLE),
+        ({"last_seq": 2}, Finding.LOST),
+    ],
+)
+def test_the_finding_follows_from_the_evidence(given: dict[str, Any], finding: Finding) -> None:
+    assert find(LACK, evidence(**given)) is finding
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "then"),
+    [
+        (
+            {},
+            (
+                "not in stream SHOP. Everything up to sequence 20 was settled, and subject shop.order.o1 was read to "
+                "that end: never published, or deleted"
+            ),
+            "publish them with the ids they had",
+        ),
+        (
+            {"first_seq": 12},
+            "purged, it seems: stream SHOP begins at sequence 12, and the event before them was 10",
+            "publish them again with the ids they had",
+        ),
+        (
+            {"subject": None},
+            "the consumer's subjects do not say which subject of stream SHOP is this aggregate's",
+            "write {aggregate} in the aggregate's place in subjects=",
+        ),
+        (
+            {"elsewhere": OTHER},
+            "version 4 is at sequence 12 on shop.archive.o1, which this consumer does not read",
+            "let a consumer with a name of its own read every subject of the aggregate",
+        ),
+        (
+            {"last_seq": 1},
+            (
+                "more than stream SHOP has ever held (1 messages). Version 6 at sequence 14 is not to be believed, "
+                "or the stream begins in mid-history"
+            ),
+            "discard that event, or give the consumer a baseline",
+        ),
+    ],
+)
+def test_each_finding_says_what_it_rests_on_and_what_to_do(
+    given: dict[str, Any], what: str, then: str
+) -> None:
+    facts = evidence(**given)
+
+    assert told(LACK, find(LACK, facts), facts) == (
+        f"order/o1 lacks versions 4 to 5: {what}. Next: {then}, "
+        "or step over them with `accept-gap order/o1 4 5`"
+    )
+
+
+def test_what_may_still_come_asks_nothing_of_anybody() -> None:
+    facts = evidence(floor_passed=False)
+
+    assert told(LACK, find(LACK, facts), facts) == (
+        "order/o1 lacks versions 4 to 5: they may still be delivered. Next: nothing has to be done"
+    )
+
+
+def test_one_missing_version_is_told_as_one() -> None:
+    one = msgspec.structs.replace(LACK, until=5)
+
+    assert told(one, Finding.LOST, evidence()).startswith("order/o1 lacks version 4: ")
+    assert [version for version in range(10) if one.misses(version)] == [4]
+    assert not one.misses(None)
+
+
+def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_counted() -> None:
+    aside = [Aside(n, None if n == 1 else n, "body") for n in range(1, 8)]
+
+    text = told(LACK, Finding.LOST, evidence(aside=aside))
+
+    assert text.endswith(
+        ". In quarantine from the same subject, look there first: sequence 1: body, sequence 2 (version 2): body, "
+        "sequence 3 (version 3): body, sequence 4 (version 4): body, sequence 5 (version 5): body and 2 more"
+    )
+
+
+def test_an_aggregates_id_may_hold_what_a_format_would_read() -> None:
+    lack = msgspec.structs.replace(LACK, aggregate="order/{x}")
+
+    assert "accept-gap order/{x} 4 5" in told(lack, Finding.LOST, evidence())
+
+
+def test_what_waits_for_somebody_has_a_kind_of_incident() -> None:
+    assert {Fact(finding) for finding in Finding if finding is not Finding.IN_FLIGHT}
