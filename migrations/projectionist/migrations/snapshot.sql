@@ -606,11 +606,14 @@ CREATE TABLE projectionist.runners (
     p99_ms double precision,
     lag bigint,
     unacked bigint,
-    leased_until timestamp with time zone
+    leased_until timestamp with time zone,
+    backends integer[] DEFAULT '{}'::integer[] NOT NULL
 )
 WITH (fillfactor='70');
 
 COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
+
+COMMENT ON COLUMN projectionist.runners.backends IS 'The sessions of its batches, for whoever they keep waiting when it is dead or frozen.';
 
 ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.runners_number_seq
