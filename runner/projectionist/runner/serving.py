@@ -125,6 +125,8 @@ class Serving:
             self._drain.stop()
 
     async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        if any(one.writes.wishes for one in applied):
+            self._office.wake()
         self._gaps.note(batch, applied)
         if await self._breaker.note(applied):
             self._pipeline.limits = self._limits
