@@ -98,7 +98,8 @@ def _told(outcome: Outcome) -> str:
     told = (
         f"{outcome.sent} messages published and settled in {outcome.seconds:.1f} s: "
         f"{counted.get('duplicate', 0)} duplicates recognised, {counted.get('parked_gap', 0)} parked behind a gap "
-        f"and drained, {counted.get('intents', 0)} intents written, each once."
+        f"and drained, {counted.get('intents', 0)} intents written, each once. "
+        f"The orders were then rebuilt from {outcome.rebuilt} events, silently."
     )
     rows = [
         (
