@@ -71,7 +71,7 @@ async def play(
         with tempfile.NamedTemporaryFile() as sent_mails:
             path = Path(sent_mails.name)
             async with _processes(settings, path), anyio.create_task_group() as tasks:
-                tasks.start_soon(_looking, connection, look)
+                tasks.start_soon(_looking, settings, look)
                 sent = await _publish(client, facts, seed)
                 await _settled(client, connection, settings.postgres.schema)
                 before = len(mails(path))
@@ -128,10 +128,16 @@ async def _ended(process: Process) -> int:
     return await process.wait()
 
 
-async def _looking(connection: Connection, look: Callable[[Connection], Awaitable[None]]) -> None:
-    while True:
-        await anyio.sleep(0.5)
-        await look(connection)
+async def _looking(settings: Settings, look: Callable[[Connection], Awaitable[None]]) -> None:
+    """Over a connection of its own: one runs a statement at a time."""
+    connection = await db.connect(settings.postgres, application_name="projectionist demo view")
+    try:
+        while True:
+            await look(connection)
+            await anyio.sleep(0.5)
+    finally:
+        with anyio.move_on_after(2, shield=True):
+            await connection.close()
 
 
 async def _publish(client: Client, facts: Sequence[Fact], seed: int) -> int:
