@@ -6,7 +6,7 @@ EXTRAS := bench,embedded,http,smtp,test,uvloop
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check fmt snapshot lowest clean
+.PHONY: help venv demo test soak check fmt snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
 
 test: $(STAMP)  ## all tests against real servers, with branch coverage
 	@$(BIN)/python -m pytest --cov --cov-report=term -q
+
+soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds
+	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py
 
 check: $(STAMP)  ## ruff, format, mypy strict, import contracts
 	@$(BIN)/ruff check .

@@ -43,6 +43,11 @@ class Child:
         return self._process.pid
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it is over."""
+        return self._process.returncode is not None
+
+    @property
     def out(self) -> str:
         """What it has written to its standard output so far."""
         return _text(self._out)

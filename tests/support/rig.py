@@ -74,10 +74,12 @@ class Rig:
         self.database = database
         self.stream = stream
         self.settings = settings
+        self._pools: list[asyncpg.Pool[asyncpg.Record]] = []
+        self._postgres, self._run = settings.postgres, settings.run
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
         self.policy = settings.consumer_defaults
-        self.office = Office(self.pool, SCHEMA)
+        self.office = Office(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
         self.tampered = False
         """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
@@ -143,8 +145,9 @@ class Rig:
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
+        office = await self._office(settings)
         workers = [
-            Worker(definition(cls), settings, client, self.office) for client in clients for cls in consumers
+            Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
         ]
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
         self._tasks += tasks
@@ -163,6 +166,21 @@ class Rig:
         for result in ended:
             if isinstance(result, BaseException):
                 raise result
+
+    async def _office(self, settings: Settings) -> Office:
+        """The rig's own, unless what runs is to see another server, or this one through something."""
+        pool, heartbeat_s = self.pool, settings.run.heartbeat_s
+        if settings.postgres != self._postgres:
+            pool = await db.pool(settings.postgres, application_name="rig", most=8)
+            self._pools.append(pool)
+        elif settings.run == self._run:
+            return self.office
+        return Office(pool, SCHEMA, heartbeat_s=heartbeat_s)
+
+    def close(self) -> None:
+        """Give up the connections made for what ran."""
+        for pool in self._pools:
+            pool.terminate()
 
     async def settle(self, *consumers: type, processes: int = 1, seconds: float = 20, **options: Any) -> None:
         """Run the consumers until every event of the stream has been settled and acked, then stop them."""
@@ -341,10 +359,12 @@ async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
         run=Run(heartbeat_s=0.2),
         consumer_defaults=PATIENCE,
     )
-    client = await nats.connect(lab.nats_url)
+    client = await nats.connect(lab.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
     pool = await db.pool(settings.postgres, application_name="rig", most=8)
+    made = Rig(lab, database, stream, settings, client, pool)
     try:
-        yield Rig(lab, database, stream, settings, client, pool)
+        yield made
     finally:
+        made.close()
         await client.close()
         pool.terminate()

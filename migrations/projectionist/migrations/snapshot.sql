@@ -281,6 +281,38 @@ CREATE TABLE projectionist.duplicates (
     received timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
+CREATE TABLE projectionist.floors (
+    consumer integer NOT NULL,
+    durable text NOT NULL COLLATE pg_catalog."C",
+    incarnation integer NOT NULL,
+    floor bigint DEFAULT 0 NOT NULL,
+    floor_hash bytea,
+    floor_stored text,
+    top bigint DEFAULT 0 NOT NULL,
+    top_hash bytea,
+    top_stored text,
+    seen bigint DEFAULT 0 NOT NULL,
+    deliveries bigint DEFAULT 0 NOT NULL,
+    durable_created timestamp with time zone,
+    timeline integer,
+    written timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.floors IS 'Written every few seconds in a transaction of its own: whatever lies at or below a floor was committed before it.';
+
+COMMENT ON COLUMN projectionist.floors.floor IS 'The broker''s ack floor: up to here every event of the stream is settled.';
+
+COMMENT ON COLUMN projectionist.floors.floor_hash IS 'Of the content of the message there, which shows that a stream is another one.';
+
+COMMENT ON COLUMN projectionist.floors.top IS 'The last message of the stream when this was written.';
+
+COMMENT ON COLUMN projectionist.floors.seen IS 'Up to here nothing of this consumer was outstanding, whoever the messages are for.';
+
+COMMENT ON COLUMN projectionist.floors.deliveries IS 'The broker''s count; one that is lower later was reset by somebody else.';
+
+COMMENT ON COLUMN projectionist.floors.timeline IS 'Of PostgreSQL: another one means a failover or a restore.';
+
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
     generation integer NOT NULL,
@@ -564,7 +596,6 @@ CREATE TABLE projectionist.runners (
     instance uuid NOT NULL,
     host text NOT NULL,
     pid integer NOT NULL,
-    backend_pid integer,
     code bytea,
     state text DEFAULT 'starting'::text NOT NULL,
     started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -575,11 +606,14 @@ CREATE TABLE projectionist.runners (
     p99_ms double precision,
     lag bigint,
     unacked bigint,
-    leased_until timestamp with time zone
+    leased_until timestamp with time zone,
+    backends integer[] DEFAULT '{}'::integer[] NOT NULL
 )
 WITH (fillfactor='70');
 
 COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
+
+COMMENT ON COLUMN projectionist.runners.backends IS 'The sessions of its batches, for whoever they keep waiting when it is dead or frozen.';
 
 ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.runners_number_seq
@@ -610,6 +644,17 @@ ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE projectionist.tried (
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    marks integer DEFAULT 1 NOT NULL,
+    runner integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
 
 ALTER TABLE ONLY projectionist.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
@@ -659,6 +704,9 @@ ALTER TABLE ONLY projectionist.dirty
 ALTER TABLE ONLY projectionist.duplicates
     ADD CONSTRAINT duplicates_pkey PRIMARY KEY (consumer, incarnation, seq);
 
+ALTER TABLE ONLY projectionist.floors
+    ADD CONSTRAINT floors_pkey PRIMARY KEY (consumer, durable);
+
 ALTER TABLE ONLY projectionist.generations
     ADD CONSTRAINT generations_pkey PRIMARY KEY (consumer, generation);
 
@@ -706,6 +754,9 @@ ALTER TABLE ONLY projectionist.streams
 
 ALTER TABLE ONLY projectionist.streams
     ADD CONSTRAINT streams_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.tried
+    ADD CONSTRAINT tried_pkey PRIMARY KEY (consumer, source, id);
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 

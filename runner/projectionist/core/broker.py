@@ -31,6 +31,10 @@ class BrokerUnreachable(ProjectionistError):
     """No NATS server took us. Check the address, that it runs, and the credentials."""
 
 
+class BrokerRefused(BrokerUnreachable):
+    """A NATS server answered and did not take us: trying again does not help."""
+
+
 async def connect(
     settings: Nats, *, name: str, on_state: Callable[[str], None] | None = None, within_s: float = FIRST_S
 ) -> Client:
@@ -71,7 +75,7 @@ def _new_client(*, encrypted: bool) -> Client:
     if not missing:
         return wire.Client()
     if encrypted:
-        raise BrokerUnreachable(
+        raise BrokerRefused(
             f"this nats-py is another than the one we know ({missing}), and may be talked out of TLS",
             remedy="Install a nats-py that Projectionist was tested with, or set tls = 'disable' in [nats]",
         )
@@ -85,6 +89,7 @@ class _Watch:
     def __init__(self, name: str, on_state: Callable[[str], None] | None, *, patience: int) -> None:
         self.settled = False
         self.trouble: BaseException | None = None
+        self._told: set[str] = set()
         self._name, self._on_state, self._patience = name, on_state, patience
 
     def callbacks(self) -> dict[str, Any]:
@@ -93,6 +98,7 @@ class _Watch:
 
         async def reconnected() -> None:
             self.trouble = None
+            self._told.clear()
             self.tell("reconnected")
 
         async def closed() -> None:
@@ -112,7 +118,8 @@ class _Watch:
             self._on_state(state)
 
     async def _error(self, error: Exception) -> None:
-        if repr(error) != repr(self.trouble):  # a server that stays away says so once
+        if repr(error) not in self._told:  # servers that stay away say so once
+            self._told.add(repr(error))
             level = logging.WARNING if self.settled else logging.DEBUG
             log.log(level, "broker, %s: %s", self._name, _reason(error))
         if self.trouble is None or not _final(self.trouble):
@@ -135,7 +142,7 @@ def _options(settings: Nats, name: str) -> dict[str, Any]:
         "servers": [url.reveal() for url in settings.url],
         "name": name,
         "max_reconnect_attempts": -1,
-        "reconnect_time_wait": 0.5,
+        "reconnect_time_wait": 1,
         "ping_interval": PING_S,
         "max_outstanding_pings": MOST_PINGS,
         "pending_size": 0,
@@ -167,11 +174,12 @@ def _reason(error: BaseException | None) -> str:
 def _unreachable(settings: Nats, trouble: BaseException | None) -> BrokerUnreachable:
     places = ", ".join(str(url) for url in settings.url)
     if trouble is not None and _is_refusal(trouble):
-        return BrokerUnreachable(
+        return BrokerRefused(
             f"NATS at {places} refuses these credentials",
             remedy="Check creds_file, nkey_file, token or the user in the url of [nats]",
         )
-    return BrokerUnreachable(
+    kind = BrokerRefused if trouble is not None and _final(trouble) else BrokerUnreachable
+    return kind(
         f"NATS at {places} cannot be reached: {_reason(trouble)}",
         remedy="Start it, or mend url of [nats] (PROJECTIONIST_NATS__URL)",
     )

@@ -38,9 +38,6 @@ CONNECT_WITHIN_S = 10.0
 SESSION = {
     # A statement that has waited is followed by one that sees what it waited for, whatever the database prefers.
     "default_transaction_isolation": "read committed",
-    # Who waits longer for a lock than this looks for the holder instead of waiting on.
-    "lock_timeout": "8s",
-    "statement_timeout": "1min",
     # A process that was stopped between two statements must not keep its locks.
     "idle_in_transaction_session_timeout": "30s",
     # A machine that vanished says no goodbye: the server lets go of its locks after a minute, not two hours.
@@ -61,20 +58,43 @@ class DatabaseRefusedError(ProjectionistError):
     """PostgreSQL answered and said no. Trying again does not help, somebody has to change something."""
 
 
-async def connect(postgres: Postgres, *, application_name: str) -> asyncpg.Connection[asyncpg.Record]:
+ANSWER_S = 5.0
+"""How long after its own timeout PostgreSQL may take to say so, before a connection is held to be dead."""
+
+
+async def connect(
+    postgres: Postgres, *, application_name: str, deadline: bool = False
+) -> asyncpg.Connection[asyncpg.Record]:
     """A connection by the settings, with our timeouts. The caller closes it.
 
+    `deadline`: give up on a statement here too, when even PostgreSQL's answer that it took too long does not come.
     Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; no text of theirs
     shows a password.
     """
     with _told(postgres):
-        return await asyncpg.connect(**_arguments(postgres, application_name))
+        return await asyncpg.connect(**_arguments(postgres, application_name, deadline=deadline))
 
 
 async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
-    """A pool of up to `most` connections like those of `connect`, one of them open. The caller closes it."""
+    """A pool of up to `most` connections like those of `connect` with a deadline, one of them open.
+
+    The caller closes it.
+    """
+    arguments = _arguments(postgres, application_name, deadline=True)
+
+    async def opened(*args: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+        with _told(postgres):
+            return await asyncpg.connect(*args, **options)
+
     with _told(postgres):
-        return await asyncpg.create_pool(min_size=1, max_size=most, **_arguments(postgres, application_name))
+        # Without a least size: the driver would open connections on its own, as fast as they fail.
+        made = await asyncpg.create_pool(min_size=0, max_size=most, connect=opened, **arguments)
+        try:
+            await made.release(await made.acquire())
+        except BaseException:
+            made.terminate()
+            raise
+        return made
 
 
 def advisory_key(schema: str, name: str) -> int:
@@ -102,7 +122,7 @@ def watch(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _arguments(postgres: Postgres, application_name: str) -> dict[str, Any]:
+def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> dict[str, Any]:
     if postgres.url is None:
         raise SettingsError(
             "postgres.url is not set",
@@ -113,9 +133,16 @@ def _arguments(postgres: Postgres, application_name: str) -> dict[str, Any]:
         "dsn": postgres.url.reveal(),
         "ssl": context(postgres, postgres.url.hosts(), name="postgres") or False,
         "timeout": CONNECT_WITHIN_S,
-        "server_settings": SESSION | {"application_name": application_name},
+        "command_timeout": postgres.statement_s + ANSWER_S if deadline else None,
+        "server_settings": SESSION | _timeouts(postgres) | {"application_name": application_name},
         "connection_class": _Watched,
     }
+
+
+def _timeouts(postgres: Postgres) -> dict[str, str]:
+    # Who waits longer for a lock than the first looks for the holder instead of waiting on.
+    limits = {"lock_timeout": postgres.lock_s, "statement_timeout": postgres.statement_s}
+    return {name: f"{seconds * 1000:.0f}ms" for name, seconds in limits.items()}
 
 
 @contextmanager
@@ -168,8 +195,15 @@ _VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...
         "says: {error}",
         "Check user, host and TLS against the server's pg_hba.conf",
     ),
-    (asyncpg.CannotConnectNowError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
-    (asyncpg.TooManyConnectionsError, DatabaseUnreachableError, "says: {error}", "Wait, then try again"),
+    *(
+        (kind, DatabaseUnreachableError, "says: {error}", "Wait, then try again")
+        for kind in (
+            asyncpg.PostgresConnectionError,  # lost in the middle of the greeting
+            asyncpg.OperatorInterventionError,  # starting up, shutting down
+            asyncpg.InsufficientResourcesError,  # too many connections, no memory
+            asyncpg.ObjectNotInPrerequisiteStateError,  # closed for a restore
+        )
+    ),
     (asyncpg.PostgresError, DatabaseRefusedError, "says: {error}", ""),
     (
         ssl.SSLCertVerificationError,

@@ -22,6 +22,7 @@ FILE = "projectionist.toml"
 
 Count = Annotated[int, Meta(ge=1)]
 Duration = Annotated[float, Meta(ge=0)]
+Limit = Annotated[float, Meta(ge=0.1)]
 App = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$", description="module:name, like shop.app:app")]
 Name = Annotated[str, Meta(min_length=1)]
 S = TypeVar("S", bound=Struct)
@@ -51,6 +52,8 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
 
     url: Url | None = None
     schema: Name = "projectionist"
+    lock_s: Limit = 8
+    statement_s: Limit = 60
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +61,8 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
             checked(self.schema, what="schema")
         except IdentifierError as error:
             raise ValueError(str(error)) from None
+        if self.lock_s > self.statement_s:
+            raise ValueError(f"lock_s ({self.lock_s:g}) is more than statement_s ({self.statement_s:g})")
         if self.schema.startswith("pg_"):
             raise ValueError("schema: PostgreSQL keeps names that begin with pg_ for itself")
         if self.url is not None:
@@ -109,7 +114,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """`[run]`: the processes."""
 
     shutdown_s: Duration = 10
-    heartbeat_s: Annotated[float, Meta(ge=0.1)] = 5
+    heartbeat_s: Limit = 5
+    stall_s: Annotated[float, Meta(ge=1)] = 60
     lease_s: Annotated[float, Meta(ge=1)] = 30
 
 

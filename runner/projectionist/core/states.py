@@ -74,6 +74,10 @@ class Fact(StrEnum):
     FILTERED = "filtered"
     LOST = "lost"
     IMPLAUSIBLE = "implausible"
+    STREAM_REPLACED = "stream_replaced"
+    STREAM_REGRESSED = "stream_regressed"
+    STREAM_COPIED = "stream_copied"
+    STREAM_PURGED = "stream_purged"
 
 
 class Effect(StrEnum):

@@ -43,6 +43,9 @@ def is_transient(error: BaseException) -> bool:
             return True
         case asyncpg.PostgresError(sqlstate=str() as state):
             return state in _TRANSIENT_STATES or state.startswith(_TRANSIENT_CLASSES)
+        # The driver's own confusion: a session that was ended while this process slept in the middle of a statement.
+        case asyncpg.InternalClientError():
+            return True
         case asyncpg.InterfaceError() | DatabaseUnreachableError() | DatabaseRefusedError():
             return True
         case _:

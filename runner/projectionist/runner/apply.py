@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.model import Folded, Model
+    from projectionist.runner.retry import Refusal
     from projectionist.runner.store import Store
     from projectionist.runner.turn import Turn
     from projectionist.runner.writes import Identity, Wish
@@ -68,8 +69,8 @@ class Batch(msgspec.Struct):
     entries: Sequence[Identity] = ()
     limit: int | None = None
     """How many parked events one aggregate drains; None: what the policy says."""
-    refused: str | None = None
-    """What PostgreSQL said about the only event of this batch, which is failed instead of tried."""
+    refusal: Refusal | None = None
+    """Why the only event of this batch is failed instead of tried."""
 
 
 class Applied(msgspec.Struct):
@@ -116,7 +117,7 @@ class Transaction:
             courses = await self._judge(fresh)
             self.turn.locked()
             announce("batch.judged")
-            folded = await self.model.fold(courses, self.batch.refused)
+            folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
             for index, one in enumerate(courses):
                 self._close(one, folded.broken.get(index))
@@ -125,6 +126,8 @@ class Transaction:
                 await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
         announce("batch.committed")
+        if fresh:
+            self.consumer.witness = fresh[-1].source, fresh[-1].id
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         return Applied(self.writes, self.writes.soonest(), sum(1 for one in courses if one.tried))
 
@@ -302,6 +305,7 @@ class Transaction:
         if folded.idle:
             self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
+        self.writes.wishes = len(wishes)
         if wishes:
             await self._wish(wishes)
         if self.writes.counts:

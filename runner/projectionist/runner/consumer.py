@@ -21,6 +21,10 @@ class Superseded(ProjectionistError):
     """Another epoch, generation or code has taken this consumer over: this process must not apply anything."""
 
 
+class Rejoin(ProjectionistError):
+    """Stream, durable or database are not as this process left them. It opens them again, and judges them."""
+
+
 class Paused(ProjectionistError):
     """An operator has paused the consumer."""
 
@@ -67,6 +71,8 @@ class Consumer:
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
+        self.witness: tuple[str, str] | None = None
+        """Source and id of an event that the last commit has settled: a database without it is an older one."""
         self.reader = Reader(
             policy,
             stream=definition.stream,
@@ -108,6 +114,8 @@ class Consumer:
             *("half_open", self.runner),
         ):
             raise Tripped(control["trouble"])
+        if control["incarnation"] != self.incarnation:
+            raise Rejoin(f"consumer {self.definition.name!r} reads another incarnation of its stream now")
         if (control["epoch"], control["incarnation"], control["generation"]) != (
             *(self.epoch, self.incarnation, self.generation),
         ):

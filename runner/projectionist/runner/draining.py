@@ -18,11 +18,11 @@ from projectionist.runner.apply import Batch
 from projectionist.runner.due import MOST_DUE, Due
 from projectionist.runner.heart import percentile
 from projectionist.runner.keeper import Keeper
-from projectionist.runner.settle import Settler
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.runner.apply import Applied
+    from projectionist.runner.careful import Careful
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.session import Session
     from projectionist.runner.store import Store
@@ -42,13 +42,14 @@ class Drain:
         self,
         consumer: Consumer,
         session: Session,
+        settler: Careful,
         stored: Stored,
         settings: Settings,
         after: Callable[[Batch, Sequence[Applied]], Awaitable[None]],
     ) -> None:
         self._consumer = consumer
         self._session = session
-        self._settler = Settler(consumer, session)
+        self._settler = settler
         self._due = Due(consumer, session, stored, settings.batch.max_bytes, self._claim)
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s

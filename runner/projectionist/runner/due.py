@@ -51,12 +51,13 @@ class Due:
             unordered = self._consumer.sequence == UNORDERED
             batches, more = await (self._entries(store) if unordered else self._heads(store))
             read, unread = await self._quarantine.take(store)
-            return batches + read, more or unread
         except Exception as error:  # whatever its class: only an outage is waited out
             if classify(error) is not Trouble.INFRASTRUCTURE:
                 raise
             await self._session.failed(error)
             return [], False
+        self._session.read()
+        return batches + read, more or unread
 
     async def _entries(self, store: Store) -> tuple[list[Batch], bool]:
         entries = await store.due_entries(MOST_DUE)

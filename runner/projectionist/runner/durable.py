@@ -51,12 +51,21 @@ async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
         log.info("durable %s of stream %s: created", wanted.name, wanted.stream)
         return stream, await jetstream.put_consumer(client, wanted.stream, config, action="create")
     check_durable(wanted, found, config)
-    if any(getattr(found.config, size) != config[size] for size in ("ack_wait", "max_ack_pending")):
+    if drifted(found, config):
         log.info(
             "durable %s of stream %s: sizes changed to those of the settings", wanted.name, wanted.stream
         )
         found = await jetstream.put_consumer(client, wanted.stream, config, action="update")
     return stream, found
+
+
+def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
+    """Which sizes of the durable are not those of the settings: others change them, or have other settings."""
+    return [
+        f"{size} is {is_}, not {config[size]}"
+        for size in ("ack_wait", "max_ack_pending")
+        if (is_ := getattr(found.config, size)) != config[size]
+    ]
 
 
 def configuration(wanted: Wanted, stream: StreamConfig) -> dict[str, Any]:

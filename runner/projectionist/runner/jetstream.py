@@ -33,6 +33,12 @@ class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
 
 
+class Mirror(msgspec.Struct, frozen=True):
+    """Which stream this one copies, message by message under the same sequences."""
+
+    name: str
+
+
 class StreamConfig(msgspec.Struct, frozen=True):
     """What of a stream's configuration decides whether it keeps what we need."""
 
@@ -41,6 +47,7 @@ class StreamConfig(msgspec.Struct, frozen=True):
     max_msgs_per_subject: int = -1
     allow_rollup_hdrs: bool = False
     allow_msg_ttl: bool = False
+    mirror: Mirror | None = None
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -82,6 +89,13 @@ class AckFloor(msgspec.Struct, frozen=True):
     stream_seq: int
 
 
+class Delivered(msgspec.Struct, frozen=True):
+    """How many deliveries there were, begun anew at a reset, and up to which message."""
+
+    consumer_seq: int = 0
+    stream_seq: int = 0
+
+
 class Consumer(msgspec.Struct, frozen=True):
     """A durable as the broker describes it."""
 
@@ -90,6 +104,7 @@ class Consumer(msgspec.Struct, frozen=True):
     ack_floor: AckFloor
     num_pending: int
     num_ack_pending: int
+    delivered: Delivered = Delivered()
 
 
 class MessageMissing(BrokerError):
@@ -104,6 +119,7 @@ class Message(msgspec.Struct, frozen=True):
     hdrs: bytes | None = None
     data: bytes = b""
     time: str = ""
+    """When the stream took it."""
 
     def arrival(self) -> Arrival:
         """As if it had just arrived; there is nothing to ack."""
@@ -134,12 +150,12 @@ _MISSING = {
 
 async def stream(client: Client, name: str) -> Stream:
     """The stream of this name."""
-    return await _ask(client, f"STREAM.INFO.{name}", b"", Stream)
+    return await ask(client, f"STREAM.INFO.{name}", b"", Stream)
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> Consumer:
     """The durable `name` of a stream."""
-    return await _ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
+    return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
 
 
 async def put_consumer(client: Client, stream_name: str, config: dict[str, Any], *, action: str) -> Consumer:
@@ -148,7 +164,7 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
     if config.get("filter_subject"):
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
-    return await _ask(client, subject, body, Consumer)
+    return await ask(client, subject, body, Consumer)
 
 
 async def put_reader(client: Client, stream_name: str, config: dict[str, Any]) -> Consumer:
@@ -157,12 +173,12 @@ async def put_reader(client: Client, stream_name: str, config: dict[str, Any]) -
     if config.get("filter_subject"):
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": "create"})
-    return await _ask(client, subject, body, Consumer)
+    return await ask(client, subject, body, Consumer)
 
 
 async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
     """Delete a consumer."""
-    await _ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
+    await ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
 
 
 async def message(client: Client, stream_name: str, seq: int, subject: str | None = None) -> Message | None:
@@ -173,7 +189,7 @@ async def message(client: Client, stream_name: str, seq: int, subject: str | Non
     """
     wanted = {"seq": seq} if subject is None else {"seq": seq, "next_by_subj": subject}
     try:
-        found = await _ask(
+        found = await ask(
             client, f"STREAM.MSG.GET.{stream_name}", msgspec.json.encode(wanted), _Found, LOOK_S
         )
     except MessageMissing:
@@ -181,7 +197,8 @@ async def message(client: Client, stream_name: str, seq: int, subject: str | Non
     return found.message
 
 
-async def _ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
+async def ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
+    """The broker's answer to one request of the JetStream API."""
     try:
         data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
     except (NatsError, TimeoutError, OSError) as error:

@@ -13,7 +13,7 @@ from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
 from projectionist.runner.closing import Broken
-from projectionist.runner.retry import Failing, after
+from projectionist.runner.retry import Failing, Refusal, after
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Folded(msgspec.Struct):
 class Model(Protocol):
     """A consumer's handlers and what they write, inside one batch transaction."""
 
-    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
-        """Read what the handlers need and run them; `refused` fails the only event instead."""
+    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
+        """Read what the handlers need and run them; `refusal` fails the only event instead."""
 
     async def write(self, folded: Folded) -> None:
         """Write what they made."""
@@ -68,10 +68,10 @@ class Pure:
         self._consumer = consumer
         self._rows = rows
 
-    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
+    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
         """Read the rows, then run every handler in memory."""
         definition, retry = self._consumer.definition, self._consumer.policy.retry
-        broken = preset(courses, retry, refused)
+        broken = preset(courses, retry, refusal)
         order = ordered(courses, broken)
         steps = [
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
@@ -112,16 +112,15 @@ def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[
     return [(index, delivery) for _, _, index, delivery in ranked]
 
 
-def preset(courses: Sequence[Course], retry: Retry, refused: str | None) -> dict[int, Broken]:
-    """Runs that stop before any handler is called: at a body nobody can read, or at values PostgreSQL refuses."""
+def preset(courses: Sequence[Course], retry: Retry, refusal: Refusal | None) -> dict[int, Broken]:
+    """Runs that stop before any handler is called: at a body nobody can read, or at what is refused from outside."""
     broken: dict[int, Broken] = {}
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
-            if not delivery.discarded and (delivery.problem is not None or refused is not None):
-                kind, text = (
-                    (Failing.DATABASE, refused) if refused else (Failing.UNREADABLE, delivery.problem)
-                )
-                broken[index] = Broken(at, _after(kind, delivery, retry, kind, text or ""))
+            problem = None if delivery.discarded else delivery.problem
+            why = Refusal(Failing.UNREADABLE, problem) if refusal is None and problem is not None else refusal
+            if why is not None and not delivery.discarded:
+                broken[index] = Broken(at, _after(why.kind, delivery, retry, why.kind, why.text))
                 break
     return broken
 

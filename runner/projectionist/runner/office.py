@@ -5,18 +5,23 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from projectionist.core.sql import Statements
+from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.gate import Gates
+from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
-from projectionist.runner.registry import Registry
+from projectionist.runner.registry import Registry, barrier_key
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    import asyncpg
     from asyncpg import Record
+    from asyncpg.pool import PoolConnectionProxy
 
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
@@ -28,16 +33,51 @@ if TYPE_CHECKING:
 class Office:
     """Registration, heartbeats and re-arming, each on a connection lent for the moment."""
 
-    def __init__(self, pool: asyncpg.Pool[Record], schema: str, *, readopt: bool = False) -> None:
+    def __init__(
+        self,
+        pool: asyncpg.Pool[Record],
+        schema: str,
+        *,
+        readopt: bool = False,
+        heartbeat_s: float = 5,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
         self._pool = pool
+        self.wake = wake
+        """Called after a commit that wrote intents: relays need not find them by polling."""
         self._schema = schema
+        self.gates = Gates()
+        self.peers = Peers(self.lend, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
         self._joined: set[str] = set()
 
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
+        """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try."""
+        if self._pool.get_idle_size():  # nothing is opened, so nothing is learned
+            connection = await self._pool.acquire()
+        else:
+            connection = await self.gates.reach.attempt(self._pool.acquire)
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
+    @asynccontextmanager
+    async def alone(self, consumer: int) -> AsyncIterator[PoolConnectionProxy[Record]]:
+        """A transaction beside which no batch of this consumer is open; who is dead or frozen is not waited for."""
+        async with (
+            self.lend() as connection,
+            self.peers.freeing(connection.get_server_pid()),
+            connection.transaction(),
+        ):
+            await connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, consumer))
+            yield connection
+
     async def registration(self, definition: Definition) -> Record:
         """The consumer's registration; raises NotRegistered where class and database disagree."""
-        async with self._pool.acquire() as connection:
+        async with self.lend() as connection:
             return await Registry(connection, self._schema).checked(definition)
 
     async def join(
@@ -46,39 +86,55 @@ class Office:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
         # Once: when it joins again after an outage, newer code may have taken over meanwhile.
         readopt = self._readopt and definition.name not in self._joined
-        async with self._pool.acquire() as connection:
+        async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
             registry = Registry(connection, self._schema)
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
         return consumer
 
-    async def sweep(self, consumer: Consumer) -> None:
-        """Drop generations that were kept long enough."""
-        async with self._pool.acquire() as connection:
-            await sweep(Desk(connection, self._schema), consumer.number)
-
     async def shut(self, definition: Definition) -> bool:
         """Whether the consumer's breaker lets nobody try anything now."""
-        return bool(await self._pool.fetchval(self._sql["breaker_shut"], definition.name))
+        async with self.lend() as connection:
+            return bool(await connection.fetchval(self._sql["breaker_shut"], definition.name))
 
     @asynccontextmanager
     async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
         """The consumer's store on a lent connection, in no transaction."""
-        async with self._pool.acquire() as connection:
+        async with self.lend() as connection:
             yield store_of(connection, self._schema, consumer.number)
 
+    async def sweep(self, consumer: Consumer) -> None:
+        """Drop generations that were kept long enough."""
+        async with self.lend() as connection:
+            await sweep(Desk(connection, self._schema), consumer.number)
+
     async def beat(self, runner: int, *facts: object) -> None:
-        """Write a heartbeat."""
-        await self._pool.execute(self._sql["beat"], runner, *facts)
+        """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
+        await self.gates.use.passage()
+        async with self.lend() as connection:
+            try:
+                await connection.execute(self._sql["beat"], runner, *facts)
+            except asyncpg.PostgresError as error:
+                if self.gates.refused(error):  # a session of another time may see what new ones do not
+                    await self._pool.expire_connections()
+                raise
+        self.gates.use.worked()
+
+    async def unclean(self, consumer: Consumer) -> bool:
+        """Whether a process of this consumer has ended in the middle of its work, not long ago."""
+        async with self.lend() as connection:
+            rows = await connection.fetch(self._sql["unclean"], consumer.number)
+        return ended(rows, self.peers.silence_s, is_alive)
 
     async def begins(self, consumer: Consumer) -> bool:
         """Whether aggregates of this consumer may still wait for a first version."""
-        return bool(await self._pool.fetchval(self._sql["begins"], consumer.number))
+        async with self.lend() as connection:
+            return bool(await connection.fetchval(self._sql["begins"], consumer.number))
 
     async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
         """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
         statement = "rearm_entries" if consumer.sequence == UNORDERED else "rearm"
-        async with self._pool.acquire() as connection, connection.transaction():
+        async with self.lend() as connection, connection.transaction():
             store = store_of(connection, self._schema, consumer.number)
             await store.enter()
             row = await store.control()
@@ -95,5 +151,6 @@ class Office:
         """Whether one of the sample has got through, and whether one is still to be tried."""
         statement = "rearmed_entries" if consumer.sequence == UNORDERED else "rearmed"
         columns = zip(*(tuple(row) for row in sample), strict=True)
-        row = await self._pool.fetchrow(self._sql[statement], consumer.number, *columns)
+        async with self.lend() as connection:
+            row = await connection.fetchrow(self._sql[statement], consumer.number, *columns)
         return (False, False) if row is None else (row["mended"], row["open"])

@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
+from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.consumer import Paused, Superseded, Tripped
@@ -23,8 +24,8 @@ from projectionist.runner.turn import Turn
 if TYPE_CHECKING:
     from projectionist.core.settings import Batch as Limits
     from projectionist.core.wire import Arrival
+    from projectionist.runner.careful import Careful
     from projectionist.runner.delivery import Unreadable
-    from projectionist.runner.settle import Settler
     from projectionist.runner.source import Source
 
 REFUSALS = (Paused, Superseded, Tripped)
@@ -34,6 +35,7 @@ After = Callable[[Batch, Sequence[Applied]], Awaitable[None]]
 
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
+KEEP_EVERY_S = 1.0
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
 
@@ -59,7 +61,7 @@ class Pipeline:
         self,
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable],
-        settlers: Sequence[Settler],
+        settlers: Sequence[Careful],
         due: Due,
         limits: Limits,
         after: After,
@@ -85,10 +87,13 @@ class Pipeline:
     async def run(self) -> None:
         """Work until `stop` is called; a batch that has begun is brought to its end."""
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read)
-                for settler in self._settlers:
-                    tasks.start_soon(self._work, settler)
+            async with anyio.create_task_group() as keeping:
+                keeping.start_soon(self._keep)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._read)
+                    for settler in self._settlers:
+                        tasks.start_soon(self._work, settler)
+                keeping.cancel_scope.cancel()
         except* REFUSALS:
             for arrivals in self._open:
                 self._source.give_back(arrivals)
@@ -118,6 +123,17 @@ class Pipeline:
         finally:
             self._handoff.close()
 
+    async def _keep(self) -> None:
+        """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
+        patience_s = self._settlers[0].patience_s
+        while True:
+            await anyio.sleep(min(patience_s, KEEP_EVERY_S))
+            self._source.hold(held=any(settler.ill for settler in self._settlers))
+            waiting = [arrival for arrivals in self._open for arrival in arrivals]
+            if waiting and clock.now() - waiting[0].received > patience_s:
+                self._source.in_progress(waiting)
+                announce("source.kept")
+
     async def _decoded(self, arrivals: Sequence[Arrival]) -> Batch:
         deliveries: list[Delivery] = []
         unreadable: list[Unreadable] = []
@@ -130,7 +146,7 @@ class Pipeline:
             await checkpoint()
         return Batch(deliveries, unreadable)
 
-    async def _work(self, settler: Settler) -> None:
+    async def _work(self, settler: Careful) -> None:
         sweeps = settler is self._settlers[0]
         while not self._handoff.over:
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
@@ -144,7 +160,7 @@ class Pipeline:
             if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
                 await self._take_up_due(settler)
 
-    async def _settle(self, settler: Settler, batch: Batch) -> list[Applied]:
+    async def _settle(self, settler: Careful, batch: Batch) -> list[Applied]:
         begun = time.monotonic()
         turn = self._turn = Turn(self._turn)
         try:
@@ -164,7 +180,7 @@ class Pipeline:
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
-    async def _take_up_due(self, settler: Settler) -> None:
+    async def _take_up_due(self, settler: Careful) -> None:
         """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S

@@ -46,6 +46,8 @@ class Pulls:
         self.doubt = ""
         """What the broker said that leaves open whether durable and stream are still there."""
         self.not_before = 0.0
+        self.held = False
+        """Whether nothing more is to be ordered for now."""
         self._line, self._next, self._inbox = line, next_subject.encode(), inbox
         self._at_once, self._heartbeat_s, self._tick_s = at_once, heartbeat_s, heartbeat_s / 5
         self._order_bytes = MOST_BYTES
@@ -54,6 +56,7 @@ class Pulls:
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._enough = 1
+        self._told: set[str] = set()
 
     def start(self, max_payload: int) -> None:
         """Begin to order; `max_payload` is the largest message the broker takes, so that one always fits."""
@@ -81,13 +84,18 @@ class Pulls:
 
     def suspect(self, said: str) -> None:
         """Order nothing for a while; `said` is to be looked into after that."""
-        if self.doubt != said:
-            log.warning("durable %s: the broker says %r", self._next.decode(), said)
+        self._tell(f"the broker says {said!r}")
         self._generation += 1
         self.due, self.doubt = 0, said
         self.not_before = clock.now() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
         self._release()
+
+    def _tell(self, said: str) -> None:
+        """Once, until messages come again."""
+        if said not in self._told:
+            self._told.add(said)
+            log.warning("durable %s: %s", self._next.decode(), said)
 
     async def wait(self, enough: int, seconds: float | None = None) -> None:
         """Return when so many are there, or `seconds` are over, or at the next tick."""
@@ -137,6 +145,7 @@ class Pulls:
             return
         self.due = max(0, self.due - came)
         self._pause = FIRST_PAUSE_S
+        self._told.clear()
         self._order()
         if len(self.arrivals) >= self._enough:
             self._release()
@@ -158,7 +167,7 @@ class Pulls:
 
     def _order(self) -> None:
         batch = self._at_once - len(self.arrivals) - self.due
-        if 2 * batch < self._at_once or self.size > MOST_BYTES or self.doubt:
+        if 2 * batch < self._at_once or self.size > MOST_BYTES or self.doubt or self.held:
             return
         order = {
             "batch": batch,
@@ -175,9 +184,7 @@ class Pulls:
         self._alive = clock.now()
         self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
         if self.due and self._alive - self._heard > 2 * self._heartbeat_s:
-            log.warning(
-                "durable %s: silent for %.1f s, ordering anew", self._next.decode(), self._alive - self._heard
-            )
+            self._tell("the broker is silent, ordering anew")
             announce("source.silent")
             self.renew()
         self._order()

@@ -32,10 +32,6 @@ class NotRegistered(ProjectionistError):
     """The database does not know this consumer, or knows it in another shape. `migrate` or a rebuild mends it."""
 
 
-class StreamReplaced(ProjectionistError):
-    """The stream is not the one this consumer has read so far."""
-
-
 class Registry:
     """Registrations of consumers, over one connection that is in no transaction."""
 
@@ -55,7 +51,7 @@ class Registry:
     ) -> Consumer:
         """Bring the registration up to this code, once for all processes that start with it, and join it.
 
-        Raises NotRegistered, StreamReplaced, or Superseded where this code was replaced by a newer one before
+        Raises NotRegistered, or Superseded where this code was replaced by a newer one before
         (`readopt` takes it up again). `early`: this process waited for the stream before it existed, so that no
         event of it is older than the first run.
         """
@@ -67,7 +63,6 @@ class Registry:
             fresh = row["code"] != definition.code
             if fresh:
                 await self._adopt(definition, row, readopt=readopt)
-            await self._check_stream(definition, stream)
             silent = definition.effects == "now" and not early
             mark = stream.state.last_seq + 1 if silent else 0
             await self._connection.execute(self._sql["set_mark"], number, mark)
@@ -112,16 +107,6 @@ class Registry:
         owner = f"{definition.cls.__module__}:{definition.cls.__qualname__}"
         await self._connection.execute(self._sql["add_slots"], number, fresh, [owner] * len(fresh))
         return kept
-
-    async def _check_stream(self, definition: Definition, stream: Stream) -> None:
-        await self._connection.execute(self._sql["add_stream"], definition.stream, stream.created)
-        known = await self._connection.fetchrow(self._sql["stream_known"], definition.stream)
-        assert known is not None
-        if known["created"] != stream.created:
-            raise StreamReplaced(
-                f"stream {definition.stream!r} is of {stream.created}, the one known here of {known['created']}",
-                remedy="If it is a restored copy or a new stream, look at it before this consumer reads it",
-            )
 
 
 def _checked(definition: Definition, row: Record | None) -> Record:

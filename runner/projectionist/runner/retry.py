@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from projectionist.core.backoff import wait
 from projectionist.runner.writes import Failed
 
@@ -28,6 +30,15 @@ class Failing(StrEnum):
     """The body of a declared type cannot be decoded."""
     DATABASE = "database"
     """PostgreSQL refuses the values that the handler made."""
+    CRASHED = "crashed"
+    """Every try ended the process."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why an event is failed without another try."""
+
+    kind: Failing
+    text: str
 
 
 def after(

@@ -4,49 +4,109 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from projectionist.core import broker, db
+from projectionist.core.broker import BrokerRefused, BrokerUnreachable
+from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
+from projectionist.outbox.wake import Waker
+from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
 from projectionist.runner.office import Office
+from projectionist.runner.watchdog import watch
 from projectionist.runner.worker import Worker
 
 if TYPE_CHECKING:
+    import asyncpg
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
 
 log = logging.getLogger("projectionist.runner")
 
-MOST_CONNECTIONS = 3
-"""For registrations and heartbeats; every consumer has one more for its batches."""
+MOST_CONNECTIONS = 4
+"""For registrations, heartbeats and floors; every consumer has one more for its batches."""
 
 
-async def run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool = False) -> None:
+async def run(
+    definitions: Sequence[Definition],
+    settings: Settings,
+    *,
+    readopt: bool = False,
+    prepared: Callable[[Connection], Awaitable[None]] | None = None,
+) -> None:
     """Run these consumers; returns after SIGTERM or SIGINT, when what had begun is settled or the deadline is over.
 
-    Raises what no waiting mends: settings that cannot work, a consumer that newer code has taken over.
+    A server that cannot be reached is waited for, at the start too. Raises what no waiting mends: settings that
+    cannot work, credentials that are refused, a consumer that newer code has taken over. `prepared` looks at the
+    database before anything is run on it, and raises if it does not fit.
     """
     refuse_unwatched(definitions, settings)
-    pool = await db.pool(settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS)
+    workers: list[Worker] = []
+    with flattened():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch, settings.run.stall_s)
+            tasks.start_soon(_stop_on_signal, workers, tasks.cancel_scope, settings.run.shutdown_s)
+            async with _pool(settings) as pool, _client(settings) as client:
+                if prepared is not None:
+                    async with pool.acquire() as connection:
+                        await prepared(connection)
+                heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
+                waker = Waker(settings.postgres)
+                tasks.start_soon(waker.run)
+                office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
+                await _together(definitions, settings, client, office, workers)
+            tasks.cancel_scope.cancel()
+    announce("run.stopped")
+
+
+async def _together(
+    definitions: Sequence[Definition],
+    settings: Settings,
+    client: Client,
+    office: Office,
+    workers: list[Worker],
+) -> None:
+    workers += [Worker(definition, settings, client, office) for definition in definitions]
+    async with anyio.create_task_group() as running:
+        for worker in workers:
+            running.start_soon(worker.run)
+
+
+@asynccontextmanager
+async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
+    reach = postgres_reach()
+    open_pool = partial(
+        db.pool, settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS
+    )
+    pool = await reach.until(open_pool, lambda error: isinstance(error, DatabaseUnreachableError))
     try:
-        client = await broker.connect(settings.nats, name="projectionist run")
-        try:
-            office = Office(pool, settings.postgres.schema, readopt=readopt)
-            workers = [Worker(definition, settings, client, office) for definition in definitions]
-            with flattened():
-                await _together(workers, settings.run.shutdown_s)
-        finally:
-            with anyio.move_on_after(2, shield=True):
-                await client.close()
+        yield pool
     finally:
         with anyio.move_on_after(2, shield=True):
             await pool.close()
         pool.terminate()
+
+
+@asynccontextmanager
+async def _client(settings: Settings) -> AsyncIterator[Client]:
+    reach = Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")
+    connect = partial(broker.connect, settings.nats, name="projectionist run")
+    client = await reach.until(connect, _is_away)
+    try:
+        yield client
+    finally:
+        with anyio.move_on_after(2, shield=True):
+            await client.close()
 
 
 def refuse_unwatched(definitions: Iterable[Definition], settings: Settings) -> None:
@@ -62,23 +122,20 @@ def refuse_unwatched(definitions: Iterable[Definition], settings: Settings) -> N
         )
 
 
-async def _together(workers: Sequence[Worker], patience_s: float) -> None:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, workers, tasks.cancel_scope, patience_s)
-        async with anyio.create_task_group() as running:
-            for worker in workers:
-                running.start_soon(worker.run)
-        tasks.cancel_scope.cancel()
-    announce("run.stopped")
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
 
 
 async def _stop_on_signal(workers: Sequence[Worker], scope: anyio.CancelScope, patience_s: float) -> None:
+    """Ask the workers to stop; where none has begun there is nothing to settle."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         announce("run.started")
         async for number in signals:
             log.info("%s: stopping; what has begun is settled", signal.Signals(number).name)
             for worker in workers:
                 worker.stop()
+            if not workers:
+                scope.cancel()
             break
         with anyio.move_on_after(patience_s):
             async for _ in signals:

@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
+from projectionist.runner.careful import Careful, Suspicion
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.draining import Drain
 from projectionist.runner.due import Due
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from projectionist.runner.model import Model
     from projectionist.runner.office import Office
     from projectionist.runner.source import JetStreamSource
+    from projectionist.runner.standing import Standing
 
 AT_ONCE = 2
 """How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
@@ -42,7 +44,13 @@ class Serving:
     """Serves one consumer until it is stopped or something ends it."""
 
     def __init__(
-        self, consumer: Consumer, settings: Settings, client: Client, office: Office, source: JetStreamSource
+        self,
+        consumer: Consumer,
+        settings: Settings,
+        client: Client,
+        office: Office,
+        source: JetStreamSource,
+        standing: Standing,
     ) -> None:
         limits = settings.batch
 
@@ -53,16 +61,26 @@ class Serving:
         self._limits = limits
         self._breaker = Breaker(consumer, office)
         at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
-        self._sessions = [Session(consumer, settings.postgres, model) for _ in range(at_once)]
-        session = self._sessions[0]
+        self._office, self._suspicion = office, Suspicion(on=False)
+
+        def session() -> Session:
+            gates, peers = office.gates, office.peers
+            return Session(
+                consumer, settings.postgres, model, gates=gates, peers=peers, arrive=standing.arrive
+            )
+
+        def settler(one: Session) -> Careful:
+            return Careful(consumer, Settler(consumer, one), self._suspicion)
+
+        self._sessions = [session() for _ in range(at_once)]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
-            own = Session(consumer, settings.postgres, model)
-            self._drain = Drain(consumer, own, stored, settings, self._after)
+            own = session()
+            self._drain = Drain(consumer, own, settler(own), stored, settings, self._after)
         self._pipeline = Pipeline(
-            *(source, consumer.reader.read, [Settler(consumer, one) for one in self._sessions]),
-            self._drain or Due(consumer, session, stored, limits.max_bytes),
+            *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
+            self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes),
             *(limits, self._after),
         )
         self._gaps = GapFetch(
@@ -72,12 +90,13 @@ class Serving:
             filtered=self._breaker.filtered,
         )
         self._heart = Heart(
-            *(consumer, office, self._drain or self._pipeline, source, session),
-            settings.run.heartbeat_s,
+            *(consumer, office, self._drain or self._pipeline, source, settings.run.heartbeat_s),
+            *(standing, self._suspicion),
         )
 
     async def run(self) -> None:
         """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
+        self._suspicion.on = await self._office.unclean(self._consumer)
         await self._breaker.enter()
         if self._breaker.probing:
             few = min(self._limits.max_rows, PROBED)
@@ -106,6 +125,8 @@ class Serving:
             self._drain.stop()
 
     async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        if any(one.writes.wishes for one in applied):
+            self._office.wake()
         self._gaps.note(batch, applied)
         if await self._breaker.note(applied):
             self._pipeline.limits = self._limits

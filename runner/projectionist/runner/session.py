@@ -3,76 +3,126 @@
 from __future__ import annotations
 
 import logging
-import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import anyio
+import asyncpg
 
+from projectionist.core import clock
 from projectionist.core.db import connect
 from projectionist.core.signals import announce
+from projectionist.runner.gate import Gates
 from projectionist.runner.registry import barrier_key
 from projectionist.runner.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from projectionist.core.db import Connection
     from projectionist.core.settings import Postgres
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.model import Model
+    from projectionist.runner.peers import Peers
 
 log = logging.getLogger("projectionist.runner")
 
 CLOSING_S = 2.0
+LOCK_TIMEOUT = "55P03"
+_KEEP = frozenset({"40001", "40P01", LOCK_TIMEOUT, "57014", "0A000"})
+"""The statement was refused or took too long; the connection is as good as before."""
 
 
 class Session:
     """One connection, and the store and model that work on it."""
 
     def __init__(
-        self, consumer: Consumer, settings: Postgres, model: Callable[[Connection, Consumer], Model]
+        self,
+        consumer: Consumer,
+        settings: Postgres,
+        model: Callable[[Connection, Consumer], Model],
+        *,
+        gates: Gates | None = None,
+        peers: Peers | None = None,
+        arrive: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
+        """`arrive` looks at the database behind every new connection, and raises if it is not the one we left."""
         self._consumer = consumer
         self._settings = settings
         self._model = model
+        self._gates = Gates() if gates is None else gates
+        self._peers = peers
+        self._arrive = arrive
         self._open: tuple[Connection, Store, Model] | None = None
         self._ill_since: float | None = None
+        self._failures = 0
+        self._told = self._waited = False
 
     @property
     def backend_pid(self) -> int | None:
         """The PostgreSQL process behind the connection, for whoever has to end it if this process hangs."""
         return None if self._open is None else self._open[0].get_server_pid()
 
+    @property
+    def ill(self) -> bool:
+        """Whether the last batch could not be committed, for no fault of its own."""
+        return self._ill_since is not None
+
+    @property
+    def paced(self) -> bool:
+        """Whether the next try waits for its turn among all of this process."""
+        return self._gates.closed
+
     async def ready(self) -> tuple[Store, Model]:
-        """A store and a model on a live connection."""
+        """A store and a model on a live connection; while PostgreSQL cannot be used, when it is our turn to try."""
+        await self._gates.use.passage()
         if self._open is None or self._open[0].is_closed():
-            # By its number a session is known for a runner's that was stopped, and ended.
-            name = f"projectionist {self._consumer.runner} {self._consumer.definition.name}"
-            connection = await connect(self._settings, application_name=name[:63])
+            connection = await self._gates.connect(self._connect)
+            try:
+                if self._arrive is not None:
+                    await self._arrive(connection)
+            except BaseException:
+                connection.terminate()
+                raise
             store = store_of(connection, self._settings.schema, self._consumer.number)
             self._open = connection, store, self._model(connection, self._consumer)
         return self._open[1:]
 
+    def insisting(self) -> AbstractAsyncContextManager[None]:
+        """Around a try: after a lock timeout, whoever keeps this session waiting and is dead or frozen is ended."""
+        pid = self.backend_pid
+        if not self._waited or self._peers is None or pid is None:
+            return nullcontext()
+        return self._peers.freeing(pid)
+
     def well(self) -> None:
-        """A batch went through."""
-        if self._ill_since is not None:
-            log.info(
-                "%s: PostgreSQL is back after %.1f s",
-                self._consumer.definition.name,
-                time.monotonic() - self._ill_since,
-            )
-            self._ill_since = None
-            announce("session.well")
+        """A batch was committed."""
+        self._gates.use.worked()
+        self.read()
+
+    def read(self) -> None:
+        """A statement was answered, which is enough unless PostgreSQL takes no writes."""
+        if self._ill_since is None or self._gates.use.closed:
+            return
+        if self._told:
+            log.info("%s: batches go through again, after %.1f s", self._name, clock.now() - self._ill_since)
+        self._ill_since, self._failures, self._waited = None, 0, False
+        announce("session.well")
 
     async def failed(self, error: Exception) -> None:
-        """A batch failed for no fault of its own: the connection is not trusted any more."""
+        """A batch failed for no fault of its own. Keeps the connection only where nothing speaks against it."""
+        state = error.sqlstate if isinstance(error, asyncpg.PostgresError) else None
+        self._failures += 1
+        self._waited = state == LOCK_TIMEOUT
         if self._ill_since is None:
-            self._ill_since = time.monotonic()
-            log.warning(
-                "%s: PostgreSQL cannot be used, waiting for it: %s", self._consumer.definition.name, error
-            )
+            self._ill_since, self._told = clock.now(), False
             announce("session.ill")
-        await self.close()
+        if not self._gates.refused(error) and not self.paced and self._failures > 1 and not self._told:
+            self._told = True
+            log.warning("%s: a batch cannot be committed, trying again until it can: %s", self._name, error)
+        if state not in _KEEP:
+            await self.close()
 
     async def close(self) -> None:
         """Give the connection up; a peer that does not answer is not waited for."""
@@ -82,8 +132,17 @@ class Session:
         with anyio.move_on_after(CLOSING_S, shield=True):
             try:
                 await connection.close(timeout=CLOSING_S)
-            except (OSError, TimeoutError):
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 connection.terminate()
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        # By its number a session is known for a runner's that was stopped, and ended.
+        name = f"projectionist {self._consumer.runner} {self._name}"
+        return await connect(self._settings, application_name=name[:63], deadline=True)
+
+    @property
+    def _name(self) -> str:
+        return self._consumer.definition.name
 
 
 def store_of(connection: Connection, schema: str, consumer: int) -> Store:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import msgspec
@@ -14,6 +14,7 @@ from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
 from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch, Transaction
+from projectionist.runner.retry import Failing, Refusal
 from projectionist.runner.turn import Turn
 from projectionist.runner.writes import Again
 
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.session import Session
+    from projectionist.runner.store import Store
 
 OUTAGE = Retry(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
-"""How a batch waits for PostgreSQL: at most one try a second, for as long as it takes."""
+"""How a batch waits for what concerns it alone; for PostgreSQL itself it waits at the gates."""
+PATIENCE = 0.25
+"""As a share of the ack wait."""
+
+T = TypeVar("T")
 
 LONG_S = 20.0
 """A try that fails after so long is not made as a whole again: the server ends what idles, or runs, for too long."""
@@ -36,6 +42,13 @@ class Settler:
     def __init__(self, consumer: Consumer, session: Session) -> None:
         self._consumer = consumer
         self._session = session
+        self.patience_s = consumer.policy.ack_wait_s * PATIENCE
+        """How long what is worked on may take before the broker is told that it still is."""
+
+    @property
+    def ill(self) -> bool:
+        """Whether batches cannot be committed at the moment, for no fault of theirs."""
+        return self._session.ill
 
     async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
@@ -48,7 +61,7 @@ class Settler:
                 announce("batch.again")
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
-                    case Trouble.DATA if batch.refused is None:
+                    case Trouble.DATA if batch.refusal is None:
                         return await self._isolate(batch, str(error), turn)
                     case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
                         raise
@@ -60,15 +73,29 @@ class Settler:
 
     async def _once(self, batch: Batch, turn: Turn) -> Applied:
         store, model = await self._session.ready()
-        applied = await Transaction(self._consumer, store, model, batch, turn).run()
+        async with self._session.insisting():
+            applied = await Transaction(self._consumer, store, model, batch, turn).run()
         self._session.well()
         return applied
+
+    async def surely(self, step: Callable[[Store], Awaitable[T]]) -> T:
+        """Run one statement of our own, however long PostgreSQL is away."""
+        tries = 0
+        while True:
+            try:
+                return await step((await self._session.ready())[0])
+            except Exception as error:  # as in `settle`
+                if classify(error) is not Trouble.INFRASTRUCTURE:
+                    raise
+                tries += 1
+                await self._outage(error, tries)
 
     async def _outage(self, error: Exception, tries: int) -> None:
         self._consumer.exists.clear()
         await self._session.failed(error)
         announce("batch.outage")
-        await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
+        if not self._session.paced:
+            await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
     async def _isolate(self, batch: Batch, error: str, turn: Turn) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
@@ -80,7 +107,9 @@ class Settler:
         if batch.limit is None or batch.limit > 1:
             less = msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1)
             return await self.settle(less, turn)
-        return await self.settle(msgspec.structs.replace(batch, refused=error), turn)
+        return await self.settle(
+            msgspec.structs.replace(batch, refusal=Refusal(Failing.DATABASE, error)), turn
+        )
 
     def _less(self, batch: Batch) -> Sequence[Batch]:
         """The batch in halves; of a single aggregate, what it drains at once halved. Nothing where it is one event."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.subjects import Subjects
+
+log = logging.getLogger("projectionist.runner")
+
+Judge = Callable[["Stream", "jetstream.Consumer"], Awaitable[bool]]
 
 ACK_SHARE = 0.8
 """The share of the ack wait after which an ack is not sent any more."""
@@ -56,7 +61,10 @@ class Source(Protocol):
         """Ack those whose deadline stands; how many that were."""
 
     def in_progress(self, arrivals: Sequence[Arrival]) -> int:
-        """Begin the ack wait of those anew whose deadline stands; how many that were."""
+        """Begin the ack wait of those anew whose deadline stands, and of what waits to be taken; how many that were."""
+
+    def hold(self, *, held: bool) -> None:
+        """While held, ask the broker for nothing more; what is on its way still comes."""
 
     def give_back(self, arrivals: Sequence[Arrival]) -> int:
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
@@ -86,8 +94,12 @@ class JetStreamSource:
         ack_wait_s: float,
         contiguous: bool,
         heartbeat_s: float = 5,
+        judge: Judge | None = None,
     ) -> None:
+        """`judge` sees stream and durable before anything is pulled, again after every reconnect; it may refuse them
+        by raising, and says whether it has moved the durable."""
         self._client = client
+        self._judge = judge
         self._line = line(client)
         self._wanted = Wanted(stream, durable, subjects, contiguous, batch, ack_wait_s)
         self._inbox = client.new_inbox()
@@ -101,6 +113,7 @@ class JetStreamSource:
         self._stop_listening: Callable[[], Awaitable[None]] | None = None
         self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
+        self._drift: list[str] = []
 
     @property
     def durable(self) -> str:
@@ -112,6 +125,8 @@ class JetStreamSource:
         await self._stop()
         connection = self._client.stats["reconnects"]
         stream, found = await durable.prepare(self._client, self._wanted)
+        if self._judge is not None and await self._judge(stream, found):
+            stream, found = await durable.prepare(self._client, self._wanted)
         self._identity = stream.created, found.created
         self._connection, self._opened = connection, clock.now()
         self._stop_listening = await self._line.listen(f"{self._inbox}.*", self._pulls)
@@ -140,25 +155,47 @@ class JetStreamSource:
         return self._answer(self._standing(arrivals), b"")
 
     def in_progress(self, arrivals: Sequence[Arrival]) -> int:
-        """Begin the ack wait of those anew whose deadline stands; how many that were."""
-        standing = self._standing(arrivals)
+        """Begin the ack wait of those anew whose deadline stands, and of what waits to be taken; how many that were."""
+        standing = self._standing([*arrivals, *self._pulls.arrivals])
         now = clock.now()
         told = self._answer(standing, b"+WPI")
         for arrival in standing[:told]:
             arrival.received = now
         return told
 
+    def hold(self, *, held: bool) -> None:
+        """While held, ask the broker for nothing more; what is on its way still comes."""
+        self._pulls.held = held
+
     def give_back(self, arrivals: Sequence[Arrival]) -> int:
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
         return self._answer(self._standing(arrivals), b"-NAK")
 
     async def pending(self) -> Pending:
-        """How far the broker is."""
+        """How far the broker is. What others have changed about the durable is noticed by the way."""
         found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
         stream = await jetstream.stream(self._client, self._wanted.stream)
+        self._look_over(found, stream)
         return Pending(
             stream.state.last_seq, found.num_pending, found.num_ack_pending, found.ack_floor.stream_seq
         )
+
+    def _look_over(self, found: jetstream.Consumer, stream: Stream) -> None:
+        config = durable.configuration(self._wanted, stream.config)
+        try:
+            durable.check_durable(self._wanted, found, config)
+        except durable.DurableUnfit as error:
+            if not self._pulls.doubt:
+                self._pulls.suspect(error.message)
+        drift = durable.drifted(found, config)
+        if drift and drift != self._drift:
+            log.warning(
+                "durable %s has changed: %s; the next start sets it right",
+                self._wanted.name,
+                ", ".join(drift),
+            )
+            announce("durable.drifted")
+        self._drift = drift
 
     async def close(self) -> None:
         """Stop, and give back at once what was not taken."""
@@ -200,6 +237,9 @@ class JetStreamSource:
             return same
         if (stream.created, found.created) != self._identity:
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
+        durable.check_durable(self._wanted, found, durable.configuration(self._wanted, stream.config))
+        if self._judge is not None and not same:
+            await self._judge(stream, found)
         self._connection = connection
         pulls.renew()
         announce("source.resumed")

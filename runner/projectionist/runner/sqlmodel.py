@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.course import Course
     from projectionist.runner.delivery import Delivery
+    from projectionist.runner.retry import Refusal
     from projectionist.runner.writes import Failed
 
 
@@ -94,10 +95,10 @@ class OwnSql:
             tables = self._consumer.definition.tables
             self._tx = OpenTx(self._connection, sql_names(tables, self._schema, self._generation))
 
-    async def fold(self, courses: Sequence[Course], refused: str | None) -> Folded:
+    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate."""
         self._follow()
-        broken = preset(courses, self._consumer.policy.retry, refused)
+        broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
         wished: list[Wished] = []
         for index, (at, delivery) in enumerate(ordered(courses, broken)):

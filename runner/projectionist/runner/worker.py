@@ -10,8 +10,9 @@ import anyio
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
-from projectionist.runner.consumer import Paused, Tripped, paused
+from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
@@ -19,6 +20,7 @@ from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
+from projectionist.runner.standing import Halted, Standing
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -45,6 +47,8 @@ class Worker:
         self._stopping = anyio.Event()
         self._serving: Serving | None = None
         self._told = ""
+        self._standing: Standing | None = None
+        self._served = False
         self._early = False
         """Whether this process was there before the stream: then none of its events is from before the first run."""
 
@@ -54,13 +58,29 @@ class Worker:
             try:
                 with flattened():
                     await self._serve()
-            except StreamMissing:
+            except Exception as error:  # noqa: BLE001  each has its answer below, and the rest is raised again
+                await self._wait_out(error)
+
+    async def _wait_out(self, error: Exception) -> None:
+        """Return when it is worth while to begin again after this error; raises it where that is never."""
+        match error:
+            case Rejoin():
+                log.warning("%s: %s", self.definition.name, error)
+                announce("worker.rejoins")
+            case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            except Exception as error:  # whatever its class: only what ends by itself is waited out
-                if not (isinstance(error, BrokerError | Paused | Tripped) or is_transient(error)):
-                    raise
+            case BrokerError() | Halted() | Paused() | Tripped():
                 await self._wait(str(error))
+            case StreamUnfit() | DurableUnfit() if self._served:  # at the start somebody is there to read it
+                await self._wait(str(error))
+            case _ if is_transient(error):
+                if self._office.gates.refused(error) or self._office.gates.closed:
+                    await self._pause()
+                else:
+                    await self._wait(f"PostgreSQL cannot be asked, trying again until it can: {error}")
+            case _:
+                raise error
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -71,6 +91,9 @@ class Worker:
     async def _wait(self, reason: str) -> None:
         self._tell(reason)
         announce("worker.waiting")
+        await self._pause()
+
+    async def _pause(self) -> None:
         with anyio.move_on_after(RETRY_S):
             await self._stopping.wait()
 
@@ -84,13 +107,21 @@ class Worker:
             return
         if found["code"] == self.definition.code and await self._office.shut(self.definition):
             raise Tripped("see `projectionist status`")
-        source = self._source(found["durable"])
+        if self._standing is None:
+            self._standing = Standing(
+                *(self.definition, found["durable"], self._client, self._office),
+                self._settings.postgres.schema,
+            )
+        standing = self._standing
+        source = self._source(found["durable"], standing)
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
+            standing.joined(consumer)
+            self._served = True
             await self._tell_start(consumer, stream.state.first_seq)
-            self._serving = Serving(consumer, self._settings, self._client, self._office, source)
+            self._serving = Serving(consumer, self._settings, self._client, self._office, source, standing)
             if self._stopping.is_set():
                 self._serving.stop()
             await self._serving.run()
@@ -119,7 +150,7 @@ class Worker:
         except* Taken as taken:
             await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
-    def _source(self, durable: str) -> JetStreamSource:
+    def _source(self, durable: str, standing: Standing) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
         return JetStreamSource(
             self._client,
@@ -129,6 +160,7 @@ class Worker:
             batch=self._settings.batch.max_rows,
             ack_wait_s=policy.ack_wait_s,
             contiguous=definition.sequence == CONTIGUOUS,
+            judge=standing.check,
         )
 
     async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:

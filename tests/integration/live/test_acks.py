@@ -12,14 +12,16 @@ from tests.support.waiting import listening
 
 from projectionist.core.settings import Batch as Limits
 from projectionist.projections import definition
+from projectionist.runner import settle
 from projectionist.runner.registry import barrier_key
 
 pytestmark = pytest.mark.asyncio
 
 
 async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redelivery_is_absorbed(
-    live: Rig,
+    live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(settle, "PATIENCE", 100.0)  # as if the broker had not heard that it takes longer
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("ann", 500), "o1", 1)

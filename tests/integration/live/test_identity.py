@@ -128,7 +128,9 @@ async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Rig)
     assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 27
 
 
-async def test_a_durable_that_is_deleted_brings_the_whole_stream_again_and_nothing_changes(live: Rig) -> None:
+async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_nothing_changes(
+    live: Rig,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     for number in range(20):
@@ -141,6 +143,7 @@ async def test_a_durable_that_is_deleted_brings_the_whole_stream_again_and_nothi
     durables = await live.fetch("select durable from {s}.consumers")
     for (durable,) in durables:
         await live.nats.jetstream().delete_consumer(live.stream.name, durable)
+    await live.fetch("delete from {s}.floors")
     await live.settle(s.Orders, s.Spend)
 
     assert [await live.fetch(f"select * from {table} order by 1, 2, 3") for table in tables] == before

@@ -10,7 +10,7 @@ from tests.support.shop import shop
 
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer, Paused, Superseded, Tripped
+from projectionist.runner.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
 from projectionist.runner.exists import Exists
 
 
@@ -66,7 +66,7 @@ def test_an_open_breaker_lets_nobody_apply_and_a_half_open_one_the_prober_alone(
     one.check(control(one, breaker="half_open", prober=one.runner, trouble=""))
 
 
-@pytest.mark.parametrize("changed", [{"epoch": 2}, {"incarnation": 3}, {"generation": 4}])
+@pytest.mark.parametrize("changed", [{"epoch": 2}, {"generation": 4}])
 def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(changed: dict[str, int]) -> None:
     one = consumer()
     one.exists.add(["order/o1"])
@@ -75,6 +75,13 @@ def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(change
 
     assert (one.epoch, one.incarnation, one.generation) != (1, 2, 1)
     assert one.exists.unknown(["order/o1"]) == ["order/o1"]
+
+
+def test_a_batch_that_was_read_from_another_incarnation_of_the_stream_is_not_applied() -> None:
+    one = consumer()
+
+    with pytest.raises(Rejoin):
+        one.check(control(one, incarnation=3))
 
 
 def test_an_unchanged_control_row_changes_nothing() -> None:

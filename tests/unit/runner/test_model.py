@@ -8,6 +8,7 @@ from projectionist.core.backoff import Retry
 from projectionist.runner.course import Course, course
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import ordered, preset
+from projectionist.runner.retry import Failing, Refusal
 
 
 def planned(*deliveries: Delivery, successors: tuple[Delivery, ...] = ()) -> Course:
@@ -51,7 +52,7 @@ def test_an_unreadable_event_that_was_decided_against_stands_in_nobodys_way() ->
 
 
 def test_the_only_event_of_a_batch_that_the_database_refuses_is_failed_untried() -> None:
-    broken = preset([planned(delivery(1))], Retry(), "value too long")
+    broken = preset([planned(delivery(1))], Retry(), Refusal(Failing.DATABASE, "value too long"))
 
     assert broken[0].at == 0
     assert broken[0].failed.error == "value too long"

@@ -10,6 +10,7 @@ from projectionist.ops import apps, loops
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
 
@@ -45,18 +46,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
-    from projectionist.core.db import connect
     from projectionist.migrations import MigrationError, plan
     from projectionist.runner.run import run as serve
 
-    connection = await connect(settings.postgres, application_name="projectionist run")
-    try:
+    async def prepared(connection: Connection) -> None:
         if await plan(connection, settings.postgres.schema):
             raise MigrationError(
                 "the database lacks tables of this release", remedy="Run `projectionist migrate`"
             )
-    finally:
-        await connection.close()
+
     note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
-    await serve(definitions, settings, readopt=readopt)
+    await serve(definitions, settings, readopt=readopt, prepared=prepared)
     return Exit.DONE

@@ -1,0 +1,116 @@
+"""An operator's word that a stream which is not the one read so far is to be read from now on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.runner import jetstream, sighting
+from projectionist.runner.continuity import Known, Spot, judge
+from projectionist.runner.floors import Floors
+from projectionist.runner.jetstream import ConsumerMissing
+from projectionist.runner.peers import SILENT_BEATS
+from projectionist.runner.registry import NotRegistered, barrier_key
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.continuity import Judgement
+    from projectionist.runner.floors import Remembered
+    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.verbs import Act
+
+
+class NothingToAdopt(ProjectionistError):
+    """The stream is the one that was read so far, and no incident about it is open."""
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """What was decided."""
+
+    consumer: str
+    stream: str
+    found: str
+    """What the stream was found to be."""
+    incarnation: int
+    again: bool
+    """Whether the stream is read from its first message; what is known of it is not applied again."""
+
+
+class Adoption:
+    """The verb `adopt`, over a connection in no transaction."""
+
+    def __init__(self, connection: Connection, client: Client, schema: str) -> None:
+        self._connection = connection
+        self._client = client
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def adopt(self, consumer: str, act: Act) -> Adopted:
+        """Have the consumer read its stream as it is now; raises NothingToAdopt or NotRegistered."""
+        row = await self._connection.fetchrow(self._sql["consumer_named"], consumer)
+        if row is None:
+            raise NotRegistered(
+                f"no consumer is named {consumer!r}", remedy="`projectionist status` lists them"
+            )
+        floors = Floors(self._schema, consumer, row["durable"], row["stream"])
+        async with self._connection.transaction():
+            await self._connection.execute(
+                self._sql["barrier_alone"], barrier_key(self._schema, row["number"])
+            )
+            remembered = await floors.read(self._connection, SILENT_BEATS, None, None)
+            stream = await jetstream.stream(self._client, row["stream"])
+            judgement = await self._judge(row, remembered, stream)
+            closed = await self._connection.execute(self._sql["close_incidents"], row["number"])
+            if judgement is None or judgement.fact is None:
+                if closed.endswith(" 0"):
+                    raise NothingToAdopt(f"stream {row['stream']!r} is the one {consumer!r} has read so far")
+                adopted = Adopted(consumer, row["stream"], "as before", remembered.incarnation, again=False)
+            elif not judgement.halted or judgement.equal:
+                adopted = await self._go_on(row, remembered, stream, judgement)
+            else:
+                adopted = await self._begin_anew(row, floors, stream, judgement)
+            await self._connection.execute(
+                *(self._sql["audit"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
+                *(act.actor, act.reason, msgspec.json.encode(adopted).decode()),
+            )
+        return adopted
+
+    async def _judge(self, row: Record, remembered: Remembered, stream: Stream) -> Judgement | None:
+        if remembered.known is None:
+            return None
+        try:
+            durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
+        except ConsumerMissing:
+            durable = sighting.fresh(stream.created)
+        seen = await sighting.look(self._client, row["stream"], stream, durable, remembered.known)
+        return judge(remembered.known, seen, restored=False)
+
+    async def _go_on(
+        self, row: Record, remembered: Remembered, stream: Stream, judgement: Judgement
+    ) -> Adopted:
+        """The content is what was read so far: sequences mean what they meant."""
+        name, incarnation = row["stream"], remembered.incarnation
+        await self._connection.execute(self._sql["renew_stream"], name, incarnation, stream.created)
+        await self._connection.execute(self._sql["next_epoch"], row["number"])
+        return Adopted(row["name"], name, judgement.text, incarnation, again=False)
+
+    async def _begin_anew(self, row: Record, floors: Floors, stream: Stream, judgement: Judgement) -> Adopted:
+        """The content is another: a new incarnation, of which nothing is settled yet."""
+        name, number = row["stream"], row["number"]
+        await self._connection.execute(self._sql["adopt_stream"], name, stream.created, row["incarnation"])
+        incarnation = await floors.follow(self._connection, number, stream.created)
+        try:
+            durable = await jetstream.consumer(self._client, name, row["durable"])
+            await sighting.move(self._client, name, row["durable"], 1, back=True)
+            created = durable.created
+        except ConsumerMissing:
+            created = None
+        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
+        await floors.renew(self._connection, number, incarnation, fresh)
+        return Adopted(row["name"], name, judgement.text, incarnation, again=True)

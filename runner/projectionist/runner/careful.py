@@ -1,0 +1,151 @@
+"""After a process has ended in the middle of its work: what may have ended it is tried alone, and not for ever.
+
+A handler that kills its process is never an exception. Before a suspect is tried a mark is committed, which is taken
+away when the try ends, however it ends. What stays is evidence: after three marks without an end the event is failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from projectionist.core.signals import announce
+from projectionist.runner.apply import Batch
+from projectionist.runner.registry import INSTANCE
+from projectionist.runner.retry import Failing, Refusal
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+    from projectionist.runner.apply import Applied
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.settle import Settler
+    from projectionist.runner.store import Store
+    from projectionist.runner.turn import Turn
+    from projectionist.runner.writes import Identity
+
+log = logging.getLogger("projectionist.runner")
+
+MOST_MARKS = 3
+SUSPECT_FROM = 3
+"""A message delivered so often was twice held by somebody who did not come to an end with it."""
+
+
+class Suspicion(msgspec.Struct):
+    """Whether a process of this consumer has ended uncleanly not long ago."""
+
+    on: bool
+
+
+class Careful:
+    """Settles batches; while there is suspicion, suspects each in a transaction of their own."""
+
+    def __init__(self, consumer: Consumer, settler: Settler, suspicion: Suspicion) -> None:
+        self._consumer = consumer
+        self._settler = settler
+        self._suspicion = suspicion
+        self.patience_s = settler.patience_s
+
+    @property
+    def ill(self) -> bool:
+        """Whether batches cannot be committed at the moment, for no fault of theirs."""
+        return self._settler.ill
+
+    async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
+        """Settle everything in the batch."""
+        if not self._suspicion.on:
+            return await self._settler.settle(batch, turn)
+        known = await self._known(batch)
+        rest, suspects = divided(batch, known)
+        applied = await self._settler.settle(rest, turn) if rest is not None else []
+        for suspect in suspects:
+            applied += await self._alone(suspect)
+        return applied
+
+    async def _known(self, batch: Batch) -> frozenset[Identity]:
+        """What of the suspects is settled or parked already, and so is not tried."""
+        asked = [(d.source, d.id) for d in batch.deliveries if d.delivered >= SUSPECT_FROM]
+        if not asked:
+            return frozenset()
+        return frozenset(await self._settler.surely(lambda store: store.known(asked)))
+
+    async def _alone(self, suspect: Batch) -> list[Applied]:
+        identity = await self._tried_first(suspect)
+        if identity is None:
+            return await self._settler.settle(suspect)
+        marks = await self._settler.surely(partial(_mark, identity=identity, runner=self._consumer.runner))
+        announce("careful.marked")
+        if marks > MOST_MARKS:
+            suspect.limit = 0 if suspect.deliveries else 1
+            text = f"{MOST_MARKS} processes ended while they tried it"
+            suspect.refusal = Refusal(Failing.CRASHED, text)
+            log.error("%s: %s %s is failed: %s", self._consumer.definition.name, *identity, text)
+        elif marks > 1 and suspect.due:
+            suspect.limit = 1
+        applied = await self._settler.settle(suspect)
+        await self._settler.surely(lambda store: store.run("try_over", *identity))
+        return applied
+
+    async def _tried_first(self, suspect: Batch) -> Identity | None:
+        """The event that a try of this batch begins with."""
+        if suspect.deliveries:
+            return suspect.deliveries[0].source, suspect.deliveries[0].id
+        if suspect.entries:
+            return suspect.entries[0]
+        first = await self._settler.surely(lambda store: store.row("first_parked", suspect.due[0]))
+        return None if first is None else (first["source"], first["id"])
+
+
+async def _mark(store: Store, *, identity: Identity, runner: int) -> int:
+    row = await store.row("try_mark", *identity, runner)
+    assert row is not None
+    return int(row["marks"])
+
+
+def divided(batch: Batch, known: frozenset[Identity]) -> tuple[Batch | None, list[Batch]]:
+    """What is settled together, and the suspects: one event each, those of an aggregate in their order. Pure."""
+    suspected = {
+        d.aggregate or d.id
+        for d in batch.deliveries
+        if d.delivered >= SUSPECT_FROM and (d.source, d.id) not in known
+    }
+    alone = [
+        d for d in batch.deliveries if (d.aggregate or d.id) in suspected and (d.source, d.id) not in known
+    ]
+    alone.sort(key=lambda d: (d.aggregate or "", d.version or 0, d.seq))
+    suspects = [Batch([delivery], limit=0) for delivery in alone]
+    suspects += [Batch(due=[aggregate]) for aggregate in batch.due]
+    suspects += [Batch(entries=[identity]) for identity in batch.entries]
+    chosen = {id(delivery) for delivery in alone}
+    rest = [d for d in batch.deliveries if id(d) not in chosen]
+    return (Batch(rest, batch.unreadable) if rest or batch.unreadable else None), suspects
+
+
+def ended(rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool]) -> bool:
+    """Whether one of these processes has ended uncleanly: silent, gone from this host, or its number is ours. Pure."""
+    host, here = socket.gethostname(), os.getpid()
+    for row in rows:
+        instance: UUID = row["instance"]
+        if instance == INSTANCE:
+            continue
+        local = row["host"] == host and (row["pid"] == here or not alive(row["pid"]))
+        if local or row["silent_s"] > silence_s:
+            return True
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this host runs a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

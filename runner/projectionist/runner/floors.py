@@ -1,0 +1,128 @@
+"""What PostgreSQL remembers of a consumer's stream and durable."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.sql import Statements
+from projectionist.runner.continuity import Known, Spot
+from projectionist.runner.registry import barrier_key
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection, Row
+    from projectionist.runner.continuity import Judgement
+
+Witness = tuple[str, str]
+"""Source and id of the last event that a process knows to be settled."""
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """The remembered state of one durable, as of one reading."""
+
+    number: int
+    epoch: int
+    incarnation: int
+    timeline: int | None
+    timeline_then: int | None
+    peers: int
+    """Other processes that run the consumer now."""
+    witnessed: bool
+    """Whether the last event that the asking process knows to be settled is settled here."""
+    known: Known | None
+    """None before the first time."""
+
+
+class Floors:
+    """The floor of one durable of one consumer, over a connection lent by the caller."""
+
+    def __init__(self, schema: str, consumer: str, durable: str, stream: str) -> None:
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+        self._consumer = consumer
+        self._durable = durable
+        self._stream = stream
+
+    async def read(
+        self, connection: Connection, silence_s: float, runner: int | None, witness: Witness | None
+    ) -> Remembered:
+        """The state as it is now. `runner` is the asking process, if it has joined."""
+        row = await connection.fetchrow(
+            *(self._sql["floor_known"], self._consumer, self._durable, silence_s, runner),
+            *(witness or (None, None)),
+        )
+        assert row is not None, "the registration was found before"
+        return Remembered(
+            *(row["number"], row["epoch"], row["incarnation"], row["timeline"], row["timeline_then"]),
+            *(row["peers"], row["witnessed"]),
+            None if row["floor"] is None else _known(row),
+        )
+
+    async def begin(self, connection: Connection, number: int, fresh: Known) -> None:
+        """The first time: whatever the stream is, it is the one. Under the exclusive barrier."""
+        await connection.execute(self._sql["begin_stream"], self._stream, fresh.created)
+        incarnation = await self.follow(connection, number, fresh.created)
+        await self._write(connection, number, incarnation, fresh, keep=True)
+
+    async def follow(self, connection: Connection, number: int, created: datetime) -> int:
+        """Have the consumer read the incarnation of its stream that was created then; which one it is."""
+        return int(await connection.fetchval(self._sql["set_incarnation"], number, self._stream, created))
+
+    async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Known) -> None:
+        """Another incarnation of the stream: nothing of it is settled. Under the exclusive barrier."""
+        await self._write(connection, number, incarnation, fresh, keep=False)
+
+    async def write(self, connection: Connection, remembered: Remembered, now: Known) -> int | None:
+        """Remember, in a transaction of its own, unless somebody has taken the consumer over; the timeline.
+
+        What lies at or below the floor was acked, and so committed, before this transaction began.
+        """
+        async with connection.transaction():
+            await connection.execute(self._sql["barrier"], barrier_key(self._schema, remembered.number))
+            control = await connection.fetchrow(self._sql["control"], remembered.number)
+            if control is None or control["epoch"] != remembered.epoch:
+                return remembered.timeline
+            number, incarnation = remembered.number, remembered.incarnation
+            await connection.execute(self._sql["highest"], self._stream, incarnation, now.top.seq)
+            return await self._write(connection, number, incarnation, now, keep=False)
+
+    async def back(self, connection: Connection, number: int, created: datetime) -> None:
+        """The durable was moved: a new epoch, and its deliveries are counted anew."""
+        await connection.execute(self._sql["next_epoch"], number)
+        await self.accept(connection, number, created)
+
+    async def accept(self, connection: Connection, number: int, created: datetime) -> None:
+        """This database and this durable are the ones from now on."""
+        await connection.execute(self._sql["floor_back"], number, self._durable, created)
+
+    async def pass_over(self, connection: Connection, number: int, seq: int) -> None:
+        """What is gone up to here has been told."""
+        await connection.execute(self._sql["floor_passed"], number, self._durable, seq)
+
+    async def report(
+        self, connection: Connection, remembered: Remembered, told: Judgement, seq: int, text: str
+    ) -> None:
+        """Open the incident, or open it again."""
+        number, incarnation = remembered.number, remembered.incarnation
+        await connection.execute(self._sql["halt"], number, told.fact, incarnation, seq, text)
+
+    async def _write(
+        self, connection: Connection, number: int, incarnation: int, now: Known, *, keep: bool
+    ) -> int | None:
+        timeline: int | None = await connection.fetchval(
+            *(self._sql["floor_write"], number, self._durable, incarnation),
+            *(now.floor.seq, now.floor.hash, now.floor.stored, now.top.seq, now.top.hash, now.top.stored),
+            *(now.seen, now.deliveries, now.durable_created, keep),
+        )
+        return timeline
+
+
+def _known(row: Row) -> Known:
+    return Known(
+        row["created"],
+        Spot(row["floor"], row["floor_hash"], row["floor_stored"]),
+        Spot(row["top"], row["top_hash"], row["top_stored"]),
+        *(row["seen"], row["deliveries"], row["durable_created"]),
+    )

@@ -1,0 +1,104 @@
+"""A stream and a durable as the broker shows them to the judge, and the way back to an earlier message."""
+
+from __future__ import annotations
+
+import logging
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import msgspec
+from nats.errors import NoRespondersError
+
+from projectionist.runner import jetstream
+from projectionist.runner.continuity import Known, Seen, Spot
+from projectionist.runner.jetstream import AckFloor, BrokerError, Consumer, ConsumerConfig, message
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from nats.aio.client import Client
+
+    from projectionist.runner.jetstream import Stream
+
+log = logging.getLogger("projectionist.runner")
+
+
+class _Reset(msgspec.Struct):
+    reset_seq: int
+
+
+class _Deleted(msgspec.Struct):
+    success: bool
+
+
+def fresh(created: datetime) -> Consumer:
+    """A durable that is not there, as one that has delivered nothing."""
+    return Consumer(ConsumerConfig(), created, AckFloor(0), 0, 0)
+
+
+async def spot(client: Client, stream: str, seq: int) -> Spot | None:
+    """What the stream's leader holds at this sequence; None for nothing."""
+    if seq < 1:
+        return None
+    found = await message(client, stream, seq)
+    if found is None:
+        return None
+    digest = blake2b(digest_size=16)
+    for part in (found.subject.encode(), found.hdrs or b"", found.data):
+        digest.update(len(part).to_bytes(8) + part)
+    return Spot(seq, digest.digest(), found.time)
+
+
+async def look(client: Client, name: str, stream: Stream, durable: Consumer, known: Known) -> Seen:
+    """Stream and durable, with what stands where something is remembered."""
+    at_floor = await spot(client, name, known.floor.seq)
+    at_top = at_floor if known.top == known.floor else await spot(client, name, known.top.seq)
+    return seen(stream, durable, at_floor, at_top)
+
+
+def seen(stream: Stream, durable: Consumer, at_floor: Spot | None, at_top: Spot | None) -> Seen:
+    """Stream and durable as the judge wants them."""
+    return Seen(
+        stream.created,
+        stream.state.first_seq,
+        stream.state.last_seq,
+        at_floor,
+        at_top,
+        durable.ack_floor.stream_seq,
+        durable.delivered.stream_seq,
+        durable.delivered.consumer_seq,
+        durable.created,
+        None if stream.config.mirror is None else stream.config.mirror.name,
+    )
+
+
+async def remembered(client: Client, name: str, stream: Stream, durable: Consumer, before: Known) -> Known:
+    """What is to be remembered of them from now on; spots that have not moved are not asked for again."""
+    floor, top = durable.ack_floor.stream_seq, stream.state.last_seq
+    quiet = durable.num_pending == 0 and durable.num_ack_pending == 0
+    return Known(
+        stream.created,
+        before.floor if before.floor.seq == floor else await spot(client, name, floor) or Spot(floor),
+        before.top if before.top.seq == top else await spot(client, name, top) or Spot(top),
+        max(top if quiet else floor, stream.state.first_seq - 1),
+        durable.delivered.consumer_seq,
+        durable.created,
+    )
+
+
+async def move(client: Client, stream: str, durable: str, seq: int, *, back: bool) -> None:
+    """Have the durable deliver from `seq` on, whatever was acked.
+
+    A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and whoever opens it
+    next makes it anew from the first message on. Where it would go forward it is left where it is, which repeats more.
+    """
+    try:
+        body = msgspec.json.encode({"seq": max(seq, 1)})
+        await jetstream.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)
+    except BrokerError as error:
+        if not isinstance(error.__cause__, NoRespondersError):  # it may still do it, or says why not
+            raise
+        log.warning("durable %s cannot be moved, so more is read again: %s", durable, error.message)
+        if not back:
+            return
+        await jetstream.ask(client, f"CONSUMER.DELETE.{stream}.{durable}", b"", _Deleted)

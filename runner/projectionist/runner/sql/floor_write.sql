@@ -1,0 +1,15 @@
+-- Where stream and durable stand. Under the consumer's barrier, after its epoch was compared. $13: the first word stands.
+insert into {schema}.floors (
+    consumer, durable, incarnation, floor, floor_hash, floor_stored, top, top_hash, top_stored, seen, deliveries,
+    durable_created, timeline
+)
+select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+    case when not pg_is_in_recovery()
+        then ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer end
+on conflict (consumer, durable) do update
+set incarnation = excluded.incarnation, floor = excluded.floor, floor_hash = excluded.floor_hash,
+    floor_stored = excluded.floor_stored, top = excluded.top, top_hash = excluded.top_hash,
+    top_stored = excluded.top_stored, seen = excluded.seen, deliveries = excluded.deliveries,
+    durable_created = excluded.durable_created, timeline = excluded.timeline, written = clock_timestamp()
+where not $13 or floors.incarnation <> excluded.incarnation
+returning timeline

@@ -1,0 +1,194 @@
+"""How a consumer stands to its stream: judged whenever it is opened, written down while it is read.
+
+What PostgreSQL and the broker remember may part ways: either may be restored, fail over, or be tampered with. Before
+anything is read both are compared; what can be mended is mended by reading again, the rest waits for a decision.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.runner import jetstream, sighting
+from projectionist.runner.consumer import Rejoin
+from projectionist.runner.continuity import Known, Spot, judge
+from projectionist.runner.floors import Floors
+from projectionist.runner.incidents import remedy
+from projectionist.runner.registry import INSTANCE
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.continuity import Judgement
+    from projectionist.runner.floors import Remembered
+    from projectionist.runner.office import Office
+
+log = logging.getLogger("projectionist.runner")
+
+
+class Halted(ProjectionistError):
+    """The stream is not the one that was read so far. Nothing of it is applied until an operator has decided."""
+
+
+class Standing:
+    """Judges and remembers the stream of one consumer, for one process."""
+
+    def __init__(
+        self, definition: Definition, durable: str, client: Client, office: Office, schema: str
+    ) -> None:
+        self._name, self._stream = definition.name, definition.stream
+        self._durable = durable
+        self._client = client
+        self._office = office
+        self._sql = Statements("projectionist.runner", schema)
+        self._floors = Floors(schema, definition.name, durable, definition.stream)
+        self._consumer: Consumer | None = None
+        self._left: Remembered | None = None
+        """The database as this process left it."""
+        self._trusted = False
+        """Whether the database is known to be the one this process has written to since it began."""
+        self._owed: int | None = None
+        """The broker's floor that the database does not know of. Not to be written down before it was read again."""
+
+    # -- judge ---------------------------------------------------------------------------------------------------
+
+    async def check(self, stream: jetstream.Stream, durable: jetstream.Consumer) -> bool:
+        """Judge both before anything is read; whether the durable was moved. Raises Halted."""
+        remembered = await self._read()
+        if remembered.known is None:
+            remembered = await self._begin(remembered, stream, durable)
+        assert remembered.known is not None
+        older = self._is_older(remembered)
+        if older and self._trusted:
+            raise self._distrust()
+        seen = await sighting.look(self._client, self._stream, stream, durable, remembered.known)
+        judgement = judge(remembered.known, seen, restored=older or not self._trusted)
+        self._left, self._owed = remembered, None
+        if judgement.fact is not None:
+            await self._report(remembered, seen.last_seq, judgement)
+        if judgement.doubt and remembered.peers and not older:
+            self._owed = seen.ack_floor
+            return False
+        if judgement.go_to is not None:
+            await self._go(remembered, durable, judgement, judgement.go_to)
+            return True
+        if older:
+            await self._accept(durable)
+        return False
+
+    async def arrive(self, connection: Connection) -> None:
+        """Look at the database behind a new connection of a process that has joined; raises Rejoin if it is older."""
+        runner = None if self._consumer is None else self._consumer.runner
+        here = await connection.fetchval(self._sql["arrive"], runner, INSTANCE)
+        if here is None or self._is_older(await self._read(connection)):
+            raise self._distrust()
+
+    def joined(self, consumer: Consumer) -> None:
+        """This process has joined the consumer."""
+        self._consumer, self._trusted = consumer, True
+
+    def _is_older(self, found: Remembered) -> bool:
+        """Whether the database lacks what this process left in it, or tells itself that it is another."""
+        timelines = {found.timeline, found.timeline_then or found.timeline}
+        if self._left is not None:
+            timelines.add(self._left.timeline)
+            left, now = self._left.known, found.known
+            if left is not None and (now is None or now.floor.seq < left.floor.seq):
+                return True
+        return len(timelines) > 1 or not found.witnessed
+
+    def _distrust(self, why: str = "PostgreSQL was restored or has failed over") -> Rejoin:
+        self._trusted = False
+        return Rejoin(f"{why}: what it remembers is compared with the broker")
+
+    async def _read(self, connection: Connection | None = None) -> Remembered:
+        runner = None if self._consumer is None else self._consumer.runner
+        witness = None if self._consumer is None else self._consumer.witness
+        if connection is not None:
+            return await self._floors.read(connection, self._office.peers.silence_s, runner, witness)
+        async with self._office.lend() as lent:
+            return await self._floors.read(lent, self._office.peers.silence_s, runner, witness)
+
+    async def _begin(
+        self, before: Remembered, stream: jetstream.Stream, durable: jetstream.Consumer
+    ) -> Remembered:
+        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, durable.created)
+        async with self._office.alone(before.number) as connection:
+            await self._floors.begin(connection, before.number, fresh)
+        return await self._read()
+
+    async def _report(self, remembered: Remembered, seq: int, judgement: Judgement) -> None:
+        assert judgement.fact is not None
+        step = remedy(judgement.fact, self._name)
+        async with self._office.lend() as connection:
+            await self._floors.report(connection, remembered, judgement, seq, f"{judgement.text}. {step}")
+            if not judgement.halted:
+                await self._floors.pass_over(connection, remembered.number, judgement.gone)
+        announce(f"standing.{judgement.fact}")
+        if judgement.halted:
+            raise Halted(f"stream {self._stream!r}: {judgement.text}", remedy=step)
+        log.warning("%s: %s. %s", self._name, judgement.text, step)
+
+    # -- mend ----------------------------------------------------------------------------------------------------
+
+    async def _go(
+        self, remembered: Remembered, durable: jetstream.Consumer, judgement: Judgement, seq: int
+    ) -> None:
+        """Have the durable deliver from `seq` on, while no batch is open; what is settled already is known."""
+        async with self._office.alone(remembered.number) as connection:
+            if (await self._read(connection)).epoch != remembered.epoch:
+                raise Rejoin("another process has taken over meanwhile")
+            back = seq <= durable.ack_floor.stream_seq
+            await sighting.move(self._client, self._stream, self._durable, seq, back=back)
+            await self._floors.back(connection, remembered.number, durable.created)
+            await connection.execute(
+                *(self._sql["audit"], remembered.number, "rewind", f"to {seq}"),
+                *("projectionist", judgement.why, "{}"),
+            )
+        self._left = await self._read()
+        log.warning("%s: goes on from message %d: %s", self._name, seq, judgement.why)
+        announce("standing.moved")
+
+    async def _accept(self, durable: jetstream.Consumer) -> None:
+        """The database is an older or another one, and lacks nothing."""
+        async with self._office.lend() as connection:
+            await self._floors.accept(connection, (await self._read(connection)).number, durable.created)
+        self._left = await self._read()
+
+    # -- remember ------------------------------------------------------------------------------------------------
+
+    async def record(self) -> None:
+        """Write down where stream and durable stand; raises Rejoin where they or the database must be judged again."""
+        before = await self._read()  # its epoch is from before the broker was asked
+        if before.known is None or self._is_older(before):
+            raise self._distrust()
+        if self._owed is not None and not self._is_paid(before, before.known):
+            return
+        stream = await jetstream.stream(self._client, self._stream)
+        durable = await jetstream.consumer(self._client, self._stream, self._durable)
+        seen = sighting.seen(stream, durable, before.known.floor, before.known.top)
+        judgement = judge(before.known, seen, restored=False)
+        if judgement.halted or judgement.go_to is not None:
+            raise Rejoin(judgement.text or judgement.why)
+        if judgement.fact is not None:
+            await self._report(before, seen.last_seq, judgement)
+        now = await sighting.remembered(self._client, self._stream, stream, durable, before.known)
+        async with self._office.lend() as connection:
+            await self._floors.write(connection, before, now)
+        self._left = await self._read()
+        announce("standing.recorded")
+
+    def _is_paid(self, found: Remembered, known: Known) -> bool:
+        """Whether the process that was so far has written it down; if none is left that could, it is for us."""
+        if known.floor.seq >= (self._owed or 0):
+            self._owed = None
+            return True
+        if not found.peers:
+            raise self._distrust("the processes that could have known how far they were are gone")
+        return False

@@ -1,0 +1,279 @@
+"""Servers that go away, refuse or fall silent while consumers work: waited out, told once, and nobody's fault."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+from tests.support.gateway import Gateway, gateway
+from tests.support.load import Load, tuned
+from tests.support.process import projectionist, run_projectionist
+from tests.support.rig import Rig
+from tests.support.shop import shop
+from tests.support.waiting import Heard, eventually, listening
+
+pytestmark = pytest.mark.asyncio
+
+
+@asynccontextmanager
+async def flowing(load: Load) -> AsyncIterator[None]:
+    """The load, as long as the block runs."""
+    task = asyncio.create_task(load.flow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+    """What the runner has logged at INFO and above, as it grows."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    log, keep = logging.getLogger("projectionist"), Keep()
+    log.addHandler(keep)
+    with caplog.at_level(logging.INFO, logger="projectionist"):
+        yield lines
+    log.removeHandler(keep)
+
+
+async def silent_for(heard: Heard, name: str, seconds: float) -> None:
+    """Let time go by in which `name` must not be announced."""
+    before = heard.counts[name]
+    await asyncio.sleep(seconds)
+    assert heard.counts[name] == before
+
+
+async def failed_tries(rig: Rig) -> int:
+    return int(await rig.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'"))
+
+
+async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_is_lost_or_doubled(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    async with live.running(s.Orders, s.Spend, processes=2):
+        async with flowing(load):
+            for _ in range(2):
+                with listening() as heard:
+                    await heard.wait("batch.acked", 10)
+                    live.lab.kill_postgres()
+                    await heard.wait("postgres.reach.ill")
+                    await asyncio.to_thread(live.lab.up)
+                    await heard.wait("postgres.reach.well")
+                    await heard.wait("batch.acked", heard.counts["batch.acked"] + 5)
+        await live.settled(s.Orders, s.Spend)
+
+    await load.check()
+    assert await failed_tries(live) == 0
+
+
+async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_backlog_drains_by_itself(
+    live: Rig, told: list[str]
+) -> None:
+    seconds = float(os.environ.get("SOAK_S", "10"))
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    async with gateway(live.database) as gate:
+        tuned(live, url=gate.url)
+        async with live.running(s.Orders, s.Spend), flowing(load):
+            with listening() as heard:
+                await heard.wait("batch.acked", 10)
+                gate.refusing = True
+                attempts, lines = gate.attempts, len(told)
+                gate.cut()
+                await heard.wait("postgres.reach.ill")
+                await silent_for(heard, "batch.acked", seconds)
+                tried, said = gate.attempts - attempts, told[lines:]
+                gate.refusing = False
+                await heard.wait("postgres.reach.well", seconds=3)
+        async with live.running(s.Orders, s.Spend):
+            await live.settled(s.Orders, s.Spend)
+
+    assert tried <= seconds + 2
+    assert len(said) == 1, said
+    assert len([line for line in told if "PostgreSQL" in line]) == 2
+    await load.check()
+    assert await failed_tries(live) == 0
+
+
+async def test_a_commit_whose_answer_is_lost_is_read_and_not_guessed(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    async with gateway(live.database) as gate:
+        tuned(live, url=gate.url, rows=5)
+        async with live.running(s.Orders, s.Spend):
+            await load.more(5)
+            await live.settled(s.Orders, s.Spend)
+            gate.losing = 10
+            await load.more(100)
+            await eventually(lambda: all_lost(gate, 10))
+            await live.settled(s.Orders, s.Spend)
+
+    await load.check()
+    known = await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+    assert known, "the batch that was tried again found its own rows"
+    assert await live.value("select count(*) from {s}.duplicates") == 0
+
+
+async def test_a_connection_that_falls_silent_is_given_up_in_time(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    async with gateway(live.database) as gate:
+        tuned(live, url=gate.url, postgres={"statement_s": 0.5, "lock_s": 0.5})
+        async with live.running(s.Orders, s.Spend):
+            with listening() as heard:
+                await load.more(5)
+                await live.settled(s.Orders, s.Spend)
+                gate.stall()
+                await load.more(100)
+                gate.abandon()
+                await heard.wait("session.ill", seconds=15)
+                await heard.wait("session.well", seconds=15)
+                await live.settled(s.Orders, s.Spend)
+
+    await load.check()
+
+
+async def test_a_postgresql_that_takes_no_writes_is_tried_once_a_second_and_told_once(
+    live: Rig, told: list[str]
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    name = live.database.rpartition("/")[2].partition("?")[0]
+    async with gateway(live.database) as gate:
+        tuned(live, url=gate.url)
+        async with live.running(s.Orders, s.Spend):
+            with listening() as heard:
+                await load.more(5)
+                await live.settled(s.Orders, s.Spend)
+                await live.pool.execute(f"alter database {name} set default_transaction_read_only = on")
+                gate.cut()
+                await load.more(50)
+                await heard.wait("postgres.use.ill")
+                before = gate.attempts
+                await asyncio.sleep(3)
+                assert gate.attempts - before <= 5
+                async with live.pool.acquire() as connection:
+                    await connection.execute("set default_transaction_read_only = off")
+                    await connection.execute(f"alter database {name} reset default_transaction_read_only")
+                await heard.wait("postgres.use.well")
+                await live.settled(s.Orders, s.Spend)
+
+    # A session opened just before the end may meet it once more.
+    assert 1 <= len([line for line in told if "takes no writes" in line]) <= 2
+    await load.check()
+    assert await failed_tries(live) == 0
+
+
+async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    tuned(live, postgres={"lock_s": 0.3}, policy={"ack_wait_s": 1.0})
+    async with live.running(s.Orders, s.Spend):
+        with listening() as heard:
+            await load.more(5)
+            await live.settled(s.Orders, s.Spend)
+            async with live.pool.acquire() as holder, holder.transaction():
+                await holder.execute("lock table projectionist.inbox in access exclusive mode")
+                await load.more(50)
+                await heard.wait("session.ill", 2)
+                await heard.wait("source.kept", 10)
+                await heard.wait("batch.outage", 6)
+            await live.settled(s.Orders, s.Spend)
+
+    await load.check()
+    assert await failed_tries(live) == 0
+    assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+
+
+async def test_a_nats_server_that_is_killed_under_load_is_waited_for(live: Rig, told: list[str]) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    tuned(live, policy={"ack_wait_s": 2.0})
+    async with live.running(s.Orders, s.Spend):
+        with listening() as heard:
+            await load.more(200)
+            await heard.wait("batch.acked", 2)
+            lines = len(told)
+            live.lab.kill_nats()
+            await heard.wait("broker.disconnected")
+            await asyncio.sleep(2)
+            assert len(told[lines:]) <= 3, told[lines:]
+            await asyncio.to_thread(live.lab.up)
+            await heard.wait("broker.reconnected")
+            await eventually(lambda: load_after(load))
+            await live.settled(s.Orders, s.Spend, seconds=30)
+
+    await load.check()
+
+
+async def all_lost(gate: Gateway, number: int) -> bool:
+    return gate.lost == number
+
+
+async def load_after(load: Load) -> bool:
+    """More of it, as soon as the broker takes it."""
+    await load.more(20)
+    return True
+
+
+async def test_a_process_waits_for_servers_that_are_not_there_yet(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(5)
+    async with gateway(live.database) as postgres, gateway(live.lab.nats_url) as broker:
+        postgres.refusing = broker.refusing = True
+        servers = {"PROJECTIONIST_POSTGRES__URL": postgres.url, "PROJECTIONIST_NATS__URL": broker.url}
+        async with projectionist(
+            "run", "tests.support.held_shop:app", env={**servers, "HELD_STREAM": live.stream.name}
+        ) as child:
+            await child.heard("postgres.reach.ill")
+            postgres.refusing = False
+            await eventually(lambda: tried(broker))
+            broker.refusing = False
+            await child.heard("worker.running", 2)
+            await live.settled(s.Orders, s.Spend)
+            child.signal(signal.SIGTERM)
+            assert (await child.ended()).code == 0
+
+    await load.check()
+
+
+async def tried(gate: Gateway) -> bool:
+    return gate.attempts > 1
+
+
+async def test_a_process_that_is_refused_at_the_start_ends_and_says_so(live: Rig) -> None:
+    parts = urlsplit(live.database)
+    stranger = parts._replace(netloc=f"nobody@{parts.netloc.rpartition('@')[2]}").geturl()
+
+    ended = await run_projectionist(
+        *("run", "tests.support.held_shop:app"),
+        PROJECTIONIST_POSTGRES__URL=stranger,
+        PROJECTIONIST_NATS__URL=live.lab.nats_url,
+    )
+
+    assert ended.code == 1
+    assert "refuses user or password" in ended.err
+    assert "trying again" not in ended.err

@@ -1,0 +1,243 @@
+"""Processes that are killed, stopped or asleep while others of the same consumers work on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.load import Load, tuned
+from tests.support.process import Child, projectionist
+from tests.support.rig import Rig
+from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+pytestmark = pytest.mark.asyncio
+
+OURS = {"application_name": "projectionist Orders"}
+
+
+def environment(rig: Rig, **more: str) -> dict[str, str]:
+    """What a process of its own needs to know."""
+    return {
+        "PROJECTIONIST_POSTGRES__URL": rig.database,
+        "PROJECTIONIST_POSTGRES__LOCK_S": "0.5",
+        "PROJECTIONIST_NATS__URL": rig.lab.nats_url,
+        "PROJECTIONIST_RUN__HEARTBEAT_S": "0.3",
+        "PROJECTIONIST_BATCH__MAX_ROWS": "5",  # what a sleeper has ordered the broker goes on giving it
+        "PROJECTIONIST_CONSUMER_DEFAULTS__ACK_WAIT_S": "1",
+        "HELD_STREAM": rig.stream.name,
+        **more,
+    }
+
+
+def running(
+    rig: Rig, *only: str, pause_at: Mapping[str, int] | None = None, code: str = ""
+) -> AbstractAsyncContextManager[Child]:
+    """The shop in a process of its own."""
+    names = ("--only", *only) if only else ()
+    return projectionist(
+        *("run", "tests.support.held_shop:app", *names),
+        env=environment(rig, HELD_CODE=code),
+        pause_at=pause_at,
+    )
+
+
+def quick(rig: Rig) -> None:
+    tuned(rig, postgres={"lock_s": 0.5}, run={"heartbeat_s": 0.3}, policy={"ack_wait_s": 1.0}, rows=5)
+
+
+def is_stopped(child: Child) -> bool:
+    return Path(f"/proc/{child.pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "T"
+
+
+async def stopped(child: Child) -> None:
+    async def now() -> bool:
+        return is_stopped(child)
+
+    await eventually(now)
+
+
+@pytest.mark.parametrize("moment", ["batch.claimed", "batch.written", "batch.committed"])
+async def test_who_sleeps_in_a_batch_stops_nobody_and_awake_again_neither_commits_nor_acks(
+    live: Rig, moment: str
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    quick(live)
+    await load.more(20)
+    async with running(live, pause_at={moment: 1}) as sleeper:
+        await sleeper.heard(moment)
+        await stopped(sleeper)
+        async with live.running(s.Orders, s.Spend):
+            await load.more(20)
+            await live.settled(s.Orders, s.Spend, seconds=30)
+            await load.check()
+            before = await ledger(live)
+            sleeper.signal(signal.SIGCONT)
+            await sleeper.heard("batch.acked", seconds=30)
+            assert await ledger(live) == before
+            await load.more(10)
+            await live.settled(s.Orders, s.Spend, seconds=30)
+        sleeper.signal(signal.SIGTERM)
+        assert (await sleeper.ended()).code == 0
+
+    await load.check()
+
+
+async def ledger(rig: Rig) -> list[list[tuple[object, ...]]]:
+    """What a batch leaves behind, but for counts of what came again."""
+    tables = ("orders", "spend", "{s}.inbox", "{s}.positions", "{s}.intents", "{s}.duplicates")
+    return [await rig.fetch(f"select * from {table} order by 1, 2, 3") for table in tables]
+
+
+async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Rig) -> None:
+    """No timeout of PostgreSQL ends a backend that waits for its client to read."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    quick(live)
+    frozen = await asyncpg.connect(live.database, server_settings=OURS)
+    async with live.running(s.Orders):
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await live.settled(s.Orders)
+        await frozen.execute("begin")
+        await frozen.execute(f"update {SCHEMA}.positions set version = version")
+        await live.fetch(
+            "insert into {s}.runners (consumer, instance, host, pid, backends)"
+            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
+            frozen.get_server_pid(),
+        )
+        frozen._transport.pause_reading()  # type: ignore[attr-defined]  # the stubs leave it out
+        endless = asyncio.create_task(
+            frozen.fetch("select repeat('x', 1000) from generate_series(1, 300000)")
+        )
+        with listening() as heard:
+            await live.publish(OrderPlaced("ann", 1), "o1", 2)
+            await heard.wait("peers.ended")
+            await live.settled(s.Orders)
+
+    frozen.terminate()
+    await asyncio.gather(endless, return_exceptions=True)
+    assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
+
+
+async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    quick(live)
+    slow = await asyncpg.connect(live.database, server_settings=OURS)
+    async with live.running(s.Orders):
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await live.settled(s.Orders)
+        await live.fetch(
+            "insert into {s}.runners (consumer, instance, host, pid, backends, beat)"
+            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int], clock_timestamp() + interval '1 hour'"
+            " from {s}.consumers",
+            slow.get_server_pid(),
+        )
+        with listening() as heard:
+            async with slow.transaction():
+                await slow.execute(f"update {SCHEMA}.positions set version = version")
+                await live.publish(OrderPlaced("ann", 1), "o1", 2)
+                await heard.wait("batch.outage", 3)
+            await live.settled(s.Orders)
+            assert not heard.counts["peers.ended"]
+    await slow.close()
+
+
+@pytest.mark.parametrize("moment", ["batch.written", "batch.acked"])
+async def test_newer_code_takes_over_from_a_sleeper_who_commits_nothing_afterwards(
+    live: Rig, moment: str
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    quick(live)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with running(live, "Orders", pause_at={moment: 1}) as sleeper:
+        await sleeper.heard(moment)
+        await stopped(sleeper)
+        async with running(live, code="new") as newer:
+            await newer.heard("worker.running")
+            await live.publish(OrderPlaced("ann", 2), "o2", 1)
+            await eventually(lambda: has_row(live, "o2"))
+            sleeper.signal(signal.SIGCONT)
+            ended = await sleeper.ended()
+            await live.settled(s.Orders)
+            newer.signal(signal.SIGTERM)
+            await newer.ended()
+
+    assert ended.code == 1
+    assert "newer code has taken over" in ended.err
+    written = "placed by newer code" if moment == "batch.written" else "placed"
+    assert [row[1] for row in await live.rows("orders")] == [written, "placed by newer code"]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def has_row(rig: Rig, key: str) -> bool:
+    return key in [row[0] for row in await rig.rows("orders")]
+
+
+async def test_two_processes_under_one_name_share_the_work_and_one_finishes_what_the_other_leaves(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    quick(live)
+    async with running(live) as first, running(live) as second:
+        for child in (first, second):
+            await child.heard("worker.running", 2)
+        await load.more(60)
+        await first.heard("batch.committed", 2)
+        first.signal(signal.SIGKILL)
+        await load.more(20)
+        await live.settled(s.Orders, s.Spend, seconds=30)
+        second.signal(signal.SIGTERM)
+        await second.ended()
+
+    await load.check()
+
+
+async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_their_say(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    tuned(live, run={"heartbeat_s": 1})
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend):
+            await heard.wait("standing.recorded", 2)
+            await load.more(20)
+            await live.settled(s.Orders, s.Spend)
+            async with live.running(s.Orders, s.Spend):
+                await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
+
+    assert not heard.counts["standing.moved"]
+    assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 0
+    await load.check()
+
+
+async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_silent(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    quick(live)
+    async with running(live) as killed:
+        await killed.heard("worker.running", 2)
+        await load.more(30)
+        await live.settled(s.Orders, s.Spend)
+        killed.signal(signal.SIGKILL)
+        await killed.ended()
+    await live.fetch("update {s}.floors set floor = 10, floor_hash = null")
+
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend):
+            await heard.wait("standing.moved", 2)
+            await live.settled(s.Orders, s.Spend)
+
+    await load.check()

@@ -1,0 +1,388 @@
+"""Streams, durables and databases that are not as they were left: noticed, then mended or halted until a decision."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+from nats.errors import Error as NatsError
+from nats.js.api import StreamSource
+from nats.js.errors import NotFoundError
+from tests.support.lab import SCHEMA, Lab
+from tests.support.load import Load, tuned
+from tests.support.process import run_projectionist
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.runner.adoption import Adoption, NothingToAdopt
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("ann", "looked at it")
+
+
+async def incidents(rig: Rig) -> list[str]:
+    return [kind for (kind,) in await rig.fetch("select kind from {s}.incidents where closed is null")]
+
+
+async def adopt(rig: Rig, consumer: str) -> Any:
+    async with rig.pool.acquire() as connection:
+        return await Adoption(connection, rig.nats, SCHEMA).adopt(consumer, ACT)
+
+
+async def remake(rig: Rig) -> None:
+    """Delete the stream and make it again, empty."""
+    js = rig.nats.jetstream()
+    await js.delete_stream(rig.stream.name)
+    await js.add_stream(name=rig.stream.name, subjects=[rig.stream.subjects])
+
+
+async def durables(rig: Rig) -> list[str]:
+    return [name for (name,) in await rig.fetch("select durable from {s}.consumers order by 1")]
+
+
+def store_of(lab: Lab, stream: str) -> Path:
+    """Where the server keeps a stream."""
+    return next((lab._servers.home / "nats").glob(f"**/streams/{stream}"))
+
+
+async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopted(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
+    await live.publish(OrderPaid(), "o1", 2, id="b")
+    await live.settle(s.Orders)
+    await remake(live)
+    for number in range(5):
+        await live.publish(OrderPlaced("bob", number), f"n{number}", 1, id=f"n{number}")
+
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("standing.stream_replaced", 2)
+            assert await incidents(live) == ["stream_replaced"]
+            assert len(await live.rows("orders")) == 1
+            adopted = await adopt(live, "Orders")
+            await live.settled(s.Orders)
+
+    assert (adopted.incarnation, adopted.again) == (2, True)
+    assert len(await live.rows("orders")) == 6
+    assert await incidents(live) == []
+    assert await live.fetch("select verb, who, reason from {s}.audit where verb = 'adopt'") == [
+        ("adopt", "ann", "looked at it")
+    ]
+    assert await live.fetch("select incarnation, count(*) from {s}.inbox group by 1 order by 1") == [
+        (1, 2),
+        (2, 5),
+    ]
+
+
+async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await live.publish(OrderPlaced("ann", 5), "o1", 1)
+            await live.settled(s.Orders)
+            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 2)
+            await remake(live)
+            await live.publish(OrderPlaced("bob", 5), "o2", 1)
+            await heard.wait("standing.stream_replaced")
+            assert len(await live.rows("orders")) == 1
+
+
+async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live: Rig) -> None:
+    """A mirror holds what a restore brings: the same messages under the same sequences, stored at the same times."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load, js, name = Load(live, s), live.nats.jetstream(), live.stream.name
+    await load.more(20)
+    await live.settle(s.Orders, s.Spend)
+    await js.add_stream(name=f"{name}_KEPT", mirror=StreamSource(name=name))
+    await eventually(lambda: holds(live, f"{name}_KEPT", 40))
+    await js.delete_stream(name)
+    await js.update_stream(name=f"{name}_KEPT", subjects=[f"{name}_KEPT.>"])
+    await js.add_stream(name=name, mirror=StreamSource(name=f"{name}_KEPT"))
+    await eventually(lambda: holds(live, name, 40))
+
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend):
+            await heard.wait("standing.stream_copied", 2)
+            adopted = await adopt(live, "Orders")
+            assert f"a mirror of {name}_KEPT" in adopted.found
+            assert (adopted.incarnation, adopted.again) == (1, False)
+            await adopt(live, "Spend")
+            await live.settled(s.Orders, s.Spend)
+    await js.delete_stream(f"{name}_KEPT")
+
+    await load.check()
+    assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+
+
+async def holds(rig: Rig, stream: str, messages: int) -> bool:
+    with suppress(NotFoundError):
+        return bool((await rig.nats.jetstream().stream_info(stream)).state.messages == messages)
+    return False
+
+
+async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(live: Rig, tmp_path: Path) -> None:
+    """The server is put back to an earlier copy of its own files: created, name and last sequence tell nothing."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(20)
+    await live.settle(s.Orders, s.Spend)
+    place = store_of(live.lab, live.stream.name)
+    await restart_nats(live, lambda: shutil.copytree(place, tmp_path / "copy"))
+    await load.more(20)
+    await live.settle(s.Orders, s.Spend)
+    await restart_nats(live, lambda: put_back(tmp_path / "copy", place))
+    for number in range(200):
+        await live.publish(OrderPlaced("bob", 1), f"x{number}", 1, id=f"x{number}")
+
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend):
+            await heard.wait("standing.stream_regressed", 4)
+            assert sorted(await incidents(live)) == ["stream_regressed", "stream_regressed"]
+            assert len(await live.rows("orders")) == 40
+            assert {(await adopt(live, name)).incarnation for name in ("Orders", "Spend")} == {2}
+            await live.settled(s.Orders, s.Spend)
+
+    assert len(await live.rows("orders")) == 240
+    assert await live.value("select count(*) from {s}.intents") == 40
+    assert await incidents(live) == []
+
+
+async def restart_nats(rig: Rig, between: Any) -> None:
+    """Kill the server when its files are written, do something to them, and start it again."""
+    rig.lab._servers.nats.stop()
+    await asyncio.to_thread(between)
+    await asyncio.to_thread(rig.lab.up)
+    await eventually(lambda: answers(rig))
+
+
+async def answers(rig: Rig) -> bool:
+    with suppress(NatsError):
+        await rig.nats.jetstream(timeout=0.5).stream_info(rig.stream.name)
+        return True
+    return False
+
+
+def put_back(copy: Path, place: Path) -> None:
+    shutil.rmtree(place)
+    shutil.copytree(copy, place)
+
+
+async def test_messages_purged_before_they_were_settled_are_an_incident_and_the_rest_goes_on(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+    for number in range(2, 9):
+        await live.publish(OrderPlaced("ann", 5), f"o{number}", 1)
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=6)
+
+    await live.settle(s.Orders)
+
+    assert await incidents(live) == ["stream_purged"]
+    assert [row[0] for row in await live.rows("orders")] == ["o1", "o6", "o7", "o8"]
+    assert (await adopt(live, "Orders")).found == "as before"
+    assert await incidents(live) == []
+    with pytest.raises(NothingToAdopt):
+        await adopt(live, "Orders")
+
+
+async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(50)
+    await live.settle(s.Orders, s.Spend)
+    for name in await durables(live):
+        await live.nats.jetstream().delete_consumer(live.stream.name, name)
+    await load.more(10)
+
+    await live.settle(s.Orders, s.Spend)
+
+    await load.check()
+    assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+    assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 2
+
+
+async def test_a_durable_deleted_under_two_processes_loses_nothing(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    async with live.running(s.Orders, s.Spend, processes=2):
+        for _ in range(3):
+            await load.more(50)
+            for name in await durables(live):
+                with suppress(NotFoundError):
+                    await live.nats.jetstream().delete_consumer(live.stream.name, name)
+        await live.settled(s.Orders, s.Spend, seconds=40)
+
+    await load.check()
+
+
+async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(10)
+    await live.settle(s.Orders, s.Spend)
+    await load.more(30)
+    for name in await durables(live):
+        body = json.dumps({"seq": 60}).encode()
+        await live.nats.request(f"$JS.API.CONSUMER.RESET.{live.stream.name}.{name}", body)
+
+    await live.settle(s.Orders, s.Spend)
+
+    await load.check()
+
+
+async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_the_next_start(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("worker.running")
+            (name,) = await durables(live)
+            await changed(live, name, max_ack_pending=7)
+            await heard.wait("durable.drifted")
+            await heard.wait("heart.beat", heard.counts["heart.beat"] + 3)
+            assert heard.counts["durable.drifted"] == 1
+
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+
+    info = await live.nats.jetstream().consumer_info(live.stream.name, name)
+    assert (info.config.max_ack_pending or 0) > live.settings.batch.max_rows
+
+
+async def test_a_durable_that_was_made_to_filter_stops_the_consumer_until_it_is_mended(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await live.publish(OrderPlaced("ann", 5), "o1", 1)
+            await live.settled(s.Orders)
+            (name,) = await durables(live)
+            await changed(live, name, filter_subject=live.stream.subject("order", "o2"))
+            await heard.wait("worker.waiting", 2)
+            await live.publish(OrderPaid(), "o1", 2)
+            await live.nats.jetstream().delete_consumer(live.stream.name, name)
+            await live.settled(s.Orders)
+
+    assert [row[1] for row in await live.rows("orders")] == ["paid"]
+
+
+async def changed(rig: Rig, durable: str, **values: object) -> None:
+    js = rig.nats.jetstream()
+    config = (await js.consumer_info(rig.stream.name, durable)).config
+    for name, value in values.items():
+        setattr(config, name, value)
+    await js.add_consumer(rig.stream.name, config)
+
+
+async def restored(rig: Rig, copy: str) -> None:
+    """Put the database back to its copy, whoever is connected."""
+    name = urlsplit(rig.database).path[1:]
+    admin = await asyncpg.connect(rig.lab.postgres_url)
+    try:
+        await admin.execute(f"alter database {name} with allow_connections false")
+        await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name)
+        await admin.execute(f"drop database {name} with (force)")
+        await admin.execute(f"alter database {copy} rename to {name}")
+    finally:
+        await admin.close()
+
+
+async def copied(rig: Rig) -> str:
+    """A copy of the database as it is now, which nobody may use meanwhile."""
+    name = urlsplit(rig.database).path[1:]
+    admin = await asyncpg.connect(rig.lab.postgres_url)
+    try:
+        await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name)
+        await admin.execute(f"create database {name}_copy template {name}")
+    finally:
+        await admin.close()
+    return f"{name}_copy"
+
+
+async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(30)
+    await live.settle(s.Orders, s.Spend)
+    copy = await copied(live)
+    await load.more(30)
+    await live.settle(s.Orders, s.Spend)
+    await restored(live, copy)
+
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend):
+            await heard.wait("standing.moved", 2)
+            await live.settled(s.Orders, s.Spend)
+
+    await load.check()
+    assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 2
+
+
+async def test_a_database_restored_under_working_processes_reads_again_what_it_lacks(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    tuned(live, policy={"ack_wait_s": 2.0})
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend, processes=2):
+            await load.more(30)
+            await live.settled(s.Orders, s.Spend)
+            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
+            copy = await copied(live)
+            await load.more(30)
+            await live.settled(s.Orders, s.Spend)
+            await restored(live, copy)
+            await heard.wait("worker.rejoins", 2)
+            await load.more(5)
+            await heard.wait("standing.moved", 2)
+            await live.settled(s.Orders, s.Spend, seconds=40)
+            await eventually(lambda: rows_are(live, 65))
+
+    await load.check()
+
+
+async def rows_are(rig: Rig, number: int) -> bool:
+    return len(await rig.rows("orders")) == number
+
+
+async def test_the_command_adopts_and_says_what_it_means(live: Rig, tmp_path: Path) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+    await remake(live)
+    servers = {
+        "PROJECTIONIST_POSTGRES__URL": live.database,
+        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+    }
+
+    done = await run_projectionist("adopt", "Orders", "--reason", "a new shop", cwd=tmp_path, **servers)
+    again = await run_projectionist("adopt", "Orders", "--reason", "once more", cwd=tmp_path, **servers)
+
+    assert (done.code, done.err) == (0, "")
+    assert "incarnation 2, read from its first message" in done.out
+    assert again.code == 1
+    assert "is the one 'Orders' has read so far" in again.err

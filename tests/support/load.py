@@ -1,0 +1,76 @@
+"""A load whose outcome is known, and an independent look whether a consumer has done exactly that, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, OrderPlaced
+
+from projectionist.core.secret import Url
+
+
+def tuned(
+    rig: Rig,
+    *,
+    url: str | None = None,
+    nats: str | None = None,
+    run: dict[str, Any] | None = None,
+    postgres: dict[str, Any] | None = None,
+    policy: dict[str, Any] | None = None,
+    rows: int = 1000,
+) -> None:
+    """Have what the rig runs from now on use other settings than its own."""
+    replace, settings = msgspec.structs.replace, rig.settings
+    asked = (postgres or {}) | ({"url": Url(url)} if url else {})
+    rig.settings = replace(
+        settings,
+        postgres=replace(settings.postgres, **asked),
+        batch=replace(settings.batch, max_rows=rows),
+        nats=replace(settings.nats, url=(Url(nats),)) if nats else settings.nats,
+        run=replace(settings.run, **(run or {})),
+        consumer_defaults=replace(settings.consumer_defaults, **(policy or {})),
+    )
+
+
+class Load:
+    """Orders that are placed and paid, published while the consumers work."""
+
+    def __init__(self, rig: Rig, shop: SimpleNamespace) -> None:
+        self._rig = rig
+        self._shop = shop
+        self.orders = 0
+        self._stop = asyncio.Event()
+
+    async def more(self, orders: int) -> None:
+        """Publish so many further orders."""
+        first, self.orders = self.orders, self.orders + orders
+        numbers = range(first, self.orders)
+        await self._rig.publish_all(
+            [(OrderPlaced("ann", n), f"o{n:05}", 1, f"p{n}") for n in numbers]
+            + [(OrderPaid(), f"o{n:05}", 2, f"q{n}") for n in numbers]
+        )
+
+    async def flow(self, every_s: float = 0.02) -> None:
+        """Publish an order after the other until cancelled."""
+        while True:
+            await self.more(1)
+            await asyncio.sleep(every_s)
+
+    async def check(self) -> None:
+        """Nothing lost, nothing twice, nothing stuck: stream against tables, by a fold of our own."""
+        rig, numbers = self._rig, range(self.orders)
+        assert await rig.rows("orders") == [(f"o{n:05}", "paid", n, '["placed", "paid"]') for n in numbers]
+        assert await rig.rows("spend") == [("ann", self.orders, sum(numbers))] * bool(self.orders)
+        assert await rig.value("select count(*) from {s}.intents") == self.orders
+        assert await rig.value("select count(*) from {s}.parked") == 0
+        assert await rig.value("select count(*) from {s}.quarantine") == 0
+        assert (
+            await rig.value("select count(*) from {s}.positions where head <> 'clear' or version <> 2") == 0
+        )
+        assert await rig.value("select count(*) from {s}.tried") == 0
+        for cls in (self._shop.Orders, self._shop.Spend):
+            assert await rig.unaccounted(cls) == []

@@ -1,0 +1,119 @@
+"""Whether a stream is still the one that was read, case by case."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from projectionist.core.states import Fact
+from projectionist.runner.continuity import Known, Seen, Spot, judge
+from projectionist.runner.incidents import remedy
+
+BORN, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+FLOOR, TOP = Spot(100, b"floor", "10:00"), Spot(140, b"top", "10:05")
+
+KNOWN = Known(BORN, FLOOR, TOP, 100, 120, BORN)
+SEEN = Seen(BORN, 1, 140, FLOOR, TOP, 100, 120, 120, BORN)
+
+
+def judged(
+    *, restored: bool = False, known: Known = KNOWN, **seen: Any
+) -> tuple[Fact | None, bool, int | None]:
+    found = judge(known, msgspec.structs.replace(SEEN, **seen), restored=restored)
+    return found.fact, found.halted, found.go_to
+
+
+def test_the_same_stream_goes_on() -> None:
+    assert judged() == (None, False, None)
+    assert judged(last_seq=500, ack_floor=100) == (None, False, None)
+
+
+def test_a_stream_that_lost_its_end_is_halted() -> None:
+    assert judged(last_seq=120, at_top=None) == (Fact.STREAM_REGRESSED, True, None)
+
+
+def test_a_stream_that_lost_its_end_and_was_written_on_is_told_by_content() -> None:
+    other = Spot(140, b"other", "11:00")
+
+    assert judged(last_seq=900, at_top=other) == (Fact.STREAM_REGRESSED, True, None)
+    assert judged(last_seq=900, at_floor=Spot(100, b"other", "11:00"), at_top=other) == (
+        *(Fact.STREAM_REGRESSED, True, None),
+    )
+
+
+def test_the_very_same_content_stored_at_another_time_is_another_message() -> None:
+    assert judged(last_seq=900, at_top=Spot(140, b"top", "11:00")) == (Fact.STREAM_REGRESSED, True, None)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"last_seq": 10, "at_floor": None, "at_top": None},
+        {"at_floor": Spot(100, b"other", "11:00"), "at_top": Spot(140, b"other", "11:00")},
+        {"at_floor": None, "at_top": None, "first_seq": 1000, "last_seq": 1000},
+    ],
+)
+def test_a_stream_made_anew_with_other_content_or_none_to_compare_is_replaced(seen: dict[str, Any]) -> None:
+    assert judged(created=LATER, **seen) == (Fact.STREAM_REPLACED, True, None)
+
+
+def test_a_restored_stream_is_a_copy_with_equal_messages() -> None:
+    found = judge(KNOWN, msgspec.structs.replace(SEEN, created=LATER), restored=False)
+
+    assert (found.fact, found.halted, found.equal) == (Fact.STREAM_COPIED, True, True)
+
+
+def test_a_stream_that_was_published_again_is_a_copy_without_equal_messages() -> None:
+    again = {"at_floor": Spot(100, b"floor", "12:00"), "at_top": Spot(140, b"top", "12:01")}
+
+    found = judge(KNOWN, msgspec.structs.replace(SEEN, created=LATER, **again), restored=False)
+
+    assert (found.fact, found.equal) == (Fact.STREAM_COPIED, False)
+    assert "stored anew" in found.text
+
+
+def test_a_mirror_is_called_one() -> None:
+    found = judge(KNOWN, msgspec.structs.replace(SEEN, created=LATER, mirror_of="SHOP"), restored=False)
+
+    assert "a mirror of SHOP" in found.text
+
+
+def test_messages_purged_before_they_were_settled_are_told_and_nothing_is_halted() -> None:
+    assert judged(first_seq=121, at_floor=None) == (Fact.STREAM_PURGED, False, None)
+
+
+def test_messages_purged_after_they_were_settled_are_nobodys_business() -> None:
+    assert judged(first_seq=101, at_floor=None) == (None, False, None)
+
+
+def test_a_whole_purge_keeps_the_last_sequence_and_is_no_regression() -> None:
+    known = msgspec.structs.replace(KNOWN, seen=140)
+
+    assert judged(known=known, first_seq=141, at_floor=None, at_top=None) == (None, False, None)
+
+
+def test_after_a_start_reading_goes_back_to_the_floor_that_the_database_knows() -> None:
+    assert judged(ack_floor=130) == (None, False, None)
+    assert judged(ack_floor=130, restored=True) == (None, False, 101)
+
+
+def test_a_durable_made_anew_goes_on_behind_the_floor() -> None:
+    assert judged(durable_created=LATER, ack_floor=0, delivered=0, deliveries=0) == (None, False, 101)
+
+
+def test_a_durable_that_somebody_has_moved_ahead_is_taken_back() -> None:
+    assert judged(ack_floor=135, delivered=135, deliveries=0) == (None, False, 101)
+
+
+def test_a_durable_ahead_of_its_stream_is_taken_back() -> None:
+    known = msgspec.structs.replace(KNOWN, top=FLOOR)
+
+    assert judged(known=known, last_seq=110, at_top=FLOOR, delivered=140) == (None, False, 101)
+
+
+@pytest.mark.parametrize("fact", [fact for fact in Fact if fact.startswith("stream_")])
+def test_every_incident_about_a_stream_names_its_next_step(fact: Fact) -> None:
+    assert "`projectionist adopt OrderSummary --reason …`" in remedy(fact, "OrderSummary")
