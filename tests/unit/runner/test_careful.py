@@ -1,0 +1,63 @@
+"""Who is suspected after an unclean end, and which ends count as one."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+from uuid import uuid4
+
+from tests.support.deliveries import delivery
+
+from projectionist.runner.apply import Batch
+from projectionist.runner.careful import divided, ended
+from projectionist.runner.registry import INSTANCE
+
+
+def row(**values: Any) -> dict[str, Any]:
+    return {"host": "elsewhere", "pid": 1, "instance": uuid4(), "silent_s": 0.0} | values
+
+
+def test_what_was_delivered_three_times_is_tried_alone_with_all_of_its_aggregate_in_order() -> None:
+    first, second = delivery(1, "order/bad"), delivery(2, "order/bad")
+    first.delivered = 3
+    other = delivery(1, "order/good")
+
+    rest, suspects = divided(Batch([second, other, first]), frozenset())
+
+    assert rest is not None
+    assert rest.deliveries == [other]
+    assert [(one.deliveries, one.limit) for one in suspects] == [([first], 0), ([second], 0)]
+
+
+def test_what_is_settled_already_is_no_suspect() -> None:
+    known = delivery(1, "order/bad")
+    known.delivered = 9
+
+    rest, suspects = divided(Batch([known]), frozenset({(known.source, known.id)}))
+
+    assert rest is not None
+    assert rest.deliveries == [known]
+    assert suspects == []
+
+
+def test_what_is_due_is_tried_one_by_one() -> None:
+    rest, suspects = divided(Batch(due=["order/a", "order/b"], entries=[("shop", "c")]), frozenset())
+
+    assert rest is None
+    assert [(one.due, one.entries) for one in suspects] == [
+        (["order/a"], ()),
+        (["order/b"], ()),
+        ((), [("shop", "c")]),
+    ]
+
+
+def test_a_process_has_ended_uncleanly_if_it_is_silent_gone_from_here_or_its_number_is_ours() -> None:
+    here = socket.gethostname()
+
+    assert not ended([row()], 1.0, lambda _: True)
+    assert ended([row(silent_s=2.0)], 1.0, lambda _: True)
+    assert ended([row(host=here, pid=7)], 1.0, lambda _: False)
+    assert not ended([row(host=here, pid=7)], 1.0, lambda _: True)
+    assert ended([row(host=here, pid=os.getpid())], 1.0, lambda _: True)
+    assert not ended([row(host=here, pid=os.getpid(), instance=INSTANCE, silent_s=9.0)], 1.0, lambda _: True)

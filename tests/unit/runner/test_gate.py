@@ -1,0 +1,108 @@
+"""The gate: who may try while a server cannot be used, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import asyncpg
+import pytest
+
+from projectionist.runner.gate import Gate, Gates
+
+pytestmark = pytest.mark.asyncio
+
+PAUSE_S = 0.05
+
+
+def gate() -> Gate:
+    return Gate("server", "the server is away", "the server is back", PAUSE_S)
+
+
+async def test_an_open_gate_keeps_nobody() -> None:
+    await asyncio.wait_for(gate().passage(), 0.01)
+
+
+async def test_a_closed_gate_lets_one_after_the_other_try_however_many_wait() -> None:
+    closed, passed = gate(), []
+    closed.failed(OSError("gone"))
+
+    async def wait() -> None:
+        await closed.passage()
+        passed.append(time.monotonic())
+
+    begun = time.monotonic()
+    await asyncio.gather(*(wait() for _ in range(4)))
+
+    assert all(
+        later - before >= PAUSE_S * 0.9 for before, later in zip([begun, *passed], passed, strict=False)
+    )
+
+
+async def test_the_first_that_gets_through_opens_for_all() -> None:
+    closed = gate()
+    closed.failed(OSError("gone"))
+    waiting = [asyncio.create_task(closed.passage()) for _ in range(50)]
+    await closed.passage()
+
+    closed.worked()
+
+    await asyncio.wait_for(asyncio.gather(*waiting), PAUSE_S)
+
+
+async def test_closing_and_opening_are_told_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    closed = gate()
+    with caplog.at_level(logging.INFO, "projectionist.runner"):
+        for _ in range(5):
+            closed.failed(OSError("gone"))
+        for _ in range(5):
+            closed.worked()
+
+    first, second = [record.getMessage() for record in caplog.records]
+    assert first == "the server is away, trying again until it can: gone"
+    assert second.startswith("the server is back again, after ")
+
+
+async def test_whoever_gives_up_waiting_takes_nobodys_turn() -> None:
+    closed = gate()
+    closed.failed(OSError("gone"))
+    impatient = asyncio.create_task(closed.passage())
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await asyncio.gather(impatient, return_exceptions=True)
+
+    await asyncio.wait_for(closed.passage(), 3 * PAUSE_S)
+
+
+async def test_what_will_not_pass_goes_up_at_once_and_is_not_told_as_waiting() -> None:
+    closed = gate()
+
+    async def refuse() -> None:
+        raise ValueError("never")
+
+    with pytest.raises(ValueError, match="never"):
+        await closed.until(refuse, lambda error: isinstance(error, OSError))
+    assert not closed.closed
+
+
+@pytest.mark.parametrize(
+    ("error", "refuses"),
+    [
+        (asyncpg.TooManyConnectionsError("full"), True),
+        (asyncpg.DiskFullError("full"), True),
+        (asyncpg.ReadOnlySQLTransactionError("standby"), True),
+        (asyncpg.DeadlockDetectedError("two"), False),
+        (asyncpg.SerializationError("again"), False),
+        (asyncpg.LockNotAvailableError("held"), False),
+        (asyncpg.QueryCanceledError("long"), False),
+        (asyncpg.AdminShutdownError("ended"), False),
+        (ConnectionResetError("lost"), False),
+    ],
+)
+async def test_only_what_concerns_everybody_closes_the_gate_for_all(error: Exception, refuses: bool) -> None:
+    gates = Gates()
+
+    assert gates.refused(error) is refuses
+    assert gates.use.closed is refuses
+    assert not gates.reach.closed
