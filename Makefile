@@ -22,8 +22,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
 	@$(BIN)/projectionist demo
 
-test: $(STAMP)  ## all tests against real servers, with branch coverage
-	@$(BIN)/python -m pytest --cov --cov-report=term -q
+test: $(STAMP)  ## all tests against real servers, with branch coverage; what a busy machine upsets is tried again, and told
+	@$(BIN)/python -m pytest --cov --cov-report=term -q --reruns 2 -r R
 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py

@@ -70,7 +70,7 @@ async def _watched(child: Child, scene: Scene, client: Client, events: int, stor
     while time.monotonic() < deadline:
         child.check()
         durable = await _durable(scene, client)
-        acked = -1 if durable is None else stored - durable.num_pending - durable.num_ack_pending
+        acked = -1 if durable is None else _acked(durable, stored)
         if durable is not None and acked >= events:
             until = durable.ack_floor.last_active or durable.created
             return acked, (until - durable.created).total_seconds()
@@ -78,6 +78,12 @@ async def _watched(child: Child, scene: Scene, client: Client, events: int, stor
             best, deadline = acked, time.monotonic() + PATIENCE_S
         await asyncio.sleep(LOOK_S)
     raise BenchError(f"a contender stands still after {max(best, 0)} events: {child.said()}")
+
+
+def _acked(durable: _Durable, stored: int) -> int:
+    """A durable that was made this moment says that nothing is pending, before it has looked."""
+    began = durable.ack_floor.last_active is not None or durable.num_pending or durable.num_ack_pending
+    return stored - durable.num_pending - durable.num_ack_pending if began else 0
 
 
 async def _durable(scene: Scene, client: Client) -> _Durable | None:
