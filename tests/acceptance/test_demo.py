@@ -32,3 +32,5 @@ async def test_the_demo_shows_the_main_job_and_leaves_nothing_behind(tmp_path: P
     assert outcome["outcomes"]["duplicate"] > 0, "the producer was not careless enough to show anything"
     assert outcome["outcomes"]["parked_gap"] > 0
     assert outcome["outcomes"]["intents"] == 300
+    assert outcome["rebuilt"] > 0
+    assert (outcome["mails"], outcome["doubled"]) == (300, 0)

@@ -155,3 +155,11 @@ def test_nothing_is_posted_while_disconnected() -> None:
     client = wire.Client()
     assert client.post([b"$JS.ACK.1"]) is False
     assert client.pending_data_size == 0
+
+
+def test_a_sink_is_told_exactly_the_bytes_that_go_when_its_arrivals_are_taken() -> None:
+    client, sink = wire.Client(), Sink()
+    client._sinks[b"7"] = sink
+    feed(client, [frame(7, b"x" * size, head) for size in range(5) for head in (b"", HEAD)])
+    assert len(sink.arrivals) == 10
+    assert sink.size == sum(map(wire.weight, sink.arrivals))

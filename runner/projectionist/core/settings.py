@@ -174,9 +174,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     parked_limit: Count = 10_000
     drain_limit: Count = 500
     gap_grace_ms: Duration = 500
-    ack: Literal["after-commit", "after-store"] = "after-commit"
     keep_generation_s: Duration = 86_400
     replay: Literal["forbidden", "no-effects", "allow"] | None = None
+    ack: Literal["after-commit", "after-store"] = "after-commit"
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64

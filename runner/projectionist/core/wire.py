@@ -39,6 +39,11 @@ class Arrival(msgspec.Struct, gc=False):
     """How often the client had reconnected when it came."""
 
 
+def weight(arrival: Arrival) -> int:
+    """How many bytes an arrival counts for: what a sink was told at its end must come off again when it goes."""
+    return len(arrival.data) + len(arrival.head or b"") + 2
+
+
 class Sink(Protocol):
     """Takes what arrives on one subscription, on the event loop, without waiting. It must not raise."""
 
@@ -49,7 +54,7 @@ class Sink(Protocol):
         """JetStream says something about a pull request."""
 
     def end(self, size: int) -> None:
-        """The read is over; its arrivals carried so many bytes."""
+        """The read is over; its arrivals hold so many bytes, as `weight` counts them."""
 
 
 async def unsubscribe(client: NatsClient, subscription: Subscription) -> None:
@@ -191,7 +196,7 @@ class _Parser(Parser):
                 head = data[start:body] if body > start else None
                 payload, text = data[body : frame_end - 2], subject.decode("utf-8", "replace")
                 append(Arrival(text, reply, head, payload, stamp, connection))
-                carried += frame_end - at
+                carried += frame_end - start
             elif sink is not None:
                 sink.status(subject.decode("utf-8", "replace"), data[start:body])
             at = frame_end

@@ -305,6 +305,7 @@ class Transaction:
         if folded.idle:
             self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
+        self.writes.wishes = len(wishes)
         if wishes:
             await self._wish(wishes)
         if self.writes.counts:

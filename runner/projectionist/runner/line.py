@@ -57,7 +57,7 @@ class PlainLine:
             arrivals.append(
                 wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp, connection)
             )
-            sink.end(len(message.data) + len(head or b""))
+            sink.end(wire.weight(arrivals[-1]))
 
         # Without limits: nats-py would drop what is beyond them, and what the sink orders is limited already.
         subscription = await self._client.subscribe(

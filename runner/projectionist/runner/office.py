@@ -18,7 +18,7 @@ from projectionist.runner.registry import Registry, barrier_key
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from asyncpg import Record
     from asyncpg.pool import PoolConnectionProxy
@@ -34,9 +34,17 @@ class Office:
     """Registration, heartbeats and re-arming, each on a connection lent for the moment."""
 
     def __init__(
-        self, pool: asyncpg.Pool[Record], schema: str, *, readopt: bool = False, heartbeat_s: float = 5
+        self,
+        pool: asyncpg.Pool[Record],
+        schema: str,
+        *,
+        readopt: bool = False,
+        heartbeat_s: float = 5,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool = pool
+        self.wake = wake
+        """Called after a commit that wrote intents: relays need not find them by polling."""
         self._schema = schema
         self.gates = Gates()
         self.peers = Peers(self.lend, schema, heartbeat_s)

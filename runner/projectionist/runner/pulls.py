@@ -11,6 +11,7 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.signals import announce
+from projectionist.core.wire import weight
 
 if TYPE_CHECKING:
     from projectionist.core.wire import Arrival
@@ -115,10 +116,10 @@ class Pulls:
         else:
             size = count = 0
             for arrival in self.arrivals[:most]:
-                weight = len(arrival.data) + len(arrival.head or b"") + 2
-                if count and size + weight > most_bytes:
+                own = weight(arrival)
+                if count and size + own > most_bytes:
                     break
-                count, size = count + 1, size + weight
+                count, size = count + 1, size + own
             taken = self.arrivals[:count]
             del self.arrivals[:count]
             self.size -= size

@@ -16,6 +16,7 @@ from projectionist.core.broker import BrokerRefused, BrokerUnreachable
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
+from projectionist.outbox.wake import Waker
 from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
 from projectionist.runner.office import Office
@@ -60,7 +61,9 @@ async def run(
                     async with pool.acquire() as connection:
                         await prepared(connection)
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
-                office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s)
+                waker = Waker(settings.postgres)
+                tasks.start_soon(waker.run)
+                office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
                 await _together(definitions, settings, client, office, workers)
             tasks.cancel_scope.cancel()
     announce("run.stopped")

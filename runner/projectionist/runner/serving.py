@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
+from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.careful import Careful, Suspicion
 from projectionist.runner.course import CONTIGUOUS
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from projectionist.runner.standing import Standing
 
 AT_ONCE = 2
-"""How many batches of a consumer are open at once: one claims while the one before it is judged and written."""
+"""How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
+SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
 
 
 class Serving:
@@ -58,6 +60,7 @@ class Serving:
         self._consumer = consumer
         self._limits = limits
         self._breaker = Breaker(consumer, office)
+        at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
         self._office, self._suspicion = office, Suspicion(on=False)
 
         def session() -> Session:
@@ -69,7 +72,7 @@ class Serving:
         def settler(one: Session) -> Careful:
             return Careful(consumer, Settler(consumer, one), self._suspicion)
 
-        self._sessions = [session() for _ in range(AT_ONCE)]
+        self._sessions = [session() for _ in range(at_once)]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
@@ -122,6 +125,8 @@ class Serving:
             self._drain.stop()
 
     async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        if any(one.writes.wishes for one in applied):
+            self._office.wake()
         self._gaps.note(batch, applied)
         if await self._breaker.note(applied):
             self._pipeline.limits = self._limits

@@ -39,6 +39,7 @@ class Turn:
         self._locked.set()
 
     def over(self) -> None:
-        """Let the next batch go on, whatever became of this one."""
+        """Let the next batch go on, whatever became of this one, and wait for nobody from now on."""
+        self._before = None
         self._claimed.set()
         self._locked.set()

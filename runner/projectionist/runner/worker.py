@@ -103,11 +103,11 @@ class Worker:
         found = await self._office.registration(self.definition)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
-        if found["code"] == self.definition.code and await self._office.shut(self.definition):
-            raise Tripped("see `projectionist status`")
         if self.definition.revision > found["revision"]:
             await self._build()
             return
+        if found["code"] == self.definition.code and await self._office.shut(self.definition):
+            raise Tripped("see `projectionist status`")
         if self._standing is None:
             self._standing = Standing(
                 *(self.definition, found["durable"], self._client, self._office),

@@ -154,7 +154,8 @@ class Writes:
         self.kept: list[Kept] = []
         self.incidents: list[Told] = []
         self.winners: list[tuple[str, int, str, str]] = []
-        self.wishes: list[Wish] = []
+        self.wishes = 0
+        """How many intents were written."""
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def settle(self, delivery: Delivery, state: Entry, verdict: str | None) -> None:

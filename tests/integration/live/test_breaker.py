@@ -47,7 +47,7 @@ async def test_it_opens_at_a_hundred_keys_and_what_is_left_is_not_tried(
             await heard.wait("worker.waiting", 2)
             one = await shown(live)
 
-    assert 100 <= one.heads["waiting"] <= 150  # and a batch that was open beside the one that opened it
+    assert one.heads["waiting"] in {100, 125}, "the batch after the one that opened it may have been open too"
     assert one.breaker is not None
     assert (one.breaker.state, one.breaker.reason) == ("open", "100 keys failed within 60 s")
     assert 25 < one.breaker.until_s <= 30

@@ -70,8 +70,24 @@ async def check(live: Rig, cls: type) -> None:
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-# Between the claim and its batch, while it stores what has come, and between a commit and what follows it.
-@pytest.mark.parametrize("moment", ["drain.claimed", "batch.folded", "batch.committed"])
+async def test_what_a_frozen_worker_had_claimed_is_applied_by_another(live: Rig, folder: Path) -> None:
+    orders = shop(live.stream).Orders
+    await live.migrate(orders)
+    async with projectionist("run", cwd=folder, pause_at={"drain.claimed": 1}) as frozen:
+        await frozen.heard("worker.running")
+        await fill(live)
+        await frozen.heard("drain.claimed")
+        async with projectionist("run", cwd=folder) as other:
+            await eventually(lambda: complete(live), seconds=40)
+            await ended(other)
+        frozen.signal(signal.SIGCONT)
+        await ended(frozen)
+
+    await check(live, orders)
+
+
+# While it stores what has come, and between a commit and what follows it.
+@pytest.mark.parametrize("moment", ["batch.folded", "batch.committed"])
 async def test_what_a_frozen_worker_had_in_hand_is_applied_by_another(
     live: Rig, folder: Path, moment: str
 ) -> None:

@@ -91,7 +91,7 @@ async def _built(ground: Ground, scene: Scene, module: str, events: int) -> tupl
 
 def _document(text: str) -> str:
     """The JSON document at the beginning of a text that goes on with log lines."""
-    return text[: text.index("\n}\n") + 2]
+    return text[: f"{text}\n".index("\n}\n") + 2]
 
 
 def document(measured: Measured, load: Load, repeats: int, about: dict[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             _play(Settings(postgres=postgres, nats=Nats(url=(Url(addresses.nats_url),))), args)
         )
         note("Stopping both and deleting their data.")
-    well = not any(outcome.differing.values())
+    well = not any(outcome.differing.values()) and not outcome.doubled
     if args.json:
         say_json(outcome)
     else:
@@ -67,7 +67,7 @@ async def _play(settings: Settings, args: argparse.Namespace) -> Outcome:
     from projectionist.ops.demo.shop.app import app
 
     done = await migrate.work(settings, app.definitions, apply=True)
-    note(f"Made the tables of {len(done.read_models)} consumers; two processes will share the work.")
+    note(f"Made the tables of {len(done.read_models)} consumers; two runners share the work, a relay sends.")
     view = View(settings.postgres.schema)
     return await play(settings, args.orders, args.seed, view.look)
 
@@ -98,7 +98,8 @@ def _told(outcome: Outcome) -> str:
     told = (
         f"{outcome.sent} messages published and settled in {outcome.seconds:.1f} s: "
         f"{counted.get('duplicate', 0)} duplicates recognised, {counted.get('parked_gap', 0)} parked behind a gap "
-        f"and drained, {counted.get('intents', 0)} intents written, each once."
+        f"and drained.\n{counted.get('intents', 0)} mails wished for, {outcome.mails} sent, {outcome.doubled} twice.\n"
+        f"The orders were then rebuilt from {outcome.rebuilt} events, without another mail."
     )
     rows = [
         (

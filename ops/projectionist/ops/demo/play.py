@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -19,8 +20,13 @@ from projectionist.core import broker, db, headers
 from projectionist.core.sql import Statements
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
+from projectionist.ops.demo.shop.mailbox import mails
+from projectionist.ops.demo.shop.projections import OrderSummary
 from projectionist.ops.terminal import note
 from projectionist.outbox.publisher import Draft, Publisher
+from projectionist.projections import definition
+from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.progress import Logged
 
 if TYPE_CHECKING:
     from anyio.abc import Process
@@ -44,6 +50,12 @@ class Outcome(msgspec.Struct, frozen=True):
     """Rows that are not as the independent fold says, by table; all zero where the product keeps its word."""
     rows: dict[str, int]
     outcomes: dict[str, int]
+    rebuilt: int = 0
+    """Events folded anew beside the runners, into the generation that is compared."""
+    mails: int = 0
+    """What the provider was asked to send, before the rebuild."""
+    doubled: int = 0
+    """Mails it was asked to send again, by then or by the end of the rebuild."""
 
 
 async def play(
@@ -56,32 +68,46 @@ async def play(
     begun = time.monotonic()
     try:
         await client.jetstream().add_stream(name=STREAM, subjects=[SUBJECTS])
-        async with _runners(settings, 2), anyio.create_task_group() as tasks:
-            tasks.start_soon(_looking, connection, look)
-            sent = await _publish(client, facts, seed)
-            await _settled(client, connection, settings.postgres.schema)
-            tasks.cancel_scope.cancel()
+        with tempfile.NamedTemporaryFile() as sent_mails:
+            path = Path(sent_mails.name)
+            async with _processes(settings, path), anyio.create_task_group() as tasks:
+                tasks.start_soon(_looking, settings, look)
+                sent = await _publish(client, facts, seed)
+                await _settled(client, connection, settings.postgres.schema)
+                before = len(mails(path))
+                rebuilt = await _rebuild(settings, client)
+                tasks.cancel_scope.cancel()
+            doubled = len(mails(path)) - len({mail.key for mail in mails(path)})
         seconds = time.monotonic() - begun
         await look(connection)
-        return await _compared(connection, settings.postgres.schema, facts, sent, seconds)
+        outcome = await _compared(connection, settings.postgres.schema, facts, sent, seconds)
+        return msgspec.structs.replace(outcome, rebuilt=rebuilt, mails=before, doubled=doubled)
     finally:
         with anyio.move_on_after(5, shield=True):
             await client.close()
             await connection.close()
 
 
+async def _rebuild(settings: Settings, client: Client) -> int:
+    """Rebuild the orders beside the runners: no mail may be written for it. How many events it folded."""
+    one = definition(OrderSummary)
+    done = await Builder(one, settings, client, Logged(one.name)).run()
+    return done.events + done.caught_up
+
+
 @asynccontextmanager
-async def _runners(settings: Settings, count: int) -> AsyncIterator[None]:
-    """As many `projectionist run` processes, which share the work; what one says is shown if it fails."""
+async def _processes(settings: Settings, mailbox: Path) -> AsyncIterator[None]:
+    """Two runners, which share the work, and a relay; what they say is shown if one of them fails."""
     urls = {
         "PROJECTIONIST_POSTGRES__URL": settings.postgres.url.reveal() if settings.postgres.url else "",
         "PROJECTIONIST_NATS__URL": settings.nats.url[0].reveal(),
+        "SHOP_MAILBOX": str(mailbox),
     }
-    command = [sys.executable, "-m", "projectionist.ops", "run", APP]
+    commands = [[sys.executable, "-m", "projectionist.ops", verb, APP] for verb in ("run", "run", "relay")]
     with tempfile.TemporaryFile() as said:
         processes = [
             await anyio.open_process(command, stdout=said, stderr=said, env={**os.environ, **urls})
-            for _ in range(count)
+            for command in commands
         ]
         try:
             yield
@@ -102,10 +128,16 @@ async def _ended(process: Process) -> int:
     return await process.wait()
 
 
-async def _looking(connection: Connection, look: Callable[[Connection], Awaitable[None]]) -> None:
-    while True:
-        await anyio.sleep(0.5)
-        await look(connection)
+async def _looking(settings: Settings, look: Callable[[Connection], Awaitable[None]]) -> None:
+    """Over a connection of its own: one runs a statement at a time."""
+    connection = await db.connect(settings.postgres, application_name="projectionist demo view")
+    try:
+        while True:
+            await look(connection)
+            await anyio.sleep(0.5)
+    finally:
+        with anyio.move_on_after(2, shield=True):
+            await connection.close()
 
 
 async def _publish(client: Client, facts: Sequence[Fact], seed: int) -> int:
@@ -140,11 +172,12 @@ def _draft(publisher: Publisher, fact: Fact, *, again: bool) -> Draft:
 
 
 async def _settled(client: Client, connection: Connection, schema: str) -> None:
-    """Wait until the broker has nothing left for any consumer and nothing of it is unacked or parked."""
+    """Wait until the broker has nothing left for any consumer and nothing of it is unacked, parked or unsent."""
     sql = Statements("projectionist.ops", schema)
     while True:
         read_up = await _read_up(client, await connection.fetch(sql["durables"]))
-        if read_up and not await connection.fetchval(sql["heads_held"]):
+        waiting = [await connection.fetchval(sql[name]) for name in ("heads_held", "intents_open")]
+        if read_up and not any(waiting):
             return
         await anyio.sleep(0.1)
 

@@ -1,8 +1,9 @@
-"""The app: what `projectionist run projectionist.ops.demo.shop.app:app` runs."""
+"""The app: what `projectionist run` and `projectionist relay` get as `projectionist.ops.demo.shop.app:app`."""
 
 from __future__ import annotations
 
+from projectionist.ops.demo.shop.mailbox import Mailbox
 from projectionist.ops.demo.shop.projections import CustomerSpend, Inventory, OrderSummary, Receipts
 from projectionist.runner import App
 
-app = App(projections=[OrderSummary, CustomerSpend, Inventory, Receipts])
+app = App(projections=[OrderSummary, CustomerSpend, Inventory, Receipts], providers={"email": Mailbox})

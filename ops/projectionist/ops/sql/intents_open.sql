@@ -1,0 +1,2 @@
+-- How many intents are still on their way.
+select count(*) from {schema}.outbox
