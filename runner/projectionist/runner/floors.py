@@ -34,6 +34,12 @@ class Remembered(msgspec.Struct, frozen=True):
     known: Known | None
     """None before the first time."""
 
+    def is_behind(self, left: Remembered | None) -> bool:
+        """Whether the floor is lower than it was left, in the same incarnation of the stream."""
+        if left is None or left.known is None or left.incarnation != self.incarnation:
+            return False
+        return self.known is None or self.known.floor.seq < left.known.floor.seq
+
 
 class Floors:
     """The floor of one durable of one consumer, over a connection lent by the caller."""

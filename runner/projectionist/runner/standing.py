@@ -98,10 +98,7 @@ class Standing:
         timelines = {found.timeline, found.timeline_then or found.timeline}
         if self._left is not None:
             timelines.add(self._left.timeline)
-            left, now = self._left.known, found.known
-            if left is not None and (now is None or now.floor.seq < left.floor.seq):
-                return True
-        return len(timelines) > 1 or not found.witnessed
+        return len(timelines) > 1 or not found.witnessed or found.is_behind(self._left)
 
     def _distrust(self, why: str = "PostgreSQL was restored or has failed over") -> Rejoin:
         self._trusted = False

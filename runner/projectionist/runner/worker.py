@@ -67,6 +67,7 @@ class Worker:
             case Rejoin():
                 log.warning("%s: %s", self.definition.name, error)
                 announce("worker.rejoins")
+                await self._pause()
             case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
