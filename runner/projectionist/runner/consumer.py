@@ -72,7 +72,7 @@ class Consumer:
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
         self.witness: tuple[str, str, int] | None = None
-        """Source, id and sequence of an event that the last commit has settled: without it a database is an older one."""
+        """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self.reader = Reader(
             policy,
             stream=definition.stream,
