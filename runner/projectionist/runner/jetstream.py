@@ -51,6 +51,9 @@ class StreamConfig(msgspec.Struct, frozen=True):
     """Nanoseconds; 0: a message stays for ever."""
     duplicate_window: int = 0
     num_replicas: int = 1
+    max_msgs: int = -1
+    max_bytes: int = -1
+    discard: str = "old"
     mirror: Mirror | None = None
 
 

@@ -26,6 +26,11 @@ def kept_s(policy: Policy, sequence: str) -> float | None:
     return None if policy.retention_s == "forever" else policy.retention_s
 
 
+def plain(seconds: float) -> str:
+    """Seconds as a person wrote them in the settings, however many."""
+    return f"{seconds:.0f}" if seconds == round(seconds) else f"{seconds:g}"
+
+
 def outlives(kept: float, stream: StreamConfig) -> bool:
     """Whether a row that is kept so long is there as long as its message can be."""
     return stream.max_age > 0 and kept >= stream.max_age / NANO + CLOCKS_S
@@ -41,20 +46,22 @@ def unsafe(policy: Policy, sequence: str, stream: StreamConfig) -> str:
         return ""
     if not stream.max_age:
         return (
-            f"retention_s = {kept:g}, but the stream has no max_age: a message can come back at any time after its "
+            f"retention_s = {plain(kept)}, but the stream has no max_age: a message can come back at any time after its "
             "inbox row is gone, and without order no position would stand against it"
         )
     age = stream.max_age / NANO
     return (
-        f"retention_s = {kept:g}, but the stream keeps a message for {age:g} s: with {CLOCKS_S:g} s for clocks that "
-        f"differ, {age:g} + {CLOCKS_S:g} - {kept:g} = {age + CLOCKS_S - kept:g} s remain in which it can come back "
+        f"retention_s = {plain(kept)}, but the stream keeps a message for {plain(age)} s: with {plain(CLOCKS_S)} s for clocks that "
+        f"differ, {plain(age)} + {plain(CLOCKS_S)} - {plain(kept)} = {plain(age + CLOCKS_S - kept)} s remain in which it can come back "
         "after its inbox row is gone, and without order no position would stand against it"
     )
 
 
 def remedy(name: str, stream: StreamConfig) -> str:
     """What to do about it."""
-    least = f'at least {stream.max_age / NANO + CLOCKS_S:g}, or "forever"' if stream.max_age else '"forever"'
+    least = (
+        f'at least {plain(stream.max_age / NANO + CLOCKS_S)}, or "forever"' if stream.max_age else '"forever"'
+    )
     return f"Set retention_s of [consumers.{name}] to {least}"
 
 
