@@ -44,17 +44,14 @@ def unsafe(policy: Policy, sequence: str, stream: StreamConfig) -> str:
     kept = kept_s(policy, sequence)
     if sequence != UNORDERED or kept is None or outlives(kept, stream):
         return ""
+    back = "come back after its inbox row is gone, and without order no position would stand against it"
+    said = f"retention_s = {plain(kept)}, but the stream"
     if not stream.max_age:
-        return (
-            f"retention_s = {plain(kept)}, but the stream has no max_age: a message can come back at any time after its "
-            "inbox row is gone, and without order no position would stand against it"
-        )
+        return f"{said} has no max_age: a message can at any time {back}"
     age = stream.max_age / NANO
-    return (
-        f"retention_s = {plain(kept)}, but the stream keeps a message for {plain(age)} s: with {plain(CLOCKS_S)} s for clocks that "
-        f"differ, {plain(age)} + {plain(CLOCKS_S)} - {plain(kept)} = {plain(age + CLOCKS_S - kept)} s remain in which it can come back "
-        "after its inbox row is gone, and without order no position would stand against it"
-    )
+    sum_of = f"{plain(age)} + {plain(CLOCKS_S)} - {plain(kept)} = {plain(age + CLOCKS_S - kept)} s"
+    clocks = f"with {plain(CLOCKS_S)} s for clocks that differ"
+    return f"{said} keeps a message for {plain(age)} s: {clocks}, {sum_of} remain in which it can {back}"
 
 
 def remedy(name: str, stream: StreamConfig) -> str:
