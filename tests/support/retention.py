@@ -35,6 +35,13 @@ async def age(rig: Rig, days: float) -> None:
         await rig.pool.execute(f"update projectionist.{table} set {changed}", days)
 
 
+async def forgets_after(rig: Rig, days: float) -> None:
+    """Have the stream keep a message for so many days."""
+    await rig.nats.jetstream().update_stream(
+        name=rig.stream.name, subjects=[rig.stream.subjects], max_age=days * DAY
+    )
+
+
 async def purge(
     rig: Rig, *classes: type, dry_run: bool = False, policy: Policy | None = None, **retention: Any
 ) -> Report:

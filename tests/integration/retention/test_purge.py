@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.load import tuned
-from tests.support.retention import DAY, age, purge, went
+from tests.support.retention import DAY, age, forgets_after, purge, went
 from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -89,6 +89,8 @@ async def test_what_comes_back_after_its_row_is_gone_is_stale_where_a_position_s
     live: Rig, sequence: str
 ) -> None:
     s = shop(live.stream, sequence=sequence)
+    if sequence == "monotonic":
+        await forgets_after(live, 7)
     await live.migrate(s.Spend)
     await live.publish(OrderPlaced("ann", 7), "o1", 1, id="once")
     await live.settle(s.Spend)
@@ -103,9 +105,7 @@ async def test_what_comes_back_after_its_row_is_gone_is_stale_where_a_position_s
 async def test_without_order_what_comes_past_the_horizon_is_applied_again(live: Rig) -> None:
     """The limit that docs/guarantees.md states: a producer may use an id again, but not after the horizon."""
     s = shop(live.stream, sequence="unordered")
-    await live.nats.jetstream().update_stream(
-        name=live.stream.name, subjects=[live.stream.subjects], max_age=7 * DAY
-    )
+    await forgets_after(live, 7)
     await live.migrate(s.Spend)
     await live.publish(OrderPlaced("ann", 7), "o1", 1, id="once")
     await live.settle(s.Spend)

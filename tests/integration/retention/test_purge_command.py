@@ -130,7 +130,7 @@ async def test_a_step_reads_its_own_pages_alone(database: str, table: str, *, an
         await connection.close()
 
 
-_RULE = ["'{1}'", "'{2100-01-01}'", "'{1000000}'", "'{1}'", "'{true}'"]
+_RULE = ["'{1}'", "'{2100-01-01}'", "'{1000000}'", "'{1}'"]
 GIVEN = {
     "inbox": _RULE,
     "duplicates": _RULE,

@@ -68,10 +68,10 @@ def refuse_forgetting(definition: Definition, policy: Policy, stream: StreamConf
         raise StreamUnfit(f"{definition.name}: {why}", remedy=remedy(definition.name, stream))
 
 
-def repeats_may_go(kept: float, sequence: str, stream: StreamConfig | None) -> bool:
-    """Whether rows may go of what was stale, or came again under another sequence.
+def asked_by_rebuilds(kept: float, sequence: str, stream: StreamConfig) -> bool:
+    """Whether a rebuild would still ask for rows that are as old as that.
 
-    In contiguous order the versions alone say so in a rebuild too. Elsewhere a rebuild needs the row as long as the
-    stream holds the message.
+    In contiguous order versions say what to fold and when. Elsewhere only the inbox knows what was applied, and in
+    which order, of all that the stream still holds.
     """
-    return sequence == CONTIGUOUS or (stream is not None and outlives(kept, stream))
+    return sequence != CONTIGUOUS and not outlives(kept, stream)

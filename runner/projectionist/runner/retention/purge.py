@@ -180,7 +180,7 @@ class Purger:
         return await anyio.to_thread.run_sync(lambda: archive.expire(kept_s, dry_run=dry_run))
 
 
-_COLUMNS = ("consumer", "before", "floor", "incarnation", "repeats")
+_COLUMNS = ("consumer", "before", "floor", "incarnation")
 
 
 def _span(kept: float | str) -> timedelta:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.retention.lint import kept_s, repeats_may_go, unsafe
+from projectionist.runner.retention.lint import asked_by_rebuilds, kept_s, unsafe
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
@@ -24,8 +24,6 @@ class Rule(msgspec.Struct, frozen=True):
     before: datetime
     floor: int
     incarnation: int
-    repeats: bool
-    """Also what was stale, and what came again under another sequence."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -49,14 +47,15 @@ def decide(facts: Row, policy: Policy, settings: Settings, stream: StreamConfig 
         return Held(name, f"stream {facts['stream']} cannot be asked how long it keeps a message")
     if why := unsafe(policy, sequence, stream):
         return Held(name, why)
+    if asked_by_rebuilds(kept, sequence, stream):
+        return Held(
+            name, "its rebuilds ask the inbox what was applied, as long as the stream may hold the message"
+        )
     before = facts["now"] - timedelta(seconds=min(kept, 1e9))
     if facts["kept_since"] is not None:
         # The way back to a generation that is kept goes through the rows of what was applied since.
         before = min(before, facts["kept_since"])
-    return Rule(
-        *(facts["number"], name, before, facts["floor"], facts["incarnation"]),
-        repeats_may_go(kept, sequence, stream),
-    )
+    return Rule(facts["number"], name, before, facts["floor"], facts["incarnation"])
 
 
 def under_hold(settings: Settings, names: Mapping[int, str]) -> list[int]:

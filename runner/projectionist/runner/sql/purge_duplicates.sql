@@ -1,13 +1,13 @@
--- Removes from pages [$1, $2) the repeats that came long enough ago, at or below the floor, where $9 says so. For the rest see
+-- Removes from pages [$1, $2) the repeats that came long enough ago, at or below the floor. For the rest see
 -- purge_inbox.
 with rule as materialized (
-    select * from unnest($5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::boolean[])
-        as r (consumer, before, floor, incarnation, repeats)
+    select * from unnest($5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[])
+        as r (consumer, before, floor, incarnation)
 ),
 due as materialized (
     select d.ctid as place, r.incarnation as current, d.*
     from {schema}.duplicates d join rule r on r.consumer = d.consumer
-    where d.ctid >= $1::tid and d.ctid < $2::tid and r.repeats and d.received < r.before
+    where d.ctid >= $1::tid and d.ctid < $2::tid and d.received < r.before
         and (d.incarnation < r.incarnation or (d.incarnation = r.incarnation and d.seq <= r.floor))
 ),
 gone as (

@@ -1,15 +1,15 @@
 -- Removes from pages [$1, $2) of the inbox what was settled by itself, long enough ago, and cannot be asked for any more:
--- at or below the floor, no repeat of it younger than that, no intent of it left. What was stale goes where $9 says so.
+-- at or below the floor, no repeat of it younger than that, no intent of it left.
 -- Answers a row a consumer. (`offset 0`: a probe a row, never a join over all.) $3: only look. $4: where rows go before ("table", "files": as lines in the answer).
 with rule as materialized (
-    select * from unnest($5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::boolean[])
-        as r (consumer, before, floor, incarnation, repeats)
+    select * from unnest($5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[])
+        as r (consumer, before, floor, incarnation)
 ),
 due as materialized (
     select i.ctid as place, r.incarnation as current, i.*
     from {schema}.inbox i join rule r on r.consumer = i.consumer
     where i.ctid >= $1::tid and i.ctid < $2::tid
-        and i.state in ('applied', 'ignored', 'stale') and (r.repeats or i.state <> 'stale')
+        and i.state in ('applied', 'ignored', 'stale')
         and i.processed < r.before
         and (i.incarnation < r.incarnation or (i.incarnation = r.incarnation and i.seq <= r.floor))
         and not exists (
