@@ -43,7 +43,10 @@ class Contender(msgspec.Struct, frozen=True):
 PRODUCT = ("-m", "projectionist.ops.bench.product")
 
 
-def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, str]]:
+PURGING = ("-m", "projectionist.ops.bench.purging")
+
+
+def contenders(nats: Nats, past: int, *, purge: bool = False) -> tuple[dict[str, Contender], dict[str, str]]:
     """Those that can take part, and why others cannot."""
     part = {
         "product": Contender(PRODUCT),
@@ -53,6 +56,8 @@ def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, s
     }
     if past:
         part["product_inbox_rows"] = Contender(PRODUCT, past=past)
+    if purge:
+        part["product_purging"] = Contender(PURGING, past=past)
     why = ""
     if find_spec("faststream") is None:
         why = "it is not installed: pip install 'projectionist[bench]'"
@@ -81,29 +86,36 @@ class Live(msgspec.Struct, frozen=True):
         return median(cost.rate for cost in self.costs[name])
 
 
-async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Callable[[str], None]) -> Live:
+async def live(
+    ground: Ground, load: Load, repeats: int, past: int, tell: Callable[[str], None], *, purge: bool = False
+) -> Live:
     """Measure; `tell` hears what is being done."""
-    part, skipped = contenders(ground.settings.nats, past)
+    part, skipped = contenders(ground.settings.nats, past, purge=purge)
     tell(f"publishing {load.events:,} events")
     await ground.publish(load)
     costs: dict[str, list[Cost]] = {name: [] for name in part}
     names = list(part)
     for number in range(repeats):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            cost = await _run(ground, load, part[name])
+            cost, gone = await _run(ground, load, part[name])
             costs[name].append(cost)
-            tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} events/s")
+            beside = f", {gone:,} old rows removed meanwhile" if gone else ""
+            tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} events/s{beside}")
     tell("lone events")
     return Live(costs, skipped, await lone(ground, load, PRODUCT))
 
 
-async def _run(ground: Ground, load: Load, one: Contender) -> Cost:
+async def _run(ground: Ground, load: Load, one: Contender) -> tuple[Cost, int]:
+    """What it cost, and how many rows of its past are gone afterwards."""
     async with ground.scene(past=one.past, random_ids=load.random_ids) as scene:
         wanted = one.events(load)
         cost = await trial(ground.settings, scene, ground.client, one.arguments, wanted, load.events)
         settled = await ground.connection.fetchval(
             Statements("projectionist.ops.bench", scene.schema)["settled"]
         )
+        left = await ground.connection.fetchval(
+            Statements("projectionist.ops.bench", scene.schema)["past_left"]
+        )
     if one.keeps and settled < wanted:
         raise BenchError(f"{one.arguments[-1]} acked {cost.events} events and keeps {settled}")
-    return cost
+    return cost, one.past - left

@@ -30,6 +30,7 @@ TITLES = {
     "drain": "bare acked drain: transport alone",
     "faststream": "FastStream, one transaction an event",
     "product_inbox_rows": "product on an inbox that is full",
+    "product_purging": "product on such an inbox, retention at work",
 }
 
 

@@ -7,7 +7,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
-from projectionist.ops.terminal import Exit, note, say, say_json
+from projectionist.ops.terminal import Exit, UsageError, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
@@ -47,6 +47,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the product once more, on an inbox of N rows",
     )
     parser.add_argument(
+        "--purge", action="store_true", help="and once more while retention removes these rows"
+    )
+    parser.add_argument(
         "--sync", choices=["default", "always"], default="default", help="when NATS syncs to disk"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -69,6 +72,8 @@ async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> in
     from projectionist.ops.bench.live import live
     from projectionist.ops.bench.load import Load
 
+    if args.purge and not args.inbox_rows:
+        raise UsageError("--purge needs rows to remove", remedy="Say how many with --inbox-rows")
     if args.what == "relay":
         return await _relay(args, settings, servers)
     if args.what == "rebuild":
@@ -81,7 +86,7 @@ async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> in
     )
     async with ground(settings) as made:
         about = await report.about(made, servers, args.sync)
-        measured = await live(made, load, args.repeats, args.inbox_rows, note)
+        measured = await live(made, load, args.repeats, args.inbox_rows, note, purge=args.purge)
     if args.json:
         say_json(report.document(measured, load, args.repeats, about))
     else:
