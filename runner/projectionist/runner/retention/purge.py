@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 PAGES = 64
 """How many pages a step looks at: half a megabyte, a thousand rows or two."""
-REST = 4
-"""A step is followed by a rest so many times as long: a purge takes a fifth of one connection at most."""
+REST = 9
+"""A step is followed by a rest so many times as long: a purge takes a tenth of one connection at most."""
 GONE_S = 7 * 86_400.0
 """Processes that ended so long ago are forgotten, and their counters added up."""
 KINDS = ("intents", "inbox", "duplicates", "audit", "archive")
