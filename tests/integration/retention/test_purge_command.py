@@ -84,7 +84,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
     async with projectionist("run", APP, env={**env, "PROJECTIONIST_RETENTION__EVERY_S": "1"}) as child:
         await child.said("nothing is removed")
         await child.heard("purge.failed", count=2)
-    assert child.err.count("nothing is removed") == 1
+        assert child.err.count("nothing is removed") == 1
     assert await live.value("select count(*) from {s}.inbox") == 6
 
 
