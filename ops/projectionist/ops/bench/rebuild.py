@@ -91,7 +91,7 @@ def _document(text: str) -> str:
     return text[: f"{text}\n".index("\n}\n") + 2]
 
 
-def document(measured: Measured, load: Load, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Measured) -> dict[str, Any]:
     """Everything, for programs: `rebuild.ratio_drain`, `rebuild.ratio_twin`, and what each cost."""
     found: dict[str, Any] = {}
     for name in ("drain", "twin"):
@@ -100,11 +100,10 @@ def document(measured: Measured, load: Load, repeats: int, about: dict[str, Any]
         found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)]
     found |= {name: costs_of(costs) for name, costs in measured.costs.items()}
     found["phases_s"] = _phases(measured)
-    settings = msgspec.structs.asdict(load) | {"repeats": repeats}
-    return {"rebuild": found, **about, "settings": settings | about["settings"]}
+    return {"rebuild": found}
 
 
-def text(measured: Measured, load: Load, about: dict[str, Any]) -> str:
+def text(measured: Measured, load: Load) -> str:
     """Everything, for people."""
     lines = [("ratio", "events/s", "ms CPU/1,000", "RSS MB", "")]
     for name, title in TITLES.items():
@@ -121,7 +120,7 @@ def text(measured: Measured, load: Load, about: dict[str, Any]) -> str:
             table(lines),
             "",
             f"of which: {phases}",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
+            "",
         )
     )
 

@@ -70,7 +70,7 @@ async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[
     return Measured(costs, skipped)
 
 
-def document(measured: Measured, backlog: Backlog, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Measured) -> dict[str, Any]:
     """Everything, for programs: `relay.ratio_NAME`, and what each contender cost."""
     found: dict[str, Any] = {}
     for name in TITLES:
@@ -79,11 +79,10 @@ def document(measured: Measured, backlog: Backlog, repeats: int, about: dict[str
             found[f"ratio_{name}"] = round(median(ratios), 3) if ratios else None
             found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)] if ratios else []
     found |= {name: costs_of(costs, "intents") for name, costs in measured.costs.items()}
-    settings = msgspec.structs.asdict(backlog) | {"repeats": repeats} | about["settings"]
-    return {"relay": found | {"skipped": measured.skipped}, **about, "settings": settings}
+    return {"relay": found | {"skipped": measured.skipped}}
 
 
-def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
+def text(measured: Measured, backlog: Backlog) -> str:
     """Everything, for people."""
     lines = [("ratio", "spread", "intents/s", "ms CPU/1,000", "RSS MB", "")]
     for name, costs in measured.costs.items():
@@ -107,7 +106,6 @@ def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
             table(lines),
             *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
             "",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
 

@@ -8,7 +8,7 @@ from projectionist.outbox.providers.nats import NatsSettings
 from projectionist.runner.app import App
 
 SCENE = told()
-SUBJECT = f"{SCENE.stream}.order.{{order}}"
+SUBJECT = f"{SCENE.stream}.told.{{order}}"
 
 
 class DerivedSettings(NatsSettings, frozen=True, kw_only=True):

@@ -9,9 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from projectionist.core.settings import Batch
 from projectionist.core.sql import Statements
 from projectionist.ops.bench.figures import costs_of, ratio, shown, spread
 from projectionist.ops.terminal import table
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 _PACKAGES = ("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop", "faststream", "pgqueuer")
 
 
-def document(measured: Live, load: Load, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Live) -> dict[str, Any]:
     """Everything, for programs: `live.ratio_NAME`, and what each contender cost."""
     rounds = measured.rounds
     others = [name for name in rounds.costs if name != "product"] + list(measured.skipped)
@@ -37,8 +34,7 @@ def document(measured: Live, load: Load, repeats: int, about: dict[str, Any]) ->
     live |= {"skipped": measured.skipped}
     if measured.varied is not None:
         live |= _varied(measured.varied)
-    settings = msgspec.structs.asdict(load) | {"repeats": repeats, "batch_rows": Batch().max_rows}
-    return {"live": live, **about, "settings": settings | about["settings"]}
+    return {"live": live}
 
 
 def _varied(rounds: Rounds) -> dict[str, Any]:
@@ -51,7 +47,7 @@ def _varied(rounds: Rounds) -> dict[str, Any]:
     }
 
 
-def text(measured: Live, load: Load, about: dict[str, Any]) -> str:
+def text(measured: Live, load: Load) -> str:
     """Everything, for people."""
     lone, rounds = measured.lone, measured.rounds
     statements = ", ".join(f"{name} {count:,.0f}" for name, count in measured.statements.items())
@@ -67,7 +63,6 @@ def text(measured: Live, load: Load, about: dict[str, Any]) -> str:
             *(f"{name}: left out, {why}" for name, why in measured.skipped.items()),
             *(_varied_text(measured.varied) if measured.varied is not None else ()),
             "",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
 
