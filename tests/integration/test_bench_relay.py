@@ -33,7 +33,7 @@ async def test_product_and_twin_publish_every_intent_once_and_no_schema_stays(he
     assert not measured.skipped, "the benchmark's extra belongs to what a developer installs"
     info = await here.client.jetstream().stream_info(here.stream)
     assert info.state.messages == 2 * BACKLOG.intents
-    assert [line.split(": ")[1].split()[0] for line in said] == ["product", "twin", "pgqueuer"]
+    assert [line.split(": ")[1].split()[0] for line in said] == ["product", "twin", "http", "pgqueuer"]
     assert await here.connection.fetch("select from pg_namespace where nspname like 'bench%'") == []
 
 

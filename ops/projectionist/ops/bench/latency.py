@@ -110,7 +110,7 @@ async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(made(settings))
         scene = await stack.enter_async_context(ground.scene(app=app.app))
-        relay: Sequence[str] = ("-m", "projectionist.ops.bench.relay_product")
+        relay: Sequence[str] = ("-m", "projectionist.ops.bench.relay_product", "nats")
         child = await stack.enter_async_context(running(settings, scene, app.arguments))
         await stack.enter_async_context(running(settings, scene, relay))
         await caught_up(child, scene, ground.client)

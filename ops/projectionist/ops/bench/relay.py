@@ -19,7 +19,8 @@ from projectionist.core.sql import Statements
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
 from projectionist.ops.bench.figures import costs_of
-from projectionist.ops.bench.scene import Scene
+from projectionist.ops.bench.relay_stub import stub
+from projectionist.ops.bench.scene import STUB, Scene
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.terminal import table
 from projectionist.outbox.wishes import open_all
@@ -31,9 +32,16 @@ if TYPE_CHECKING:
 TITLES = {
     "product": "product: projectionist relay, NATS provider, every guarantee on",
     "twin": "twin: lease a batch, publish it, settle it",
+    "http": "product: HTTP provider, a server on this machine that says yes at once; a fifth of the intents",
     "pgqueuer": "pgqueuer, as many jobs that do nothing",
 }
-MODULES = {"product": "relay_product", "twin": "relay_twin", "pgqueuer": "relay_peer"}
+COMMANDS = {
+    "product": ("relay_product", "nats"),
+    "twin": ("relay_twin",),
+    "http": ("relay_product", "http"),
+    "pgqueuer": ("relay_peer",),
+}
+HTTP_SHARE = 5
 
 
 class Backlog(msgspec.Struct, frozen=True):
@@ -131,12 +139,13 @@ async def _scene(ground: Ground) -> AsyncIterator[Scene]:
 async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
     """One that sends the intents of the table: measured by when they were settled, by the database's clock."""
     sql = Statements("projectionist.ops.bench", scene.schema)
-    sizes = backlog.intents, backlog.aggregates, backlog.payload
+    intents = backlog.intents // HTTP_SHARE if name == "http" else backlog.intents
+    sizes = max(intents, 1), backlog.aggregates, backlog.payload
     await ground.connection.execute(sql["relay_fill"], *sizes, scene.schema)
     if name == "twin":  # it knows only what is in the queue; to open it is part of what the product does
         await open_all(ground.connection, Statements("projectionist.outbox", scene.schema))
     await ground.settle_down()
-    async with _contender(ground.settings, scene, name) as child:
+    async with stub() as url, _contender(ground.settings, scene, name, url=url) as child:
         await _until(child, lambda: _sent_all(ground, sql))
     row = await ground.connection.fetchrow(sql["relay_took"])
     assert row is not None
@@ -152,8 +161,10 @@ async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
     return Cost(backlog.intents, took, child.cpu_s, child.rss_mb)
 
 
-def _contender(settings: Settings, scene: Scene, name: str, *arguments: int) -> Any:
-    return running(settings, scene, ("-m", f"projectionist.ops.bench.{MODULES[name]}", *map(str, arguments)))
+def _contender(settings: Settings, scene: Scene, name: str, *sizes: int, url: str = "") -> Any:
+    module, *arguments = COMMANDS[name]
+    command = ("-m", f"projectionist.ops.bench.{module}", *arguments, *map(str, sizes))
+    return running(settings, scene, command, {STUB: url} if url else None)
 
 
 async def _until(child: Child, done: Callable[[], Any]) -> None:

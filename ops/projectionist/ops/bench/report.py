@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from projectionist.ops.bench.live import Live, Rounds
     from projectionist.ops.bench.load import Load
 
-_PACKAGES = ("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop", "faststream", "pgqueuer")
+_PACKAGES = (
+    *("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop"),
+    *("faststream", "pgqueuer", "eventsourcing"),
+)
 
 
 def document(measured: Live) -> dict[str, Any]:
