@@ -570,6 +570,8 @@ COMMENT ON COLUMN projectionist.positions.owner IS 'the runner that has claimed 
 CREATE VIEW projectionist.parked_seen AS
  SELECT e.consumer,
     c.name,
+    e.incarnation,
+    e.seq,
     e.source,
     e.id,
     e.cause,

@@ -43,7 +43,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Parked events that are alike; `sample` is the id of the oldest."""
+    """Parked events that are alike; `sample` is the id of the first in the stream."""
 
     consumer: str
     cause: str
@@ -104,7 +104,7 @@ class Parked:
         return [msgspec.convert(dict(row), Group) for row in rows]
 
     async def each(self, chosen: Chosen, limit: int) -> list[Waiting]:
-        """Parked events one by one, the oldest first."""
+        """Parked events one by one, in the order of the stream."""
         return await self._each(chosen, heads=False, limit=limit)
 
     async def heads(self, chosen: Chosen) -> list[Waiting]:

@@ -11,8 +11,8 @@ create function {schema}.alike(message text) returns text language sql immutable
 $$;
 
 create view {schema}.parked_seen as
-select e.consumer, c.name, e.source, e.id, e.cause, e.type, e.aggregate, e.version, e.ordered, e.discarded, e.attempts,
-    e.budget, e.due, e.parked_at, e.first_failed, e.last_failed, p.version as position, p.head, p.finding,
+select e.consumer, c.name, e.incarnation, e.seq, e.source, e.id, e.cause, e.type, e.aggregate, e.version, e.ordered,
+    e.discarded, e.attempts, e.budget, e.due, e.parked_at, e.first_failed, e.last_failed, p.version as position, p.head, p.finding,
     case
         when e.discarded then 'discarded: stepped over in its turn'
         when e.cause = 'failed' then coalesce(e.error_class || ': ', '') || coalesce({schema}.alike(e.error), '')

@@ -1,4 +1,4 @@
--- Parked events one by one, the oldest first; $9: those alone that their aggregate waits for and that are not due yet.
+-- Parked events one by one, in the order of the stream; $9: those alone that their aggregate waits for and that are not due yet.
 select consumer, name, source, id, type, aggregate, version, ordered, cause, why, attempts, parked_at, next_try, position,
     head, finding, heads, waits
 from {schema}.parked_seen
@@ -7,5 +7,5 @@ where ($1::text is null or name = $1) and ($2::text is null or cause = $2) and (
     and ($6::float8 is null or parked_at < clock_timestamp() - $6 * interval '1 second')
     and ($7::text[] is null or id = any ($7)) and ($8::text is null or source = $8)
     and (not $9 or heads and (next_try is null or next_try > clock_timestamp()))
-order by parked_at, name, source, id
+order by incarnation, seq, name
 limit $10

@@ -1,6 +1,6 @@
--- Parked events that are alike, the largest group first.
+-- Parked events that are alike, the largest group first; of each the first of the stream.
 select name as consumer, cause, type, why, count(*) as count, count(*) filter (where waits) as waiting,
-    min(parked_at) as oldest, (array_agg(id order by parked_at, id))[1] as sample
+    min(parked_at) as oldest, (array_agg(id order by incarnation, seq))[1] as sample
 from {schema}.parked_seen
 where ($1::text is null or name = $1) and ($2::text is null or cause = $2) and ($3::text is null or type = $3)
     and ($4::text is null or aggregate = $4) and ($5::text is null or why = $5)
