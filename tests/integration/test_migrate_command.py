@@ -60,8 +60,18 @@ def test_a_program_can_read_every_answer(said: Said) -> None:
     }
     steps = json.loads(said("--plan", "--json")[1])
     assert [step["name"] for step in steps["pending"]] == NAMES
-    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": NAMES, "read_models": [], "indexes": []}
-    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": [], "read_models": [], "indexes": []}
+    assert json.loads(said("--json")[1]) == {
+        "schema": "fresh",
+        "applied": NAMES,
+        "read_models": [],
+        "indexes": [],
+    }
+    assert json.loads(said("--json")[1]) == {
+        "schema": "fresh",
+        "applied": [],
+        "read_models": [],
+        "indexes": [],
+    }
 
 
 def test_a_plan_is_sql_that_does_the_same(said: Said, database: str) -> None:
