@@ -54,6 +54,7 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
     schema: Name = "projectionist"
     lock_s: Limit = 8
     statement_s: Limit = 60
+    correlation_index: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

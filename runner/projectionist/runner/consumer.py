@@ -71,6 +71,8 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
+        self.repeats = False
+        """Whether fresh deliveries are compared with what was decided before a reset."""
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
@@ -124,6 +126,7 @@ class Consumer:
         ):
             self.join(control)
         self.own_type = control["own_type"]
+        self.repeats = control["repeats"]
         self.marks = None if control["build"] is None else control["slot"]
 
     def frozen_slot(self, slot: str) -> str:
