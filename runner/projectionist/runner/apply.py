@@ -128,7 +128,7 @@ class Transaction:
             announce("batch.written")
         announce("batch.committed")
         if fresh:
-            self.consumer.witness = fresh[-1].source, fresh[-1].id
+            self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         return Applied(self.writes, self.writes.soonest(), sum(1 for one in courses if one.tried))
 

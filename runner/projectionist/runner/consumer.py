@@ -76,8 +76,8 @@ class Consumer:
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
-        self.witness: tuple[str, str] | None = None
-        """Source and id of an event that the last commit has settled: a database without it is an older one."""
+        self.witness: tuple[str, str, int] | None = None
+        """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self.reader = Reader(
             policy,
             stream=definition.stream,

@@ -38,7 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--payload", type=_count, default=300, metavar="BYTES", help="of each body; default: 300")
     add("--repeats", type=_count, default=3, metavar="N", help="rounds; default: 3")
     add("--random-ids", action="store_true", help="ids in no order, instead of time-ordered ones")
-    rows = "live: the product once more, on an inbox of N rows; size: the largest inbox, default: 10,000,000"
+    rows = (
+        "live: the product on an inbox of N rows too, at rest and while retention removes them; "
+        "size: the largest inbox, default: 10,000,000"
+    )
     add("--inbox-rows", type=_count, default=0, metavar="N", help=rows)
     add("--variants", action="store_true", help="live: the product under what else users ask of it, too")
     add("--sync", choices=["default", "always"], default="default", help="when NATS syncs to disk")
