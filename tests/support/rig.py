@@ -233,6 +233,12 @@ class Rig:
         """The one value of a query; `{s}` stands for our own schema."""
         return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
 
+    async def failed_tries(self) -> int:
+        """How many tries of an event have failed, over all consumers."""
+        return int(
+            await self.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'")
+        )
+
     async def value_of(self, sql: str, wanted: object, *args: Any) -> None:
         """Wait until the one value of a query is the wanted one."""
 

@@ -115,10 +115,12 @@ class Office:
             try:
                 await connection.execute(self._sql["beat"], runner, *facts)
             except asyncpg.PostgresError as error:
-                if self.gates.refused(error):  # a session of another time may see what new ones do not
+                if self.gates.refused(
+                    error, beat=True
+                ):  # a session of another time may see what new ones do not
                     await self._pool.expire_connections()
                 raise
-        self.gates.use.worked()
+        self.gates.wrote(beat=True)
 
     async def unclean(self, consumer: Consumer) -> bool:
         """Whether a process of this consumer has ended in the middle of its work, not long ago."""
