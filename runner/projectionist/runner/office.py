@@ -146,7 +146,10 @@ class Office:
 
     async def reread(self, consumer: Consumer, most: int) -> bool:
         """Have at most so much of quarantine read again that other code could not read; whether there was any."""
-        tag = await self._pool.execute(self._sql["quarantine_rearm"], consumer.number, consumer.code, most)
+        async with self.lend() as connection:
+            tag = await connection.execute(
+                self._sql["quarantine_rearm"], consumer.number, consumer.code, most
+            )
         return not tag.endswith(" 0")
 
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
