@@ -71,6 +71,13 @@ class Gate:
             self._opened.set()
             announce(f"{self._name}.well")
 
+    def promising(self) -> None:
+        """Something has worked that proves too little: whoever is next may try at once."""
+        if self.closed:
+            self._next_try = clock.now()
+            self._opened.set()
+            self._opened = anyio.Event()
+
     async def attempt(self, make: Callable[[], Awaitable[T]]) -> T:
         """What `make` returns, when it is our turn; how it ends counts for all."""
         await self.passage()
@@ -139,6 +146,8 @@ class Gates:
 
         On a full disk a row is still replaced where another is appended no more: a heartbeat proves nothing then.
         """
-        if not (beat and self._batch_failed):
+        if beat and self._batch_failed:
+            self.use.promising()
+        else:
             self._batch_failed = False
             self.use.worked()

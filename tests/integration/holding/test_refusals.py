@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist
 from tests.support.rig import Rig
 from tests.support.shop import shop
-from tests.support.waiting import listening, silent_for
+from tests.support.waiting import cancelled, listening, silent_for
 
 pytestmark = pytest.mark.asyncio
 
@@ -60,12 +61,22 @@ async def limited(rig: Rig, url: str, what: str) -> AsyncIterator[None]:
 async def full(url: str) -> AsyncIterator[None]:
     """No further connection to the server, but for superusers."""
     held: list[asyncpg.Connection[asyncpg.Record]] = []
-    try:
-        with suppress(asyncpg.TooManyConnectionsError):
-            while True:
+    refused = asyncio.Event()
+
+    async def fill() -> None:
+        while True:
+            try:
                 held.append(await asyncpg.connect(url))
+            except asyncpg.TooManyConnectionsError:
+                refused.set()
+                await asyncio.sleep(0.02)  # what others give up is taken too
+
+    filling = asyncio.create_task(fill())
+    try:
+        await asyncio.wait_for(refused.wait(), 30)
         yield
     finally:
+        await cancelled(filling)
         for connection in held:
             connection.terminate()
 
@@ -155,7 +166,7 @@ async def test_a_full_disk_is_waited_for_and_costs_no_attempt(live: Rig, told: l
                     await live.pool.execute(
                         "insert into filler select repeat(md5(n::text), 100) from generate_series(1, 100000) n"
                     )
-                async with flowing(load, every_s=0.0):
+                async with flowing(load, every_s=0.01):
                     await heard.wait("postgres.use.ill")
                     await heard.wait(
                         "batch.outage", 6
@@ -166,7 +177,7 @@ async def test_a_full_disk_is_waited_for_and_costs_no_attempt(live: Rig, told: l
                         "checkpoint"
                     )  # only then are the files of a dropped table given back
                     await heard.wait("postgres.use.well")
-                await live.settled(s.Orders, s.Spend)
+                await live.settled(s.Orders, s.Spend, seconds=60)
         await live.pool.execute(f"alter table {SCHEMA}.inbox set tablespace pg_default")
         await live.pool.execute("checkpoint")
         await live.pool.execute(f"drop tablespace {space}")

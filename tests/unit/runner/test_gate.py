@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 
+import anyio
 import asyncpg
 import pytest
 
@@ -118,5 +119,7 @@ async def test_a_heartbeat_that_was_written_proves_nothing_once_a_batch_was_refu
     gates.refused(full, beat=True)
     gates.wrote(beat=True)
     assert gates.use.closed
+    with anyio.fail_after(0.1):
+        await gates.use.passage()  # it has only shown that trying is worth while
     gates.wrote()
     assert not gates.use.closed
