@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -58,8 +58,8 @@ async def limited(rig: Rig, url: str, what: str) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def full(url: str) -> AsyncIterator[None]:
-    """No further connection to the server, but for superusers."""
+async def full(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """No further connection to the server, but for superusers, until what is yielded is called."""
     held: list[asyncpg.Connection[asyncpg.Record]] = []
     refused = asyncio.Event()
 
@@ -71,14 +71,17 @@ async def full(url: str) -> AsyncIterator[None]:
                 refused.set()
                 await asyncio.sleep(0.02)  # what others give up is taken too
 
-    filling = asyncio.create_task(fill())
-    try:
-        await asyncio.wait_for(refused.wait(), 30)
-        yield
-    finally:
+    async def release() -> None:
         await cancelled(filling)
         for connection in held:
             connection.terminate()
+
+    filling = asyncio.create_task(fill())
+    try:
+        await asyncio.wait_for(refused.wait(), 30)
+        yield release
+    finally:
+        await release()
 
 
 @pytest.mark.parametrize("what", ["role", "database"])
@@ -115,13 +118,13 @@ async def test_a_process_that_starts_while_the_server_is_full_waits_for_a_place(
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(5)
-    async with ordinary(live) as url:
+    async with ordinary(live) as url, full(url) as release:
         servers = {"PROJECTIONIST_POSTGRES__URL": url, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
         async with projectionist(
             "run", "tests.support.held_shop:app", env={**servers, "HELD_STREAM": live.stream.name}
         ) as child:
-            async with full(url):
-                await child.heard("postgres.reach.ill")
+            await child.heard("postgres.reach.ill")
+            await release()
             await child.heard("worker.running", 2)
             await live.settled(s.Orders, s.Spend)
             child.signal(signal.SIGTERM)
