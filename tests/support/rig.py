@@ -243,6 +243,12 @@ class Rig:
             async with self.pool.acquire() as connection:
                 await open_all(connection, Statements("projectionist.outbox", SCHEMA))
 
+    async def failed_tries(self) -> int:
+        """How many tries of an event have failed, over all consumers."""
+        return int(
+            await self.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'")
+        )
+
     async def value_of(self, sql: str, wanted: object, *args: Any) -> None:
         """Wait until the one value of a query is the wanted one."""
 
