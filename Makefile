@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-EXTRAS := bench,embedded,http,smtp,test,uvloop
+EXTRAS := bench,embedded,http,prometheus,smtp,telemetry,test,uvloop
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help

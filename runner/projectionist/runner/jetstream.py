@@ -48,6 +48,10 @@ class StreamConfig(msgspec.Struct, frozen=True):
     allow_rollup_hdrs: bool = False
     allow_msg_ttl: bool = False
     mirror: Mirror | None = None
+    max_age: int = 0
+    """In nanoseconds; 0: for ever."""
+    max_msgs: int = -1
+    max_bytes: int = -1
 
 
 class StreamState(msgspec.Struct, frozen=True):
