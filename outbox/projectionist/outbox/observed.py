@@ -13,6 +13,7 @@ from projectionist.outbox.link import Away, Link
 if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Settings
+    from projectionist.core.telemetry.meters import Shown
 
 
 class Observer:
@@ -41,9 +42,11 @@ class Observer:
         async with self._link.lent() as connection:
             rows = await connection.fetch(self._link.sql["observed"])
             circuits = await connection.fetch(self._link.sql["observed_circuits"])
-        meters.show(names.INTENTS, [(row["n"], _of(row)) for row in rows])
-        meters.show(names.INTENTS_AGE, [(max(0.0, row["oldest_s"]), _of(row)) for row in rows])
-        meters.show(names.CIRCUITS, [(row["n"], _of(row)) for row in circuits])
+        nothing: Shown = [(0.0, {})]
+        meters.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
+        ages = [(max(0.0, row["oldest_s"]), _of(row)) for row in rows]
+        meters.show(names.INTENTS_AGE, ages or nothing)
+        meters.show(names.CIRCUITS, [(row["n"], _of(row)) for row in circuits] or nothing)
 
 
 def _of(row: Row) -> dict[str, str]:

@@ -147,7 +147,10 @@ class Observer:
 
 
 def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[str, float]) -> None:
-    """Show what one consumer has of a metric, by the values of one attribute; others keep theirs."""
+    """Show what one consumer has of a metric, by the values of one attribute; others keep theirs.
+
+    Where there is nothing, that is told as well: a series without the attribute.
+    """
     others: Shown = [
         (n, attributes)
         for n, attributes in meters.shown(metric)
@@ -156,7 +159,7 @@ def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[s
     ours = [
         (float(n), {names.CONSUMER: consumer} | ({} if attribute is None else {attribute: value}))
         for value, n in values.items()
-    ]
+    ] or [(0.0, {names.CONSUMER: consumer})]
     meters.show(metric, [*others, *ours])
 
 

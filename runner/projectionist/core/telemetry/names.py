@@ -255,7 +255,7 @@ MAX_AGE: Final = _gauge(
     "projectionist.stream.max.age", "s", "How long the stream keeps messages; 0: no such limit.", CONSUMER
 )
 FILL: Final = _gauge(
-    *("projectionist.stream.fill", "1"),
+    *("projectionist.stream.fill", "{share}"),
     "How full the stream is, by the nearer of its limits of messages and bytes; 0: no such limit.",
     CONSUMER,
 )
@@ -268,7 +268,10 @@ REBUILDING: Final = _gauge(
     "projectionist.rebuild.age", "s", "Age of an open rebuild, by its phase.", CONSUMER, PHASE
 )
 REBUILD_SHARE: Final = _gauge(
-    "projectionist.rebuild.share", "1", "Share of the buckets that an open rebuild has finished.", CONSUMER
+    "projectionist.rebuild.share",
+    "{share}",
+    "Share of the buckets that an open rebuild has finished.",
+    CONSUMER,
 )
 
 # -- where the outbox stands -------------------------------------------------------------------------------------
@@ -319,6 +322,4 @@ def scraped(metric: Metric) -> str:
     base = metric.name.replace(".", "_")
     if metric.unit == "s":
         base += "_seconds"
-    elif metric.unit == "1" and metric.instrument is Instrument.GAUGE:
-        base += "_ratio"
     return base + ("_total" if metric.instrument is Instrument.COUNTER else "")

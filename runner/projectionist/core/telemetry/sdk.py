@@ -131,4 +131,6 @@ def _numbers(resource: Resource, *readers: MetricReader | None) -> MeterProvider
     for metric in names.METRICS.values():
         if metric.instrument is names.Instrument.GAUGE:
             meters.show(metric, ())
+        elif metric.instrument is names.Instrument.COUNTER:
+            meters.add(metric, 0)  # it is there before anything has happened
     return provider
