@@ -43,7 +43,7 @@ class Load:
         self._rig = rig
         self._shop = shop
         self.orders = 0
-        self._stop = asyncio.Event()
+        self._over = False
 
     async def more(self, orders: int) -> None:
         """Publish so many further orders."""
@@ -55,10 +55,14 @@ class Load:
         )
 
     async def flow(self, every_s: float = 0.02) -> None:
-        """Publish an order after the other until cancelled."""
-        while True:
+        """Publish an order after the other until `stop`."""
+        while not self._over:
             await self.more(1)
             await asyncio.sleep(every_s)
+
+    def stop(self) -> None:
+        """Publish no further order; one that has begun is published whole."""
+        self._over = True
 
     async def check(self) -> None:
         """Nothing lost, nothing twice, nothing stuck: stream against tables, by a fold of our own."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import asyncpg
 import msgspec
 from tests.support.lab import SCHEMA
-from tests.support.waiting import eventually
+from tests.support.waiting import cancelled, eventually
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres, Settings
@@ -225,8 +225,7 @@ class Outbox:
             relay.stop()
             await asyncio.wait({task}, timeout=patience_s)
             if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await cancelled(task)
                 raise AssertionError("the relay did not stop")
             await relay.close()
             for each in providers:

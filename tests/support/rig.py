@@ -14,7 +14,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.lab import SCHEMA, Lab, Stream
-from tests.support.waiting import eventually
+from tests.support.waiting import cancelled, eventually
 
 from projectionist.core import broker, db
 from projectionist.core.backoff import Retry
@@ -32,6 +32,7 @@ from projectionist.runner.worker import Worker
 
 PATIENCE = Policy(ack_wait_s=10, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3))
 """What tests run by: little of it."""
+STOPPING_S = 20.0
 
 
 _NEVER = {
@@ -160,9 +161,12 @@ class Rig:
             self._tasks = [task for task in self._tasks if task not in tasks]
             for worker in workers:
                 worker.stop()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            # A batch that has begun is brought to its end, which never comes while PostgreSQL is away.
+            late = (await asyncio.wait(tasks, timeout=STOPPING_S))[1]
+            ended = await cancelled(*tasks)
             for client in clients:
                 await client.close()
+        assert not late, f"{len(late)} workers did not stop within {STOPPING_S} s"
         for result in ended:
             if isinstance(result, BaseException):
                 raise result

@@ -16,7 +16,7 @@ from tests.support.load import Load, tuned
 from tests.support.process import projectionist, run_projectionist
 from tests.support.rig import Rig
 from tests.support.shop import shop
-from tests.support.waiting import Heard, eventually, listening
+from tests.support.waiting import Heard, cancelled, eventually, listening
 
 pytestmark = pytest.mark.asyncio
 
@@ -28,8 +28,10 @@ async def flowing(load: Load) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        load.stop()
+        await asyncio.wait({task}, timeout=30)
+        await cancelled(task)
+    task.result()
 
 
 @pytest.fixture

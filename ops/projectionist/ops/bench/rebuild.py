@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from projectionist.ops.bench.children import BenchError, running
-from projectionist.ops.bench.live import PRODUCT
-from projectionist.ops.bench.trial import Cost, trial
+from projectionist.ops.bench.contenders import contenders
+from projectionist.ops.bench.figures import costs_of
+from projectionist.ops.bench.trial import Cost, run, trial
 from projectionist.ops.terminal import table
 
 if TYPE_CHECKING:
@@ -59,14 +60,10 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
     measured = Measured({name: [] for name in TITLES}, [])
     async with ground.scene(random_ids=load.random_ids) as scene:
         tell("settling them")
-        await trial(ground.settings, scene, ground.client, PRODUCT, load.events, load.events)
+        part, _ = contenders(ground.settings.nats, past=0)
+        await trial(ground, scene, part["product"], load.events, load.events)
         for number in range(repeats):
-            async with ground.scene() as other:
-                arguments = ("-m", "projectionist.ops.bench.drain")
-                drained = await trial(
-                    ground.settings, other, ground.client, arguments, load.events, load.events
-                )
-            measured.costs["drain"].append(drained)
+            measured.costs["drain"].append(await run(ground, load, part["drain"]))
             for name, module in MODULES.items():
                 cost, built = await _built(ground, scene, module, load.events)
                 measured.costs[name].append(cost)
@@ -101,7 +98,7 @@ def document(measured: Measured, load: Load, repeats: int, about: dict[str, Any]
         ratios = measured.ratios(name)
         found[f"ratio_{name}"] = round(median(ratios), 3)
         found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)]
-    found |= {name: _costs(costs) for name, costs in measured.costs.items()}
+    found |= {name: costs_of(costs) for name, costs in measured.costs.items()}
     found["phases_s"] = _phases(measured)
     settings = msgspec.structs.asdict(load) | {"repeats": repeats}
     return {"rebuild": found, **about, "settings": settings | about["settings"]}
@@ -111,7 +108,7 @@ def text(measured: Measured, load: Load, about: dict[str, Any]) -> str:
     """Everything, for people."""
     lines = [("ratio", "events/s", "ms CPU/1,000", "RSS MB", "")]
     for name, title in TITLES.items():
-        own = _costs(measured.costs[name])
+        own = costs_of(measured.costs[name])
         ratio = "" if name == "rebuild" else f"{median(measured.ratios(name)):.2f}"
         numbers = f"{own['events_per_s']:,.0f}", f"{own['cpu_ms_per_1000']:.1f}", f"{own['rss_mb']:.0f}"
         lines.append((ratio, *numbers, title))
@@ -127,14 +124,6 @@ def text(measured: Measured, load: Load, about: dict[str, Any]) -> str:
             *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
-
-
-def _costs(costs: Sequence[Cost]) -> dict[str, Any]:
-    return {
-        "events_per_s": round(median(cost.rate for cost in costs), 1),
-        "cpu_ms_per_1000": round(median(cost.cpu_s * 1e6 / cost.events for cost in costs), 2),
-        "rss_mb": round(max(cost.rss_mb for cost in costs), 1),
-    }
 
 
 def _phases(measured: Measured) -> dict[str, float]:

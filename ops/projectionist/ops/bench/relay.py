@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from secrets import token_hex
@@ -18,6 +18,7 @@ from projectionist.core.settings import Nats
 from projectionist.core.sql import Statements
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
+from projectionist.ops.bench.figures import costs_of
 from projectionist.ops.bench.scene import Scene
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.terminal import table
@@ -76,7 +77,7 @@ def document(measured: Measured, backlog: Backlog, repeats: int, about: dict[str
             ratios = measured.ratios(name)
             found[f"ratio_{name}"] = round(median(ratios), 3) if ratios else None
             found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)] if ratios else []
-    found |= {name: _costs(costs) for name, costs in measured.costs.items()}
+    found |= {name: costs_of(costs, "intents") for name, costs in measured.costs.items()}
     settings = msgspec.structs.asdict(backlog) | {"repeats": repeats} | about["settings"]
     return {"relay": found | {"skipped": measured.skipped}, **about, "settings": settings}
 
@@ -85,7 +86,7 @@ def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
     """Everything, for people."""
     lines = [("ratio", "spread", "intents/s", "ms CPU/1,000", "RSS MB", "")]
     for name, costs in measured.costs.items():
-        own, ratios = _costs(costs), measured.ratios(name)
+        own, ratios = costs_of(costs, "intents"), measured.ratios(name)
         product = name == "product"
         lines.append(
             (
@@ -108,14 +109,6 @@ def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
             *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
-
-
-def _costs(costs: Sequence[Cost]) -> dict[str, Any]:
-    return {
-        "intents_per_s": round(median(cost.rate for cost in costs), 1),
-        "cpu_ms_per_1000": round(median(cost.cpu_s * 1e6 / cost.events for cost in costs), 2),
-        "rss_mb": round(max(cost.rss_mb for cost in costs), 1),
-    }
 
 
 def _skipped(nats: Nats) -> dict[str, str]:

@@ -22,8 +22,15 @@ class Scene(msgspec.Struct, frozen=True):
 
     stream: str = "BENCH"
     schema: str = "projectionist"
-    durable: str = ""
+    durables: tuple[str, ...] = ()
+    """Of each consumer that plays in it."""
     consumer: int = 0
+    """The number of the first."""
+
+    @property
+    def durable(self) -> str:
+        """That of the first."""
+        return self.durables[0]
 
 
 def told() -> Scene:

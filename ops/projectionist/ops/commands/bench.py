@@ -11,6 +11,7 @@ from projectionist.ops.terminal import Exit, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
+    from projectionist.ops.embedded import Embedded
 
 HELP = "measure how fast it is on this machine, beside a twin, the bare transport and a peer"
 EXAMPLE = """
@@ -47,6 +48,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the product once more, on an inbox of N rows",
     )
     parser.add_argument(
+        "--variants", action="store_true", help="live: the product under what else users ask of it, too"
+    )
+    parser.add_argument(
         "--sync", choices=["default", "always"], default="default", help="when NATS syncs to disk"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -59,29 +63,31 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
     )  # end in order: there are servers and tables to remove
-    with servers(sync_always=args.sync == "always") as (settings, which):
-        return asyncio.run(_run(args, settings, which))
+    with servers(sync_always=args.sync == "always") as (settings, embedded):
+        return asyncio.run(_run(args, settings, embedded))
 
 
-async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> int:
+async def _run(args: argparse.Namespace, settings: Settings, embedded: Embedded | None) -> int:
     from projectionist.ops.bench import report
     from projectionist.ops.bench.ground import ground
-    from projectionist.ops.bench.live import live
+    from projectionist.ops.bench.live import live, varied
     from projectionist.ops.bench.load import Load
 
     if args.what == "relay":
-        return await _relay(args, settings, servers)
+        return await _relay(args, settings, embedded)
     if args.what == "rebuild":
-        return await _rebuild(args, settings, servers)
+        return await _rebuild(args, settings, embedded)
     load = Load(
         events=args.events or 200_000,
         aggregates=args.aggregates or 20_000,
         payload=args.payload,
         random_ids=args.random_ids,
     )
-    async with ground(settings) as made:
-        about = await report.about(made, servers, args.sync)
+    async with ground(settings, embedded) as made:
+        about = await report.about(made, "given" if embedded is None else "embedded", args.sync)
         measured = await live(made, load, args.repeats, args.inbox_rows, note)
+    if args.variants:
+        measured.varied = await varied(settings, embedded, load, args.repeats, note)
     if args.json:
         say_json(report.document(measured, load, args.repeats, about))
     else:
@@ -89,15 +95,15 @@ async def _run(args: argparse.Namespace, settings: Settings, servers: str) -> in
     return Exit.DONE
 
 
-async def _relay(args: argparse.Namespace, settings: Settings, servers: str) -> int:
+async def _relay(args: argparse.Namespace, settings: Settings, embedded: Embedded | None) -> int:
     from projectionist.ops.bench import relay, report
     from projectionist.ops.bench.ground import ground
 
     backlog = relay.Backlog(
         intents=args.events or 50_000, aggregates=args.aggregates or 20_000, payload=args.payload
     )
-    async with ground(settings) as made:
-        about = await report.about(made, servers, args.sync)
+    async with ground(settings, embedded) as made:
+        about = await report.about(made, "given" if embedded is None else "embedded", args.sync)
         measured = await relay.relay(made, backlog, args.repeats, note)
     if args.json:
         say_json(relay.document(measured, backlog, args.repeats, about))
@@ -106,7 +112,7 @@ async def _relay(args: argparse.Namespace, settings: Settings, servers: str) -> 
     return Exit.DONE
 
 
-async def _rebuild(args: argparse.Namespace, settings: Settings, servers: str) -> int:
+async def _rebuild(args: argparse.Namespace, settings: Settings, embedded: Embedded | None) -> int:
     from projectionist.ops.bench import rebuild, report
     from projectionist.ops.bench.ground import ground
     from projectionist.ops.bench.load import Load
@@ -117,8 +123,8 @@ async def _rebuild(args: argparse.Namespace, settings: Settings, servers: str) -
         payload=args.payload,
         random_ids=args.random_ids,
     )
-    async with ground(settings) as made:
-        about = await report.about(made, servers, args.sync)
+    async with ground(settings, embedded) as made:
+        about = await report.about(made, "given" if embedded is None else "embedded", args.sync)
         measured = await rebuild.rebuild(made, load, args.repeats, note)
     if args.json:
         say_json(rebuild.document(measured, load, args.repeats, about))
