@@ -24,13 +24,13 @@ def free_port() -> int:
         return port
 
 
-async def get(port: int, path: str, method: str = "GET") -> Answer:
+async def get(port: int, path: str, method: str = "GET", version: str = "1.1") -> Answer:
     """What the listener says; status 0 where nobody listens."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
         return Answer(0, "")
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+    writer.write(f"{method} {path} HTTP/{version}\r\nHost: here\r\n\r\n".encode())
     data = await reader.read()
     writer.close()
     await writer.wait_closed()
