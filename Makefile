@@ -21,7 +21,8 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
-	@$(BIN)/projectionist demo
+	@mkdir -p .projectionist
+	@$(BIN)/projectionist demo --html .projectionist/demo.html
 
 test: $(STAMP)  ## all tests against real servers, with branch coverage; what a busy machine upsets is tried again, and told
 	@$(BIN)/python -m pytest --cov --cov-report=term -q --reruns 2 -r R
