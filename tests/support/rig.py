@@ -21,6 +21,8 @@ from projectionist.core.backoff import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
+from projectionist.core.sql import Statements
+from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.runner.office import Office
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
@@ -227,11 +229,19 @@ class Rig:
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Rows of a query; `{s}` stands for our own schema."""
+        await self._opened(sql)
         return [tuple(row) for row in await self.pool.fetch(sql.replace("{s}", SCHEMA), *args)]
 
     async def value(self, sql: str, *args: Any) -> Any:
         """The one value of a query; `{s}` stands for our own schema."""
+        await self._opened(sql)
         return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
+
+    async def _opened(self, sql: str) -> None:
+        """Who looks at intents opens what is wished for, as every command does."""
+        if "{s}.intents" in sql or "{s}.outbox" in sql:
+            async with self.pool.acquire() as connection:
+                await open_all(connection, Statements("projectionist.outbox", SCHEMA))
 
     async def value_of(self, sql: str, wanted: object, *args: Any) -> None:
         """Wait until the one value of a query is the wanted one."""

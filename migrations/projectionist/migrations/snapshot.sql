@@ -656,6 +656,32 @@ CREATE TABLE projectionist.tried (
 
 COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
 
+CREATE TABLE projectionist.wishes (
+    seq bigint NOT NULL,
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    intents integer NOT NULL,
+    wished bytea NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
+ALTER TABLE ONLY projectionist.wishes ALTER COLUMN wished SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.wishes IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
+
+COMMENT ON COLUMN projectionist.wishes.intents IS 'how many they are';
+
+COMMENT ON COLUMN projectionist.wishes.wished IS 'JSON: for each column of intents its values, in the order they were asked for';
+
+ALTER TABLE projectionist.wishes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.wishes_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 ALTER TABLE ONLY projectionist.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
 
@@ -757,6 +783,9 @@ ALTER TABLE ONLY projectionist.streams
 
 ALTER TABLE ONLY projectionist.tried
     ADD CONSTRAINT tried_pkey PRIMARY KEY (consumer, source, id);
+
+ALTER TABLE ONLY projectionist.wishes
+    ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 

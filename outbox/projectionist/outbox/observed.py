@@ -50,4 +50,5 @@ class Observer:
 
 
 def _of(row: Row) -> dict[str, str]:
-    return {names.PROVIDER: row["provider"], names.STATE: row["state"]}
+    state = {names.STATE: row["state"]}
+    return state if row["provider"] is None else state | {names.PROVIDER: row["provider"]}

@@ -18,6 +18,7 @@ from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters
 from projectionist.outbox.link import Away, Link
 from projectionist.outbox.observed import Observer
+from projectionist.outbox.opener import Opener
 from projectionist.outbox.providers.build import running
 from projectionist.outbox.providers.provider import Provider, Site
 from projectionist.outbox.sending import Sender
@@ -82,10 +83,14 @@ class Relay:
         name = f"{socket.gethostname()}:{os.getpid()}"
         leases = Link(settings.postgres, "relay (leases)", setup="steady_loose")
         starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
-        self._links = (leases, starts, replies)
-        poll_s = max(POLL_S, 1.1 * len(providers))
-        self._senders = [Sender(provider, self._links, name, poll_s) for provider in providers.values()]
+        opening = Link(settings.postgres, "relay (opening)", setup="steady_loose")
+        self._links = (leases, starts, replies, opening)
+        poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
+        self._senders = [
+            Sender(provider, (leases, starts, replies), name, poll_s) for provider in providers.values()
+        ]
         self._store = Store(starts, name)
+        self._opener = Opener(Store(opening, name), self._look, poll_s)
         self._names = list(providers)
         self._consumers = consumers
         self._listener = Listener(settings.postgres, self.wake)
@@ -96,6 +101,7 @@ class Relay:
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._listener.run)
             beside.start_soon(self._tend)
+            beside.start_soon(self._opener.run)
             async with anyio.create_task_group() as senders:
                 for sender in self._senders:
                     senders.start_soon(sender.run)
@@ -103,6 +109,9 @@ class Relay:
 
     def wake(self) -> None:
         """Look for intents now."""
+        self._opener.wake()
+
+    def _look(self) -> None:
         for sender in self._senders:
             sender.wake()
 

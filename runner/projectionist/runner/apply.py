@@ -32,7 +32,6 @@ from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.parking import Behind, behind
 from projectionist.runner.reuse import (
-    intent_reuse,
     judge_old,
     kept_aside,
     put_aside,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from projectionist.runner.store import Store
     from projectionist.runner.trail import Trail
     from projectionist.runner.turn import Turn
-    from projectionist.runner.writes import Identity, Wish
+    from projectionist.runner.writes import Identity
 
 
 DRAIN_BYTES = 16 * 1024 * 1024
@@ -324,7 +323,7 @@ class Transaction:
         if self.trail is not None:
             self.trail.carry(wishes)
         if wishes:
-            await self._wish(wishes)
+            await self.store.wish(self.incarnation, wishes)
         if self.writes.counts:
             await self.store.count(self.consumer.runner, self.writes.counts)
 
@@ -400,12 +399,3 @@ class Transaction:
             writes.unpark(delivery)
             moved[delivery.aggregate or ""].parked -= 1
             self._reuses(delivery, *holders[delivery.aggregate or "", delivery.version or 0])
-
-    async def _wish(self, wishes: Sequence[Wish]) -> None:
-        """Write intents; a key that is there already with other content is an incident, and the first stands."""
-        if await self.store.intents(wishes) == len(wishes):
-            return
-        stored = await self.store.intents_known([wish.key for wish in wishes])
-        clashes = [intent_reuse(wish) for wish in wishes if stored[wish.key]["hash"] != wish.hash]
-        if clashes:
-            await self._report(clashes)

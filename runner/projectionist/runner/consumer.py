@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
+    from projectionist.runner.effects import Recipe
 
 
 class Superseded(ProjectionistError):
@@ -60,6 +61,8 @@ class Consumer:
         self.key_name = key_name
         self.runner = runner
         self._slots = slots or {}
+        self.recipes: dict[tuple[type, str], Recipe] = {}
+        """How intents are made, by class and slot."""
         self.sequence = definition.sequence
         self.start = start(definition.baseline)
         self.grace_s = policy.gap_grace_ms / 1000

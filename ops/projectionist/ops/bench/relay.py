@@ -22,6 +22,7 @@ from projectionist.ops.bench.figures import costs_of
 from projectionist.ops.bench.scene import Scene
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.terminal import table
+from projectionist.outbox.wishes import open_all
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
@@ -134,6 +135,8 @@ async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
     sql = Statements("projectionist.ops.bench", scene.schema)
     sizes = backlog.intents, backlog.aggregates, backlog.payload
     await ground.connection.execute(sql["relay_fill"], *sizes, scene.schema)
+    if name == "twin":  # it knows only what is in the queue; to open it is part of what the product does
+        await open_all(ground.connection, Statements("projectionist.outbox", scene.schema))
     await ground.settle_down()
     async with _contender(ground.settings, scene, name) as child:
         await _until(child, lambda: _sent_all(ground, sql))

@@ -277,7 +277,9 @@ REBUILD_SHARE: Final = _gauge(
 # -- where the outbox stands -------------------------------------------------------------------------------------
 
 INTENTS: Final = _gauge(
-    "projectionist.outbox.intents", "{intent}", "Intents that are not settled.", PROVIDER, STATE
+    *("projectionist.outbox.intents", "{intent}"),
+    "Intents that are not settled (wished: no relay has opened them yet, of no provider).",
+    *(PROVIDER, STATE),
 )
 INTENTS_AGE: Final = _gauge(
     "projectionist.outbox.intents.age", "s", "Age of the oldest intent in this state.", PROVIDER, STATE
