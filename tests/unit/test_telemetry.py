@@ -204,6 +204,11 @@ def test_lines_of_one_kind_are_held_back_and_counted(signs: dict[str, float]) ->
     assert kinds[3].getMessage() == "x: parked (and 2 more such lines since)"
 
 
+def test_a_library_that_says_the_same_again_and_again_is_heard_once(signs: dict[str, float]) -> None:
+    repeats = Repeats(every_s=300, every=True)
+    assert [repeats.filter(record()) for _ in range(3)] == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

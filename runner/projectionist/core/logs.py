@@ -29,6 +29,8 @@ FACTS = (
 
 REPEAT_S = 10.0
 """How long a line of the same kind stays away after it was written; then one says how often it was meant."""
+AWAY_S = 300.0
+"""How long a library stays away that has said something."""
 
 
 def facts(*, traceparent: str | None = None, **given: Any) -> dict[str, Any]:
@@ -71,19 +73,22 @@ class Json(logging.Formatter):
 
 
 class Repeats(logging.Filter):
-    """Lets a line of one kind (logger, template and consumer) through once in a while, and counts the others."""
+    """Lets a line of one kind (of one consumer) through once in a while, and counts the others.
 
-    def __init__(self, every_s: float = REPEAT_S) -> None:
+    `every`: a line that names no kind is held back as well, by its logger.
+    """
+
+    def __init__(self, every_s: float = REPEAT_S, *, every: bool = False) -> None:
         super().__init__()
-        self._every_s = every_s
+        self._every_s, self._every = every_s, every
         self._kept: dict[tuple[str, str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is written; only what says that it may repeat itself (`extra=facts(kind=…)`) is ever held back."""
+        """Whether it is written."""
         found = _facts(record)
-        if "kind" not in found:
+        if "kind" not in found and not self._every:
             return True
-        key, now = (record.name, str(found["kind"]), str(found.get("consumer"))), clock.now()
+        key, now = (record.name, str(found.get("kind")), str(found.get("consumer"))), clock.now()
         at, held = self._kept.get(key, (-self._every_s, 0))
         if now - at < self._every_s:
             self._kept[key] = at, held + 1
@@ -97,14 +102,15 @@ class Repeats(logging.Filter):
 
 def configure(level: int = logging.INFO, form: Literal["human", "json"] = "human") -> None:
     """Write what `projectionist.*` logs to standard error, unless the program has set up logging itself."""
-    log = logging.getLogger("projectionist")
-    if log.handlers or logging.getLogger().handlers:
+    if logging.getLogger("projectionist").handlers or logging.getLogger().handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if form == "json" else Human())
-    handler.addFilter(Repeats())
-    log.addHandler(handler)
-    log.setLevel(level)
+    # An exporter whose collector is away says so at every try.
+    for name, repeats in (("projectionist", Repeats()), ("opentelemetry", Repeats(AWAY_S, every=True))):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(Json() if form == "json" else Human())
+        handler.addFilter(repeats)
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).setLevel(level)
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.headers import timestamp
+from projectionist.core.states import Cause
 from projectionist.core.telemetry import meters, names
 
 if TYPE_CHECKING:
@@ -42,7 +43,14 @@ class Measures:
             meters.record(names.COMMIT_DURATION, one.commit_s, self._who)
         for (kind, outcome), n in counts.items():
             meters.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
+        self._note_failures(applied)
         self._note_times(batch, applied)
+
+    def _note_failures(self, applied: Sequence[Applied]) -> None:
+        failed = [f for one in applied for _, f in one.writes.failed_again]
+        failed += [p.failed for one in applied for p in one.writes.parked if p.cause is Cause.FAILED]
+        for kind, n in Counter(one.error_class or "failed" for one in failed).items():
+            meters.add(names.FAILURES, n, self._who | {names.ERROR_TYPE: kind})
 
     def _reason(self, batch: Batch, size: int) -> str:
         if not size:

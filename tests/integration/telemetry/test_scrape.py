@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 from collections.abc import Mapping
 
 import pytest
+from tests.support.gateway import gateway
 from tests.support.process import ROOT, projectionist
 from tests.support.rig import Rig
-from tests.support.scrape import families, free_port, get, series
+from tests.support.scrape import Answer, families, free_port, get, series
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment
 from tests.support.traced_app import APP
@@ -90,6 +92,7 @@ def assert_numbers(text: str) -> None:
 
     assert of("projectionist_events_total", projectionist_outcome="applied") == 3
     assert of("projectionist_events_total", projectionist_outcome="duplicate") == 1
+    assert of("projectionist_failures_total", error_type="ValueError") == 1
     assert of("projectionist_inbox_outcomes", projectionist_outcome="applied") == 3
     assert of("messaging_client_consumed_messages_total") == 7
     assert of("projectionist_heads", projectionist_state="waiting") == 1
@@ -126,3 +129,66 @@ async def test_health_tells_life_from_readiness(live: Rig) -> None:
         assert (await get(port, "/live", "POST")).status == 405
         runner.signal(signal.SIGTERM)
         assert (await runner.ended()).code == 0
+
+
+async def test_while_postgresql_is_away_a_process_lives_and_is_not_ready(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    port = free_port()
+    async with gateway(live.database) as way:
+        env = {
+            **telling(live, port),
+            "PROJECTIONIST_POSTGRES__URL": way.url,
+            "PROJECTIONIST_RUN__HEARTBEAT_S": "0.2",
+        }
+        async with projectionist("run", APP, env=env) as runner:
+            await runner.heard("worker.running")
+            await becomes(port, "/ready", 200)
+            way.refusing = True
+            way.cut()
+            answer = await becomes(port, "/ready", 503)
+            assert "PostgreSQL cannot be used" in answer.text
+            assert [(await get(port, path)).status for path in ("/live", "/startup")] == [200, 200]
+            await scrape_with(port, 'projectionist_server="postgresql"} 0.0')
+            way.refusing = False
+            await becomes(port, "/ready", 200)
+            await scrape_with(port, 'projectionist_server="postgresql"} 1.0')
+            runner.signal(signal.SIGTERM)
+            assert (await runner.ended()).code == 0
+
+
+async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    for number in range(20):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, headers=traced)
+    env = environment(live, telemetry__endpoint="http://127.0.0.1:1", telemetry__every_s="0.2")
+    async with projectionist("run", APP, env=env) as runner:
+        await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 20)
+        await runner.heard("telemetry.observed", 10)
+        runner.signal(signal.SIGTERM)
+        ended = await runner.ended()
+    assert ended.code == 0
+    assert ended.err.count("127.0.0.1") <= 4, ended.err
+
+
+async def test_a_port_that_is_taken_is_told_at_the_start(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        env = telling(live, taken.getsockname()[1])
+        async with projectionist("run", APP, env=env) as runner:
+            ended = await runner.ended()
+    assert ended.code == 1
+    assert "Give each process on this machine a port of its own" in ended.err
+
+
+async def becomes(port: int, path: str, status: int) -> Answer:
+    """The answer, once it is this one."""
+
+    async def there() -> Answer:
+        answer = await get(port, path)
+        assert answer.status == status, answer.text
+        return answer
+
+    return await eventually(there)

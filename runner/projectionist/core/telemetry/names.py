@@ -120,6 +120,10 @@ EVENTS: Final = _counter(
     EVENT_TYPE,
     OUTCOME,
 )
+FAILURES: Final = _counter(
+    *("projectionist.failures", "{event}", "Events whose handling failed, by the class of the error."),
+    *(CONSUMER, ERROR_TYPE),
+)
 CONSUMED: Final = _counter(
     *("messaging.client.consumed.messages", "{message}"),
     "Messages that were received and settled, repeats among them.",

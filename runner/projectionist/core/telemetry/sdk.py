@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Scrape = Callable[[], bytes]
 """The metrics of this process in Prometheus's text format."""
 
-FLUSH_MS = 2_000
+ENDING_S = 3.0
 """How long a process that ends waits for a collector that does not answer."""
 
 
@@ -54,11 +55,17 @@ def exporting(settings: Telemetry, service: str) -> Iterator[Scrape | None]:
     try:
         yield scrape
     finally:
-        for provider in (tracers, numbers):
-            if provider is not None:
-                provider.force_flush(FLUSH_MS)
-                provider.shutdown()
+        # A thread: a collector that does not answer is tried again for longer than a process may take to end.
+        ending = threading.Thread(target=_end, args=(tracers, numbers), daemon=True)
+        ending.start()
+        ending.join(ENDING_S)
         meters.forget()
+
+
+def _end(tracers: TracerProvider | None, numbers: MeterProvider | None) -> None:
+    for provider in (tracers, numbers):
+        if provider is not None:
+            provider.shutdown()
 
 
 def _collector(settings: Telemetry) -> str | None:
