@@ -15,7 +15,9 @@ import anyio
 from projectionist.core import broker
 from projectionist.core.errors import DefinitionError
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters
 from projectionist.outbox.link import Away, Link
+from projectionist.outbox.observed import Observer
 from projectionist.outbox.opener import Opener
 from projectionist.outbox.providers.build import running
 from projectionist.outbox.providers.provider import Provider, Site
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings import Nats, Settings
+    from projectionist.core.telemetry.health import Health
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -41,12 +44,16 @@ FLUSH_S = 5.0
 
 
 async def run(
-    factories: Mapping[str, Callable[..., Any]], settings: Settings, *, consumers: Sequence[str] = ()
+    factories: Mapping[str, Callable[..., Any]],
+    settings: Settings,
+    *,
+    consumers: Sequence[str] = (),
+    health: Health | None = None,
 ) -> None:
     """Run the providers of an app; returns after SIGTERM or SIGINT, when what was started is settled.
 
     `consumers`: the app's own, whose intents are held where it lacks their provider. Raises what no waiting
-    mends: settings that cannot work, a provider that cannot be opened.
+    mends: settings that cannot work, a provider that cannot be opened. `health` is told when it has begun.
     """
     async with AsyncExitStack() as stack:
         connection = _Broker(settings.nats)
@@ -58,6 +65,10 @@ async def run(
         stack.push_async_callback(relay.close)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, relay, tasks.cancel_scope, settings.run.shutdown_s)
+            if health is not None:
+                health.started, health.troubles = True, relay.troubles
+            if meters.on():
+                tasks.start_soon(Observer(settings).run)
             await relay.run()
             tasks.cancel_scope.cancel()
     announce("relay.stopped")
@@ -103,6 +114,10 @@ class Relay:
     def _look(self) -> None:
         for sender in self._senders:
             sender.wake()
+
+    def troubles(self) -> list[str]:
+        """Why nothing is sent now."""
+        return ["PostgreSQL cannot be used"] if any(link.away for link in self._links) else []
 
     def stop(self) -> None:
         """Lease nothing more."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import msgspec
+from opentelemetry.trace import Span
 
 from projectionist.core import clock
 from projectionist.core.breaker import Circuit, State
@@ -63,6 +64,8 @@ class Leased(msgspec.Struct):
     fresh: Fresh | None = None
     first_started: datetime | None = None
     wire_hash: bytes | None = None
+    span: Span | None = None
+    """Of the attempt that is being made, where its trace is sampled."""
 
     def since_first(self) -> float | None:
         """Seconds since bytes may have left for the first time."""

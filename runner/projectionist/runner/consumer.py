@@ -10,6 +10,7 @@ from projectionist.projections.judge import start
 from projectionist.runner.exists import Exists
 from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
+from projectionist.runner.trail import Tracing
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
@@ -87,6 +88,7 @@ class Consumer:
             decode=definition.decode,
         )
         self.parking = Reading(definition.stream, self.reader)
+        self.tracing = Tracing(definition)
         self._batches = 0
 
     @property

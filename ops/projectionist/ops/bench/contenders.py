@@ -92,8 +92,12 @@ def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, s
     return part, {"faststream": why}
 
 
-def variants() -> dict[str, Contender]:
-    """The product under what else users ask of it; `plain` is the product as it is, on as many events."""
+def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
+    """The product under what else users ask of it; `plain` is the product as it is, on as many events.
+
+    Traces and metrics go to `collector`; by default there is none.
+    """
+    told = {"PROJECTIONIST_TELEMETRY__ENDPOINT": collector}
     stored = {
         "PROJECTIONIST_CONSUMER_DEFAULTS__ACK": "after-store",
         "PROJECTIONIST_TELEMETRY__UNWATCHED": "accepted",
@@ -113,6 +117,22 @@ def variants() -> dict[str, Contender]:
             title="every hundredth event late", arguments=PRODUCT, load=_with(gaps=0.01), later=True
         ),
         "random_ids": Contender(title="ids in no order", arguments=PRODUCT, load=_with(random_ids=True)),
+        "metrics": Contender(title="metrics exported", arguments=PRODUCT, environment=told),
+        "contexts": Contender(
+            title="events bear a trace context, nobody listens", arguments=PRODUCT, load=_with(traced=0)
+        ),
+        "unsampled": Contender(
+            title="the same, metrics and traces exported, none sampled",
+            arguments=PRODUCT,
+            environment=told,
+            load=_with(traced=0),
+        ),
+        "sampled": Contender(
+            title="the same, one event of a hundred sampled",
+            arguments=PRODUCT,
+            environment=told,
+            load=_with(traced=0.01),
+        ),
         "payload_4k": Contender(title="bodies of 4 KB", arguments=PRODUCT, load=_with(payload=4096)),
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.ops.bench.collector import collecting
 from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, variants
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.lone import Lone, lone
@@ -76,7 +77,8 @@ async def varied(
     async with AsyncExitStack() as stack:
         grounds: dict[Load, Ground] = {}
         part = {}
-        for name, one in variants().items():
+        collector = stack.enter_context(collecting())
+        for name, one in variants(collector).items():
             own = one.load(fewer)
             if own not in grounds:
                 grounds[own] = await stack.enter_async_context(made(settings, embedded))
