@@ -2,6 +2,12 @@
 
 CREATE SCHEMA projectionist;
 
+CREATE FUNCTION projectionist.alike(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $_$
+    select left(regexp_replace(split_part(message, E'\n', 1), $r$'[^']*'|"[^"]*"|[0-9]+$r$, '…', 'g'), 200)
+$_$;
+
 CREATE TABLE projectionist.archive (
     number bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -215,6 +221,7 @@ CREATE TABLE projectionist.consumers (
     subjects text DEFAULT ''::text NOT NULL,
     durable text DEFAULT ''::text NOT NULL,
     own_type text COLLATE pg_catalog."C",
+    repeats boolean DEFAULT false NOT NULL,
     CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
@@ -237,6 +244,8 @@ COMMENT ON COLUMN projectionist.consumers.effects_mark IS 'Stream sequence from 
 COMMENT ON COLUMN projectionist.consumers.key_name IS 'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
 
 COMMENT ON COLUMN projectionist.consumers.own_type IS 'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
+
+COMMENT ON COLUMN projectionist.consumers.repeats IS 'it was reset after decisions were recorded: live batches obey those, as a rebuild does';
 
 ALTER TABLE projectionist.consumers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.consumers_number_seq
@@ -589,6 +598,56 @@ WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05', autovacuum_analyze
 
 COMMENT ON COLUMN projectionist.positions.owner IS 'the runner that has claimed what is stored for this aggregate';
 
+CREATE VIEW projectionist.parked_seen AS
+ SELECT e.consumer,
+    c.name,
+    e.incarnation,
+    e.seq,
+    e.source,
+    e.id,
+    e.cause,
+    e.type,
+    e.aggregate,
+    e.version,
+    e.ordered,
+    e.discarded,
+    e.attempts,
+    e.budget,
+    e.due,
+    e.parked_at,
+    e.first_failed,
+    e.last_failed,
+    p.version AS "position",
+    p.head,
+    p.finding,
+        CASE
+            WHEN e.discarded THEN 'discarded: stepped over in its turn'::text
+            WHEN (e.cause = 'failed'::text) THEN (COALESCE((e.error_class || ': '::text), ''::text) || COALESCE(projectionist.alike(e.error), ''::text))
+            WHEN (e.cause = 'blocked'::text) THEN 'behind an event that failed'::text
+            WHEN (e.cause = 'gap'::text) THEN ('behind missing versions'::text || COALESCE((': '::text || p.finding), ''::text))
+            ELSE 'stored, not applied yet'::text
+        END AS why,
+        CASE
+            WHEN (NOT e.ordered) THEN ((e.cause = 'failed'::text) AND (NOT e.discarded))
+            WHEN ((p.head = ANY (ARRAY['failed'::text, 'waiting'::text])) AND (p.finding IS NULL)) THEN (e.cause = 'failed'::text)
+            ELSE ((p.head = ANY (ARRAY['gap'::text, 'waiting'::text])) AND (NOT (EXISTS ( SELECT
+               FROM projectionist.parked o
+              WHERE ((o.consumer = e.consumer) AND (o.aggregate = e.aggregate) AND o.ordered AND (o.version < e.version))))))
+        END AS heads,
+        CASE
+            WHEN e.ordered THEN ((p.head = 'waiting'::text) AND ((e.cause = 'failed'::text) OR (p.finding IS NOT NULL)))
+            ELSE ((e.cause = 'failed'::text) AND (e.due IS NULL) AND (NOT e.discarded))
+        END AS waits,
+        CASE
+            WHEN e.ordered THEN p.due
+            ELSE e.due
+        END AS next_try
+   FROM ((projectionist.parked e
+     JOIN projectionist.consumers c ON ((c.number = e.consumer)))
+     LEFT JOIN projectionist.positions p ON (((p.consumer = e.consumer) AND (p.aggregate = e.aggregate) AND e.ordered)));
+
+COMMENT ON VIEW projectionist.parked_seen IS 'Parked events as operators see them: why each waits, and for whom.';
+
 CREATE TABLE projectionist.quarantine (
     consumer integer NOT NULL,
     incarnation integer NOT NULL,
@@ -620,6 +679,28 @@ COMMENT ON COLUMN projectionist.quarantine.edit IS 'the decision that holds the 
 COMMENT ON COLUMN projectionist.quarantine.due IS 'somebody, or new code, wants it read again: no one else asked since if it is the same';
 
 COMMENT ON COLUMN projectionist.quarantine.code IS 'fingerprint of the code that could not read it: newer code tries again';
+
+CREATE VIEW projectionist.quarantine_seen AS
+ SELECT q.consumer,
+    c.name,
+    q.incarnation,
+    q.seq,
+    q.reason AS cause,
+    projectionist.alike(q.detail) AS why,
+    q.state,
+    q.subject,
+    q.source,
+    q.id,
+    q.aggregate,
+    q.version,
+    q.attempts,
+    q.due,
+    q.size,
+    q.received
+   FROM (projectionist.quarantine q
+     JOIN projectionist.consumers c ON ((c.number = q.consumer)));
+
+COMMENT ON VIEW projectionist.quarantine_seen IS 'Quarantine as operators see it.';
 
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
@@ -687,6 +768,32 @@ CREATE TABLE projectionist.tried (
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
+
+CREATE TABLE projectionist.wishes (
+    seq bigint NOT NULL,
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    intents integer NOT NULL,
+    wished bytea NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
+ALTER TABLE ONLY projectionist.wishes ALTER COLUMN wished SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.wishes IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
+
+COMMENT ON COLUMN projectionist.wishes.intents IS 'how many they are';
+
+COMMENT ON COLUMN projectionist.wishes.wished IS 'JSON: for each column of intents its values, in the order they were asked for';
+
+ALTER TABLE projectionist.wishes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.wishes_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 ALTER TABLE ONLY projectionist.archive
     ADD CONSTRAINT archive_pkey PRIMARY KEY (number);
@@ -792,6 +899,11 @@ ALTER TABLE ONLY projectionist.streams
 
 ALTER TABLE ONLY projectionist.tried
     ADD CONSTRAINT tried_pkey PRIMARY KEY (consumer, source, id);
+
+ALTER TABLE ONLY projectionist.wishes
+    ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
+
+CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 

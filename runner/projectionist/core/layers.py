@@ -19,6 +19,8 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.secret import MASK, Secret, Url
 
 PREFIX = "PROJECTIONIST_"
+ACTOR = "PROJECTIONIST_ACTOR"
+"""Who acts, for commands that record it: of the person at the terminal, and so no setting of a deployment."""
 NESTED = "__"
 
 Key = tuple[str, ...]
@@ -50,7 +52,7 @@ class Layers:
         self.tree = copy.deepcopy(self._filed)
         self._origins: dict[Key, str] = {}
         for variable in sorted(env):
-            if variable.startswith(PREFIX):
+            if variable.startswith(PREFIX) and variable != ACTOR:
                 self._lay(schema, variable, env[variable])
 
     def origin(self, at: Key) -> str:

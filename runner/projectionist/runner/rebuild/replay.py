@@ -14,6 +14,7 @@ import msgspec
 
 from projectionist.core.headers import timestamp
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import names, tracing
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.apply import Batch
@@ -95,6 +96,12 @@ class Replayer:
                 f"replaying {self._definition.name} is forbidden: what it does is done outside, not in rows",
                 remedy=f'Set replay = "no-effects" or "allow" in [consumers.{self._definition.name}] to permit it',
             )
+        with tracing.whole(names.REPLAY_RANGE, self._definition.name) as told:
+            result = await self._run(span, act, dry_run=dry_run)
+            told.set_attribute(names.EVENTS_READ, result.events)
+            return result
+
+    async def _run(self, span: Range, act: Act, *, dry_run: bool) -> Replayed:
         row = await self._registered()
         await self._refuse_forgotten(row["number"], span)
         stream = await jetstream.stream(self._client, self._definition.stream)
