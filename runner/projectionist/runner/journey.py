@@ -101,6 +101,7 @@ class Journeys:
 
     async def events(self, event: str, source: str | None = None) -> list[Journey]:
         """The journeys of the events with this id, one a source; NotThere if no consumer knows it."""
+        await self._intents.opened()
         sources = [source] if source is not None else await self._sources(event)
         found = [one for name in sources if (one := await self._journey(name, event)).consumers]
         if not found:
@@ -112,6 +113,7 @@ class Journeys:
 
     async def intent(self, key: str) -> list[Journey]:
         """The journey of the event that an intent came from; NotThere for an unknown key."""
+        await self._intents.opened()
         row = await self._connection.fetchrow(self._sql["journey_intent"], key)
         if row is None:
             raise NotThere(
