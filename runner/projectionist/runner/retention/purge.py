@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ import msgspec
 from projectionist.core.db import advisory_key
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.outbox.wishes import open_all
 from projectionist.runner.registry import barrier_key
 from projectionist.runner.retention.archive import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
@@ -83,11 +84,15 @@ class Purger:
         self._configs: dict[str, StreamConfig | None] = {}
         self._by_number: dict[int, str] = {}
         self._held: dict[str, Held] = {}
+        self._began = datetime.max.replace(tzinfo=UTC)
 
     async def run(self, *, dry_run: bool = False) -> Report:
         """One walk over all tables."""
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
+            # An inbox row waits for its intents, which therefore have to be seen: what is wished for later is younger.
+            self._began = await connection.fetchval("select clock_timestamp()")
+            await open_all(connection, Statements("projectionist.outbox", self._schema))
             facts = await connection.fetch(self._sql["purge_facts"], self._names)
         self._by_number = {row["number"]: row["name"] for row in facts}
         for row in facts:
@@ -160,7 +165,8 @@ class Purger:
         rule = decide(row, self._settings.policy(name), self._settings, self._configs.get(row["stream"]))
         if isinstance(rule, Held):
             self._held[name] = rule
-        return rule
+            return rule
+        return msgspec.structs.replace(rule, before=min(rule.before, self._began))
 
     async def _tidy(self, dry_run: bool) -> int:
         """What grows with processes, and files whose time is over; how many files."""
