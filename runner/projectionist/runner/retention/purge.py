@@ -129,8 +129,8 @@ class Purger:
         mode = self._settings.retention.archive
         async with self._lend() as connection, connection.transaction():
             await connection.execute(self._sql["purge_turn"], self._turn)
-            for number in self._by_number:
-                await connection.execute(self._sql["barrier"], barrier_key(self._schema, number))
+            barriers = [barrier_key(self._schema, number) for number in self._by_number]
+            await connection.execute(self._sql["purge_enter"], barriers)
             rest = await self._limits(connection, table)
             if rest is None:
                 return []
