@@ -42,6 +42,8 @@ REST = 9
 """A step is followed by a rest so many times as long: a purge takes a tenth of one connection at most."""
 GONE_S = 7 * 86_400.0
 """Processes that ended so long ago are forgotten, and their counters added up."""
+PRODUCERS = 0
+"""In place of a consumer: intents that a producer has added in a transaction of its own."""
 KINDS = ("intents", "inbox", "duplicates", "audit", "archive")
 """In this order: an inbox row waits until its intents are gone."""
 
@@ -154,7 +156,7 @@ class Purger:
             columns = [[getattr(r, name) for r in rules] for name in _COLUMNS]
             return tuple(columns) if rules else None
         if table == "intents":
-            free = [row["number"] for row in facts if row["number"] not in held]
+            free = [PRODUCERS, *(row["number"] for row in facts if row["number"] not in held)]
             return free, now - _span(found.intents_s)
         if table == "audit":
             return (now - _span(found.audit_s),)
