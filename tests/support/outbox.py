@@ -184,6 +184,17 @@ class Outbox:
 
         return await eventually(reached, seconds)
 
+    async def becomes_known(self, key: str, seconds: float = 10) -> None:
+        """Wait until somebody has opened this wish."""
+
+        async def opened() -> bool:
+            found = await self.connection.fetchval(
+                "select count(*) from projectionist.intents where key = $1", key
+            )
+            return bool(found)
+
+        await eventually(opened, seconds)
+
     async def all_become(self, state: str, seconds: float = 20) -> None:
         """Wait until every intent is in this state."""
 

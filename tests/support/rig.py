@@ -21,6 +21,8 @@ from projectionist.core.backoff import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
+from projectionist.core.sql import Statements
+from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.runner.office import Office
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
@@ -227,11 +229,19 @@ class Rig:
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Rows of a query; `{s}` stands for our own schema."""
+        await self._opened(sql)
         return [tuple(row) for row in await self.pool.fetch(sql.replace("{s}", SCHEMA), *args)]
 
     async def value(self, sql: str, *args: Any) -> Any:
         """The one value of a query; `{s}` stands for our own schema."""
+        await self._opened(sql)
         return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
+
+    async def _opened(self, sql: str) -> None:
+        """Who looks at intents opens what is wished for, as every command does."""
+        if "{s}.intents" in sql or "{s}.outbox" in sql:
+            async with self.pool.acquire() as connection:
+                await open_all(connection, Statements("projectionist.outbox", SCHEMA))
 
     async def failed_tries(self) -> int:
         """How many tries of an event have failed, over all consumers."""
@@ -289,7 +299,7 @@ class Rig:
         await subscription.unsubscribe()
 
     async def unaccounted(self, cls: type) -> list[int]:
-        """Stream sequences of which this consumer knows nothing, up to the end of the stream."""
+        """Stream sequences of which this consumer knows nothing, from what retention has removed to the end."""
         return await self._unaccounted(definition(cls).name)
 
     async def _unaccounted(self, name: str) -> list[int]:
@@ -304,7 +314,13 @@ class Rig:
             ) x where c.name = $1""",
             name,
         )
-        return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
+        line = await self.value(
+            "select coalesce(max(f.purged), 0) from {s}.floors f join {s}.consumers c on c.number = f.consumer"
+            " and c.incarnation = f.incarnation where c.name = $1",
+            name,
+        )
+        first = max(state.first_seq, line + 1)
+        return sorted(set(range(first, state.last_seq + 1)) - {seq for (seq,) in rows})
 
     async def assert_sound(self) -> None:
         """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""

@@ -11,8 +11,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from projectionist.core import broker, db
 from projectionist.core.logs import configure
+from projectionist.core.telemetry.sdk import exporting
 from projectionist.migrations import MigrationError, plan
 from projectionist.ops import apps
 from projectionist.ops.servers import settings
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings import Settings, Telemetry
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.progress import Progress
 
@@ -59,18 +62,31 @@ def run(main: Awaitable[int]) -> int:
 
 @asynccontextmanager
 async def at_work(
-    args: argparse.Namespace, *, consumers: int | None = None, command: str
+    args: argparse.Namespace, *, consumers: int | None = None, command: str, unnamed: bool = False
 ) -> AsyncIterator[AtWork]:
     """Load the app, check that the database is of this release, connect.
 
-    `consumers` says how many of the names are consumers; None: all.
+    `consumers` says how many of the names are consumers; None: all. `unnamed`: without a name all are meant.
     """
     found = settings()
     app, names = apps.split(args, found.app)
-    if not names:
+    if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = apps.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
+    with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
+        async with _connected(found, command) as (connection, client):
+            rest = () if consumers is None else tuple(names[consumers:])
+            yield AtWork(found, chosen, rest, connection, client)
+
+
+def _traces_alone(telemetry: Telemetry) -> Telemetry:
+    """A command is over before Prometheus could ask."""
+    return msgspec.structs.replace(telemetry, exporter="none")
+
+
+@asynccontextmanager
+async def _connected(found: Settings, command: str) -> AsyncIterator[tuple[Connection, Client]]:
     connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
     try:
         if await plan(connection, found.postgres.schema):
@@ -79,8 +95,7 @@ async def at_work(
             )
         client = await broker.connect(found.nats, name=f"projectionist {command}")
         try:
-            rest = () if consumers is None else tuple(names[consumers:])
-            yield AtWork(found, chosen, rest, connection, client)
+            yield connection, client
         finally:
             await client.close()
     finally:

@@ -11,6 +11,7 @@ import msgspec
 from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, variants
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.lone import Lone, lone
+from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import Cost, run, trial
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ async def varied(
     async with AsyncExitStack() as stack:
         grounds: dict[Load, Ground] = {}
         part = {}
-        for name, one in variants().items():
+        collector = await stack.enter_async_context(stub())
+        for name, one in variants(collector).items():
             own = one.load(fewer)
             if own not in grounds:
                 grounds[own] = await stack.enter_async_context(made(settings, embedded))

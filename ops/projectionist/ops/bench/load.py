@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from projectionist.core.headers import DEFAULTS
+from projectionist.core.headers import DEFAULTS, TRACEPARENT
 
 SOURCE = "/bench/shop"
 PLACED, CHANGED = "order.placed", "order.changed"
@@ -36,6 +36,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """The share of events that come twice."""
     gaps: float = 0
     """The share of events that come after the next version of their order."""
+    traced: float | None = None
+    """The share of events whose trace is sampled; None: no event bears a trace context."""
 
     @property
     def messages(self) -> int:
@@ -99,6 +101,9 @@ def _message(load: Load, number: int, order: str, version: int, bits: int) -> Me
         DEFAULTS["version"]: str(version),
         DEFAULTS["time"]: time.isoformat(),
     }
+    if load.traced is not None:
+        sampled = load.traced > 0 and number % _every(load.traced) == 0
+        headers[TRACEPARENT] = f"00-{bits | 1:032x}-{number + 1:016x}-{sampled:02x}"
     return Message(order, headers, _body(load.payload, number, version))
 
 

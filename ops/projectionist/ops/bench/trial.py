@@ -63,6 +63,13 @@ async def run(ground: Ground, load: Load, one: Contender) -> Cost:
         settled = await ground.connection.fetchval(
             Statements("projectionist.ops.bench", scene.schema)["settled"]
         )
+        left = (
+            await ground.connection.fetchval(Statements("projectionist.ops.bench", scene.schema)["past_left"])
+            if one.purges
+            else 0
+        )
+    if one.purges and left == one.past:
+        raise BenchError(f"{one.title}: nothing was removed")
     if one.keeps and settled < min(wanted, load.events):
         raise BenchError(f"{one.title} acked {cost.events} messages and keeps {settled}")
     return cost
