@@ -127,7 +127,7 @@ class Resetting:
                 await drop(self._desk, number, kept["generation"])
         if done.tables:
             await self._connection.execute(f"truncate {', '.join(done.tables)}")
-        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty"):
+        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty", "line"):
             await self._connection.execute(self._sql[f"reset_{statement}"], number)
         await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["breaker_reset"], number)

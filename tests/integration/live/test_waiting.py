@@ -55,6 +55,18 @@ async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
         assert await app.wait_for("Orders", ack=ack(live, seq)) == Answer(Outcome.APPLIED)
 
 
+async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    tuned(live, policy={"ack": "after-store"})
+    app = app_of(live, s.Orders)
+    async with live.running(s.Orders):
+        seqs = [await live.publish(OrderPlaced("ann", 1), f"o{n}", 1) for n in range(5)]
+        answers = [await app.wait_for(s.Orders, ack=ack(live, seq)) for seq in seqs]
+        assert answers == [Answer(Outcome.APPLIED)] * 5
+        assert len(await live.rows("orders")) == 5
+
+
 async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the_reason(live: Rig) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.support.rebuilding import Yard
-from tests.support.retention import DAY, age, forgets_after, purge, went
+from tests.support.retention import DAY, age, forgets_after, purge, sent, went
 from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -14,12 +14,12 @@ from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayer
 from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.resetting import Resetting
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 
 MONTH = msgspec.structs.replace(PATIENCE, retention_s=30 * DAY)
-SENT = "update projectionist.intents set state = 'sent', settled = clock_timestamp() where state = 'open'"
 
 
 async def filled(rig: Rig) -> None:
@@ -32,8 +32,7 @@ async def filled(rig: Rig) -> None:
 async def forgotten(rig: Rig, *classes: type) -> int:
     """Everything is settled and sent, a month passes, and the inbox forgets; how many rows went."""
     await rig.settle(*classes)
-    await rig.pool.execute(SENT)
-    await rig.pool.execute("delete from projectionist.outbox")
+    await sent(rig)
     await age(rig, 31)
     return went(await purge(rig, *classes, policy=MONTH)).get("inbox", 0)
 
@@ -180,3 +179,18 @@ async def test_without_order_nothing_is_replayed_that_the_inbox_has_forgotten(ya
             await replayer.run(Range(2, 9), Act("ann", "again"))
         assert "Begin at 4" in str(refused.value)
     assert await rig.rows("spend") == [("ann", 3, 3)]
+
+
+async def test_a_consumer_that_was_reset_has_forgotten_nothing(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Spend)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    assert await forgotten(rig, s.Spend) == 1
+    async with rig.pool.acquire() as connection:
+        await connection.execute("update projectionist.consumers set paused = true")
+        await Resetting(connection, rig.nats, "projectionist").reset("Spend", Act("ann", "anew"))
+        await connection.execute("update projectionist.consumers set paused = false")
+    assert await rig.fetch("select purged, purged_from from {s}.floors") == [(0, None)]
+    await rig.settle(s.Spend)
+    assert await rig.rows("spend") == [("ann", 1, 1)]

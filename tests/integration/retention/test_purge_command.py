@@ -72,6 +72,22 @@ async def test_a_purge_killed_before_its_commit_has_archived_and_removed_nothing
     assert (len(archived), len(set(archived))) == (12, 6), "twice, and never not at all"
 
 
+async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
+    live: Rig, tmp_path: Path
+) -> None:
+    await old(live)
+    (tmp_path / "taken").write_text("")
+    env = environment(live, retention__archive="files", retention__archive_folder=str(tmp_path / "taken"))
+    ended = await purged(live, **env)
+    assert ended.code == 1
+    assert "nothing is removed. See to archive_folder of [retention]" in ended.err
+    async with projectionist("run", APP, env={**env, "PROJECTIONIST_RETENTION__EVERY_S": "1"}) as child:
+        await child.said("nothing is removed")
+        await child.heard("purge.failed", count=2)
+        assert child.err.count("nothing is removed") == 1
+    assert await live.value("select count(*) from {s}.inbox") == 6
+
+
 async def test_running_processes_purge_in_the_background_one_at_a_time(live: Rig) -> None:
     await old(live)
     env = environment(live, retention__every_s="1")

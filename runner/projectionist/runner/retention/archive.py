@@ -11,6 +11,13 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from projectionist.core.errors import ProjectionistError
+
+
+class ArchiveFailed(ProjectionistError):
+    """A row cannot be archived, and so stays where it is."""
+
+
 PATTERN = "*/*.jsonl"
 
 
@@ -22,7 +29,16 @@ class Archive:
         self._name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.jsonl"
 
     def write(self, table: str, lines: str) -> None:
-        """Append lines; returns when they are on disk."""
+        """Append lines; returns when they are on disk. Raises ArchiveFailed."""
+        try:
+            self._write(table, lines)
+        except OSError as error:
+            raise ArchiveFailed(
+                f"{error.filename or self._folder} cannot be written: {error.strerror}; nothing is removed",
+                remedy="See to archive_folder of [retention]",
+            ) from error
+
+    def _write(self, table: str, lines: str) -> None:
         place = self._folder / table
         place.mkdir(parents=True, exist_ok=True)
         path = place / self._name

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
+from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.registry import INSTANCE
+from projectionist.runner.retention.archive import ArchiveFailed
 from projectionist.runner.retention.purge import Purger
 
 if TYPE_CHECKING:
@@ -48,7 +50,10 @@ class Janitor:
         while True:
             try:
                 await self.step()
-            except (OSError, BrokerError) as error:
+            except ArchiveFailed as error:
+                self._tell(f"retention: {error}", logging.WARNING)
+                announce("purge.failed")
+            except BrokerError as error:
                 log.debug("the purge stopped: %s", error)
             except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
                 if not is_transient(error):
@@ -69,10 +74,14 @@ class Janitor:
                 f", {one.consumer}" * bool(one.consumer),
             )
         for held in report.held:
-            if held.why not in self._told:
-                log.info("retention: nothing of %s goes: %s", held.consumer, held.why)
-                self._told.add(held.why)
+            self._tell(f"retention: nothing of {held.consumer} goes: {held.why}", logging.INFO)
         return report
+
+    def _tell(self, text: str, level: int) -> None:
+        """Once, however often it is so."""
+        if text not in self._told:
+            self._told.add(text)
+            log.log(level, text)
 
 
 def streams(client: Client) -> Streams:

@@ -1,6 +1,6 @@
 -- Removes from pages [$1, $2) of the inbox what was settled by itself, long enough ago, and cannot be asked for any more:
--- at or below the floor, no repeat of it younger than that, no intent of it left.
--- Answers a row a consumer. (`offset 0`: a probe a row, never a join over all.) $3: only look. $4: where rows go before ("table", "files": as lines in the answer).
+-- at or below the floor, no repeat of it younger than that, no intent of it left. Answers a row a consumer.
+-- $3: only look. $4: where rows go before ("table", "files": as lines in the answer). `offset 0`: a probe a row, never a join.
 with rule as materialized (
     select * from unnest($5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[])
         as r (consumer, before, floor, incarnation)
