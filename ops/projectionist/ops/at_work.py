@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from projectionist.core import broker, db
+from projectionist.core import broker
 from projectionist.core.logs import configure
-from projectionist.migrations import MigrationError, plan
 from projectionist.ops import apps
+from projectionist.ops.database import database
 from projectionist.ops.servers import settings
 from projectionist.ops.terminal import UsageError, note
 from projectionist.runner.app import App
@@ -71,20 +71,13 @@ async def at_work(
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = apps.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
-    connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
-    try:
-        if await plan(connection, found.postgres.schema):
-            raise MigrationError(
-                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
-            )
+    async with database(command, found) as opened:
         client = await broker.connect(found.nats, name=f"projectionist {command}")
         try:
             rest = () if consumers is None else tuple(names[consumers:])
-            yield AtWork(found, chosen, rest, connection, client)
+            yield AtWork(found, chosen, rest, opened.connection, client)
         finally:
             await client.close()
-    finally:
-        await connection.close()
 
 
 def progress(name: str, limit: float | None) -> Progress:
