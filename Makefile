@@ -2,11 +2,12 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-EXTRAS := bench,embedded,http,smtp,test,uvloop
+EXTRAS := bench,embedded,http,prometheus,smtp,telemetry,test,uvloop
+PROM := $(VENV)/prometheus/usr/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test soak check fmt snapshot lowest clean
+.PHONY: help venv demo test soak check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,7 +21,8 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
-	@$(BIN)/projectionist demo
+	@mkdir -p .projectionist
+	@$(BIN)/projectionist demo --html .projectionist/demo.html
 
 test: $(STAMP)  ## all tests against real servers, with branch coverage; what a busy machine upsets is tried again, and told
 	@$(BIN)/python -m pytest --cov --cov-report=term -q --reruns 2 -r R
@@ -37,6 +39,13 @@ check: $(STAMP)  ## ruff, format, mypy strict, import contracts
 fmt: $(STAMP)  ## mend formatting and imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+alerts: $(STAMP)  ## check and test the alert rules with Debian's promtool, and let a real Prometheus scrape
+	@command -v promtool >/dev/null 2>&1 || test -x $(PROM)/promtool || ( \
+	  mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . )
+	@cd ops/alerts && PATH="$(CURDIR)/$(PROM):$$PATH" promtool check rules projectionist.yml
+	@cd ops/alerts && PATH="$(CURDIR)/$(PROM):$$PATH" promtool test rules projectionist.test.yml
+	@PATH="$(CURDIR)/$(PROM):$$PATH" $(BIN)/python -m pytest -q tests/integration/telemetry/test_prometheus.py
 
 snapshot: $(STAMP)  ## write the schema that all migrations make, for review
 	@REGENERATE_SNAPSHOT=1 $(BIN)/python -m pytest -q tests/integration/test_snapshot.py

@@ -1,3 +1,3 @@
 """What every test may ask for."""
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.deadlines", "tests.support.fixtures"]

@@ -9,6 +9,11 @@ import pytest
 from tests.support.lab import Lab
 from tests.support.process import run_projectionist
 
+from projectionist.core.secret import Url
+from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.ops.bench import latency, size
+from projectionist.ops.bench.suite import Asked, suite
+
 pytestmark = pytest.mark.asyncio
 
 SMALL = ("bench", "live", "--events", "2000", "--aggregates", "200", "--repeats", "1")
@@ -43,6 +48,32 @@ async def test_without_urls_it_brings_servers_of_its_own_and_people_get_a_table(
     assert "product on an inbox that is full" in ended.out
     assert "nats_sync always" in ended.out
     assert "servers embedded" in ended.out
+
+
+async def test_latencies_at_each_rate_and_sizes_with_their_picture(
+    lab: Lab, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, with a moment for each rate and small sizes: there are no options for that."""
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    monkeypatch.setattr(latency, "SECONDS", 0.3)
+    monkeypatch.setattr(latency, "WARM_S", 0.1)
+    monkeypatch.setattr(latency, "RATES", (50, 400))
+    said: list[str] = []
+    found = (await suite("latency", Asked(), settings, None, said.append)).document["latency"]
+    for name in ("visible_ms", "called_ms", "faststream_visible_ms"):
+        for rate in ("50", "400"):
+            shares = found[name][rate]
+            assert 0 < shares["p50"] <= shares["p90"] <= shares["p99"] <= shares["p999"]
+            assert shares["events"] >= 10
+
+    for sizes in ("AGGREGATES", "PAYLOAD", "BACKLOG"):
+        monkeypatch.setattr(size, sizes, (10,))
+    small = Asked(events=100, aggregates=10, repeats=1, inbox_rows=1000)
+    report = await suite("size", small, settings, None, said.append)
+    assert set(report.document["size"]["inbox_rows"]) == {"0", "100", "1000"}
+    assert set(report.document["size"]["projections"]) == {"1", "2", "4"}
+    assert report.document["size"]["inbox_10m_ratio"] > 0
+    assert report.plot.startswith("<svg")
 
 
 async def test_what_cannot_be_measured_is_refused_with_a_remedy(

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
 from tests.support.lab import Lab, Stream
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import cancelled, eventually, listening
 
 from projectionist.core import broker
 from projectionist.core.secret import Url
@@ -240,9 +240,7 @@ class SourceSuite:
 
         workers = [asyncio.ensure_future(work(source)) for source in (one, other)]
         await eventually(all_seen)
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await cancelled(*workers)
         assert sorted(seen) == list(range(1, 61))
 
     async def test_of_several_patterns_the_rest_is_dropped_and_acked(self, bench: Bench) -> None:

@@ -15,8 +15,8 @@ from projectionist.core.secret import Url
 from projectionist.core.settings import Nats, Postgres, Settings
 from projectionist.ops.bench import trial as trials
 from projectionist.ops.bench.children import BenchError
+from projectionist.ops.bench.contenders import Contender, contenders, variants
 from projectionist.ops.bench.ground import Ground, ground
-from projectionist.ops.bench.live import Contender, contenders
 from projectionist.ops.bench.load import Load
 
 pytestmark = pytest.mark.asyncio
@@ -39,7 +39,7 @@ async def here(lab: Lab, database: str) -> AsyncIterator[Ground]:
 async def settled(here: Ground, one: Contender) -> Found:
     """What a contender leaves when it has settled the whole load."""
     async with here.scene() as scene:
-        await trials.trial(here.settings, scene, here.client, one.arguments, LOAD.events, LOAD.events)
+        await trials.trial(here, scene, one, LOAD.events, LOAD.events)
         keys = {"inbox": "id", "positions": "aggregate", "bench_orders": "order_id"}
         return {
             table: [
@@ -50,16 +50,32 @@ async def settled(here: Ground, one: Contender) -> Found:
         }
 
 
+def does(code: str) -> Contender:
+    return Contender(title="a script", arguments=("-c", code))
+
+
 async def test_twin_peer_and_product_end_in_the_same_inbox_positions_and_rows(here: Ground) -> None:
     part, skipped = contenders(here.settings.nats, past=0)
     assert not skipped, "the benchmark's extra belongs to what a developer installs"
     await here.publish(LOAD)
-    product, twin, peer = [await settled(here, part[name]) for name in ("product", "twin", "faststream")]
+    product, *others = [await settled(here, part[name]) for name in part if part[name].keeps]
+    assert len(others) == 4
     assert len(product["inbox"]) == LOAD.events
     assert len(product["bench_orders"]) == len(product["positions"]) == LOAD.aggregates
     assert sum(row["changes"] + 1 for row in product["bench_orders"]) == LOAD.events
-    assert twin == product
-    assert peer == product
+    for other in others:
+        assert other == product
+
+
+@pytest.mark.parametrize("name", sorted(variants()))
+async def test_a_variant_settles_all_it_is_given(here: Ground, name: str) -> None:
+    one = variants()[name]
+    load = one.load(LOAD)
+    await here.publish(load)
+    cost = await trials.run(here, load, one)
+    assert cost.events == load.messages
+    assert cost.used is not None
+    assert cost.used.wal_bytes > load.events * 50
 
 
 async def test_a_past_fills_the_inbox_before_the_run(here: Ground) -> None:
@@ -73,9 +89,7 @@ async def test_a_past_fills_the_inbox_before_the_run(here: Ground) -> None:
 async def test_a_contender_that_ends_is_told_with_what_it_said(here: Ground) -> None:
     async with here.scene() as scene:
         with pytest.raises(BenchError, match=r"ended with 1: .*no such thing"):
-            await trials.trial(
-                here.settings, scene, here.client, ("-c", "raise SystemExit('no such thing')"), 1, 1
-            )
+            await trials.trial(here, scene, does("raise SystemExit('no such thing')"), 1, 1)
 
 
 async def test_a_contender_that_stands_still_is_given_up(
@@ -84,7 +98,7 @@ async def test_a_contender_that_stands_still_is_given_up(
     monkeypatch.setattr(trials, "PATIENCE_S", 0.2)
     async with here.scene() as scene:
         with pytest.raises(BenchError, match="stands still after 0 events"):
-            await trials.trial(here.settings, scene, here.client, ("-c", "import time; time.sleep(60)"), 1, 1)
+            await trials.trial(here, scene, does("import time; time.sleep(60)"), 1, 1)
 
 
 async def test_neither_a_schema_nor_a_stream_outlives_its_ground(lab: Lab, database: str) -> None:

@@ -55,7 +55,6 @@ HOT: dict[str, tuple[Any, ...]] = {
     "entries": (1, ["shop"], IDS),
     "unpark": (1, "shop", IDS),
     "settle": (1, "shop", IDS, "applied", None, 7),
-    "intents_known": (["key5", "key77777"],),
     "first_parked": (1, "order/5"),
     "parked_entry": (1, "shop", "id5"),
 }

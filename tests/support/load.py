@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced
+from tests.support.waiting import cancelled
 
 from projectionist.core.secret import Url
 
@@ -43,7 +46,7 @@ class Load:
         self._rig = rig
         self._shop = shop
         self.orders = 0
-        self._stop = asyncio.Event()
+        self._over = False
 
     async def more(self, orders: int) -> None:
         """Publish so many further orders."""
@@ -55,10 +58,14 @@ class Load:
         )
 
     async def flow(self, every_s: float = 0.02) -> None:
-        """Publish an order after the other until cancelled."""
-        while True:
+        """Publish an order after the other until `stop`."""
+        while not self._over:
             await self.more(1)
             await asyncio.sleep(every_s)
+
+    def stop(self) -> None:
+        """Publish no further order; one that has begun is published whole."""
+        self._over = True
 
     async def check(self) -> None:
         """Nothing lost, nothing twice, nothing stuck: stream against tables, by a fold of our own."""
@@ -74,3 +81,16 @@ class Load:
         assert await rig.value("select count(*) from {s}.tried") == 0
         for cls in (self._shop.Orders, self._shop.Spend):
             assert await rig.unaccounted(cls) == []
+
+
+@asynccontextmanager
+async def flowing(load: Load, every_s: float = 0.02) -> AsyncIterator[None]:
+    """The load, as long as the block runs."""
+    task = asyncio.create_task(load.flow(every_s))
+    try:
+        yield
+    finally:
+        load.stop()
+        await asyncio.wait({task}, timeout=30)
+        await cancelled(task)
+    task.result()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import asyncpg
 import msgspec
 from tests.support.lab import SCHEMA
-from tests.support.waiting import eventually
+from tests.support.waiting import cancelled, eventually
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres, Settings
@@ -184,6 +184,17 @@ class Outbox:
 
         return await eventually(reached, seconds)
 
+    async def becomes_known(self, key: str, seconds: float = 10) -> None:
+        """Wait until somebody has opened this wish."""
+
+        async def opened() -> bool:
+            found = await self.connection.fetchval(
+                "select count(*) from projectionist.intents where key = $1", key
+            )
+            return bool(found)
+
+        await eventually(opened, seconds)
+
     async def all_become(self, state: str, seconds: float = 20) -> None:
         """Wait until every intent is in this state."""
 
@@ -225,8 +236,7 @@ class Outbox:
             relay.stop()
             await asyncio.wait({task}, timeout=patience_s)
             if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await cancelled(task)
                 raise AssertionError("the relay did not stop")
             await relay.close()
             for each in providers:

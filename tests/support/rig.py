@@ -14,13 +14,15 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.lab import SCHEMA, Lab, Stream
-from tests.support.waiting import eventually
+from tests.support.waiting import cancelled, eventually
 
 from projectionist.core import broker, db
 from projectionist.core.backoff import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
+from projectionist.core.sql import Statements
+from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.runner.office import Office
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
@@ -32,6 +34,7 @@ from projectionist.runner.worker import Worker
 
 PATIENCE = Policy(ack_wait_s=10, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3))
 """What tests run by: little of it."""
+STOPPING_S = 20.0
 
 
 _NEVER = {
@@ -160,9 +163,12 @@ class Rig:
             self._tasks = [task for task in self._tasks if task not in tasks]
             for worker in workers:
                 worker.stop()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            # A batch that has begun is brought to its end, which never comes while PostgreSQL is away.
+            late = (await asyncio.wait(tasks, timeout=STOPPING_S))[1]
+            ended = await cancelled(*tasks)
             for client in clients:
                 await client.close()
+        assert not late, f"{len(late)} workers did not stop within {STOPPING_S} s"
         for result in ended:
             if isinstance(result, BaseException):
                 raise result
@@ -223,11 +229,25 @@ class Rig:
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Rows of a query; `{s}` stands for our own schema."""
+        await self._opened(sql)
         return [tuple(row) for row in await self.pool.fetch(sql.replace("{s}", SCHEMA), *args)]
 
     async def value(self, sql: str, *args: Any) -> Any:
         """The one value of a query; `{s}` stands for our own schema."""
+        await self._opened(sql)
         return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
+
+    async def _opened(self, sql: str) -> None:
+        """Who looks at intents opens what is wished for, as every command does."""
+        if "{s}.intents" in sql or "{s}.outbox" in sql:
+            async with self.pool.acquire() as connection:
+                await open_all(connection, Statements("projectionist.outbox", SCHEMA))
+
+    async def failed_tries(self) -> int:
+        """How many tries of an event have failed, over all consumers."""
+        return int(
+            await self.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'")
+        )
 
     async def value_of(self, sql: str, wanted: object, *args: Any) -> None:
         """Wait until the one value of a query is the wanted one."""
@@ -279,7 +299,7 @@ class Rig:
         await subscription.unsubscribe()
 
     async def unaccounted(self, cls: type) -> list[int]:
-        """Stream sequences of which this consumer knows nothing, up to the end of the stream."""
+        """Stream sequences of which this consumer knows nothing, from what retention has removed to the end."""
         return await self._unaccounted(definition(cls).name)
 
     async def _unaccounted(self, name: str) -> list[int]:
@@ -294,7 +314,13 @@ class Rig:
             ) x where c.name = $1""",
             name,
         )
-        return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
+        line = await self.value(
+            "select coalesce(max(f.purged), 0) from {s}.floors f join {s}.consumers c on c.number = f.consumer"
+            " and c.incarnation = f.incarnation where c.name = $1",
+            name,
+        )
+        first = max(state.first_seq, line + 1)
+        return sorted(set(range(first, state.last_seq + 1)) - {seq for (seq,) in rows})
 
     async def assert_sound(self) -> None:
         """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""

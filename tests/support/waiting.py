@@ -29,6 +29,19 @@ async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = 10)
         await asyncio.sleep(0.01)
 
 
+async def cancelled(*tasks: asyncio.Task[Value]) -> list[Value | BaseException]:
+    """How these tasks ended, which are cancelled until they have.
+
+    Once is not enough: `asyncio.wait_for` before Python 3.12 loses the wish where what it waited for has just come,
+    which is often on a slow machine.
+    """
+    while not all(task.done() for task in tasks):
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=0.5)
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class Heard:
     """The announcements heard so far, and a way to wait for more."""
 
@@ -53,6 +66,13 @@ class Heard:
                 f"{name!r} announced {self.counts[name]} times, not {count}, within {seconds} s; "
                 f"heard: {dict(self.counts)}"
             ) from None
+
+
+async def silent_for(heard: Heard, name: str, seconds: float) -> None:
+    """Let time go by in which `name` must not be announced."""
+    before = heard.counts[name]
+    await asyncio.sleep(seconds)
+    assert heard.counts[name] == before
 
 
 @contextmanager

@@ -8,6 +8,26 @@ CREATE FUNCTION projectionist.alike(message text) RETURNS text
     select left(regexp_replace(split_part(message, E'\n', 1), $r$'[^']*'|"[^"]*"|[0-9]+$r$, '…', 'g'), 200)
 $_$;
 
+CREATE TABLE projectionist.archive (
+    number bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    consumer integer,
+    content jsonb NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1');
+
+COMMENT ON TABLE projectionist.archive IS 'Rows as they were when retention removed them, until their own time is over.';
+
+ALTER TABLE projectionist.archive ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.archive_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE projectionist.attempts (
     intent bigint NOT NULL,
     attempt integer NOT NULL,
@@ -21,7 +41,8 @@ CREATE TABLE projectionist.attempts (
     excerpt text,
     replayed boolean DEFAULT false NOT NULL,
     CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'retry'::text, 'refused'::text, 'in_flight'::text, 'mismatch'::text, 'unknown'::text, 'sticky'::text, 'not_sent'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1');
 
 COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended; none for an intent that was sent at its first one, whose own row says all.';
 
@@ -172,7 +193,8 @@ CREATE TABLE projectionist.consumer_breakers (
     reason text NOT NULL,
     changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT consumer_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
-);
+)
+WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.consumer_breakers IS 'Consumers on which many keys failed at once: nothing is fetched while open, one runner tries while half open.';
 
@@ -242,7 +264,7 @@ CREATE TABLE projectionist.counters (
     outcome text NOT NULL COLLATE pg_catalog."C",
     n bigint NOT NULL
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 CREATE TABLE projectionist.decisions (
     number bigint NOT NULL,
@@ -288,7 +310,8 @@ CREATE TABLE projectionist.duplicates (
     source text NOT NULL COLLATE pg_catalog."C",
     id text NOT NULL COLLATE pg_catalog."C",
     received timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1');
 
 CREATE TABLE projectionist.floors (
     consumer integer NOT NULL,
@@ -304,9 +327,11 @@ CREATE TABLE projectionist.floors (
     deliveries bigint DEFAULT 0 NOT NULL,
     durable_created timestamp with time zone,
     timeline integer,
-    written timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    written timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    purged bigint DEFAULT 0 NOT NULL,
+    purged_from bigint
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON TABLE projectionist.floors IS 'Written every few seconds in a transaction of its own: whatever lies at or below a floor was committed before it.';
 
@@ -321,6 +346,10 @@ COMMENT ON COLUMN projectionist.floors.seen IS 'Up to here nothing of this consu
 COMMENT ON COLUMN projectionist.floors.deliveries IS 'The broker''s count; one that is lower later was reset by somebody else.';
 
 COMMENT ON COLUMN projectionist.floors.timeline IS 'Of PostgreSQL: another one means a failover or a restore.';
+
+COMMENT ON COLUMN projectionist.floors.purged IS 'Up to this stream sequence rows of settled events may have been removed. Never above the floor.';
+
+COMMENT ON COLUMN projectionist.floors.purged_from IS 'The lowest stream sequence of a removed row; 0: of an earlier stream. What a rebuild would lack is judged by it.';
 
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
@@ -362,7 +391,8 @@ CREATE TABLE projectionist.inbox (
     data bytea,
     CONSTRAINT inbox_state_check CHECK ((state = ANY (ARRAY['applied'::text, 'ignored'::text, 'stale'::text, 'parked'::text, 'quarantined'::text, 'skipped'::text, 'discarded'::text]))),
     CONSTRAINT inbox_verdict_check CHECK ((verdict = ANY (ARRAY['next'::text, 'stale'::text, 'gap'::text, 'blocked'::text, 'reused'::text, 'late'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
 
 CREATE TABLE projectionist.incidents (
     number bigint NOT NULL,
@@ -443,7 +473,7 @@ CREATE TABLE projectionist.leases (
     epoch bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON TABLE projectionist.leases IS 'Who may do a thing that one process at a time may do; a row outlives its lease so that the epoch only rises.';
 
@@ -542,7 +572,8 @@ CREATE TABLE projectionist.parked (
     last_failed timestamp with time zone,
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT parked_cause_check CHECK ((cause = ANY (ARRAY['gap'::text, 'failed'::text, 'blocked'::text, 'stored'::text])))
-);
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
 
 COMMENT ON COLUMN projectionist.parked.data IS 'null: a reference, the stream holds the bytes at (incarnation, seq)';
 
@@ -563,7 +594,7 @@ CREATE TABLE projectionist.positions (
     CONSTRAINT positions_finding_check CHECK ((finding = ANY (ARRAY['in_flight'::text, 'purged'::text, 'filtered'::text, 'lost'::text, 'implausible'::text]))),
     CONSTRAINT positions_head_check CHECK ((head = ANY (ARRAY['clear'::text, 'gap'::text, 'failed'::text, 'waiting'::text, 'draining'::text])))
 )
-WITH (fillfactor='80');
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
 
 COMMENT ON COLUMN projectionist.positions.owner IS 'the runner that has claimed what is stored for this aggregate';
 
@@ -690,7 +721,7 @@ CREATE TABLE projectionist.runners (
     leased_until timestamp with time zone,
     backends integer[] DEFAULT '{}'::integer[] NOT NULL
 )
-WITH (fillfactor='70');
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
 
@@ -733,9 +764,39 @@ CREATE TABLE projectionist.tried (
     marks integer DEFAULT 1 NOT NULL,
     runner integer NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
+
+CREATE TABLE projectionist.wishes (
+    seq bigint NOT NULL,
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    intents integer NOT NULL,
+    wished bytea NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
+ALTER TABLE ONLY projectionist.wishes ALTER COLUMN wished SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.wishes IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
+
+COMMENT ON COLUMN projectionist.wishes.intents IS 'how many they are';
+
+COMMENT ON COLUMN projectionist.wishes.wished IS 'JSON: for each column of intents its values, in the order they were asked for';
+
+ALTER TABLE projectionist.wishes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.wishes_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY projectionist.archive
+    ADD CONSTRAINT archive_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY projectionist.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
@@ -838,6 +899,9 @@ ALTER TABLE ONLY projectionist.streams
 
 ALTER TABLE ONLY projectionist.tried
     ADD CONSTRAINT tried_pkey PRIMARY KEY (consumer, source, id);
+
+ALTER TABLE ONLY projectionist.wishes
+    ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
 
 CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 

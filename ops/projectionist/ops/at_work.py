@@ -11,8 +11,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from projectionist.core import broker
 from projectionist.core.logs import configure
+from projectionist.core.telemetry.sdk import exporting
 from projectionist.ops import apps
 from projectionist.ops.database import database
 from projectionist.ops.servers import settings
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings import Settings, Telemetry
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.progress import Progress
 
@@ -59,25 +62,31 @@ def run(main: Awaitable[int]) -> int:
 
 @asynccontextmanager
 async def at_work(
-    args: argparse.Namespace, *, consumers: int | None = None, command: str
+    args: argparse.Namespace, *, consumers: int | None = None, command: str, unnamed: bool = False
 ) -> AsyncIterator[AtWork]:
     """Load the app, check that the database is of this release, connect.
 
-    `consumers` says how many of the names are consumers; None: all.
+    `consumers` says how many of the names are consumers; None: all. `unnamed`: without a name all are meant.
     """
     found = settings()
     app, names = apps.split(args, found.app)
-    if not names:
+    if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = apps.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
-    async with database(command, found) as opened:
-        client = await broker.connect(found.nats, name=f"projectionist {command}")
-        try:
-            rest = () if consumers is None else tuple(names[consumers:])
-            yield AtWork(found, chosen, rest, opened.connection, client)
-        finally:
-            await client.close()
+    with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
+        async with database(command, found) as opened:
+            client = await broker.connect(found.nats, name=f"projectionist {command}")
+            try:
+                rest = () if consumers is None else tuple(names[consumers:])
+                yield AtWork(found, chosen, rest, opened.connection, client)
+            finally:
+                await client.close()
+
+
+def _traces_alone(telemetry: Telemetry) -> Telemetry:
+    """A command is over before Prometheus could ask."""
+    return msgspec.structs.replace(telemetry, exporter="none")
 
 
 def progress(name: str, limit: float | None) -> Progress:

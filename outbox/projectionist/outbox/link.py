@@ -42,7 +42,8 @@ class Link:
         self._setup = setup
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
-        self._away = False
+        self.away = False
+        """Whether the last statement met an outage."""
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Connection]:
@@ -61,8 +62,8 @@ class Link:
                     raise
                 self._tell(error)
                 raise Away("PostgreSQL cannot be used now") from error
-            if self._away:
-                self._away = False
+            if self.away:
+                self.away = False
                 log.info("%s: PostgreSQL is back", self._name)
 
     async def close(self) -> None:
@@ -77,8 +78,8 @@ class Link:
         return connection
 
     def _tell(self, error: BaseException) -> None:
-        if not self._away:
-            self._away = True
+        if not self.away:
+            self.away = True
             log.warning(
                 "%s: PostgreSQL cannot be used, waiting for it: %s", self._name, str(error) or "no answer"
             )

@@ -12,9 +12,11 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 from nats.js.errors import NotFoundError
+from opentelemetry.trace import SpanKind
 
 from projectionist.core import headers
 from projectionist.core.backoff import Retry, wait
+from projectionist.core.telemetry import names, tracing
 from projectionist.outbox.drafts import Draft, Producer, PublishError
 from projectionist.outbox.providers.acks import Acks
 
@@ -67,8 +69,26 @@ class Publisher(Producer):
             await self._acks.close()
 
     async def publish(self, event: Any, *, aggregate: str, **envelope: Any) -> Published:
-        """`draft` and `send` in one."""
-        return await self.send(self.draft(event, aggregate=aggregate, **envelope))
+        """`draft` and `send` in one; where somebody traces, under a span whose context the event carries."""
+        if not tracing.on():
+            return await self.send(self.draft(event, aggregate=aggregate, **envelope))
+        attributes = {names.SYSTEM: names.NATS, names.OPERATION: names.SEND, names.OPERATION_TYPE: names.SEND}
+        with tracing.tracer().start_as_current_span(
+            f"{names.SEND} {self._pattern}",
+            kind=SpanKind.PRODUCER,
+            attributes=attributes | {names.TEMPLATE: self._pattern},
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                draft = self.draft(event, aggregate=aggregate, **envelope)
+                published = await self.send(draft)
+            except BaseException as error:
+                tracing.fail(span, type(error).__name__)
+                raise
+            span.set_attribute(names.MESSAGE_ID, draft.headers[headers.DEFAULTS["id"]])
+            span.set_attribute(names.DESTINATION, published.stream)
+            return published
 
     async def send(self, draft: Draft) -> Published:
         """Publish until the stream answers, always under the same id, so that it is stored once."""

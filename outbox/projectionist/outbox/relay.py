@@ -15,7 +15,10 @@ import anyio
 from projectionist.core import broker
 from projectionist.core.errors import DefinitionError
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters
 from projectionist.outbox.link import Away, Link
+from projectionist.outbox.observed import Observer
+from projectionist.outbox.opener import Opener
 from projectionist.outbox.providers.build import running
 from projectionist.outbox.providers.provider import Provider, Site
 from projectionist.outbox.sending import Sender
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings import Nats, Settings
+    from projectionist.core.telemetry.health import Health
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -40,12 +44,16 @@ FLUSH_S = 5.0
 
 
 async def run(
-    factories: Mapping[str, Callable[..., Any]], settings: Settings, *, consumers: Sequence[str] = ()
+    factories: Mapping[str, Callable[..., Any]],
+    settings: Settings,
+    *,
+    consumers: Sequence[str] = (),
+    health: Health | None = None,
 ) -> None:
     """Run the providers of an app; returns after SIGTERM or SIGINT, when what was started is settled.
 
     `consumers`: the app's own, whose intents are held where it lacks their provider. Raises what no waiting
-    mends: settings that cannot work, a provider that cannot be opened.
+    mends: settings that cannot work, a provider that cannot be opened. `health` is told when it has begun.
     """
     async with AsyncExitStack() as stack:
         connection = _Broker(settings.nats)
@@ -57,6 +65,10 @@ async def run(
         stack.push_async_callback(relay.close)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, relay, tasks.cancel_scope, settings.run.shutdown_s)
+            if health is not None:
+                health.started, health.troubles = True, relay.troubles
+            if meters.on():
+                tasks.start_soon(Observer(settings).run)
             await relay.run()
             tasks.cancel_scope.cancel()
     announce("relay.stopped")
@@ -71,10 +83,14 @@ class Relay:
         name = f"{socket.gethostname()}:{os.getpid()}"
         leases = Link(settings.postgres, "relay (leases)", setup="steady_loose")
         starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
-        self._links = (leases, starts, replies)
-        poll_s = max(POLL_S, 1.1 * len(providers))
-        self._senders = [Sender(provider, self._links, name, poll_s) for provider in providers.values()]
+        opening = Link(settings.postgres, "relay (opening)", setup="steady_loose")
+        self._links = (leases, starts, replies, opening)
+        poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
+        self._senders = [
+            Sender(provider, (leases, starts, replies), name, poll_s) for provider in providers.values()
+        ]
         self._store = Store(starts, name)
+        self._opener = Opener(Store(opening, name), self._look, poll_s)
         self._names = list(providers)
         self._consumers = consumers
         self._listener = Listener(settings.postgres, self.wake)
@@ -85,6 +101,7 @@ class Relay:
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._listener.run)
             beside.start_soon(self._tend)
+            beside.start_soon(self._opener.run)
             async with anyio.create_task_group() as senders:
                 for sender in self._senders:
                     senders.start_soon(sender.run)
@@ -92,8 +109,15 @@ class Relay:
 
     def wake(self) -> None:
         """Look for intents now."""
+        self._opener.wake()
+
+    def _look(self) -> None:
         for sender in self._senders:
             sender.wake()
+
+    def troubles(self) -> list[str]:
+        """Why nothing is sent now."""
+        return ["PostgreSQL cannot be used"] if any(link.away for link in self._links) else []
 
     def stop(self) -> None:
         """Lease nothing more."""

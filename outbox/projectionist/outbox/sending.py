@@ -17,7 +17,8 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.states import Effect
-from projectionist.outbox import settling
+from projectionist.core.telemetry import pulse
+from projectionist.outbox import settling, trail
 from projectionist.outbox.circuits import Circuits
 from projectionist.outbox.crew import Crew
 from projectionist.outbox.link import Away
@@ -38,6 +39,9 @@ STEPS = 5_000
 """Lanes that one claim looks at: a walk over more goes on in the next claim."""
 
 AGAIN_S = 0.5
+
+LATE_S = 120.0
+"""After so long without a sign the loop hangs: no statement, and no rest, takes as long."""
 
 GRAIN_S, FAR_S = 0.02, 60.0
 """What is due by our own reckoning is remembered in such steps and so far ahead; polling does the rest."""
@@ -65,6 +69,7 @@ class Sender:
             Circuits(replies, provider.name, provider.settings.breaker),
             provider.profile.memory_s,
             self._done,
+            provider.system,
         )
         self._poll_s = poll_s
         self._free = provider.settings.concurrency
@@ -100,9 +105,11 @@ class Sender:
                 async with Crew(self.wake) as sends:
                     self._sends = sends
                     while not self._stopping:
+                        pulse.beat("send", self.name, within_s=LATE_S)
                         sends.check()
                         await self._step(sends)
             finally:
+                pulse.ended("send", self.name)
                 self._settler.close()
 
     async def _step(self, sends: Crew) -> None:
@@ -142,6 +149,7 @@ class Sender:
         """Render and record what is to be sent, then send it, while the next batch is being leased."""
         try:
             for each in await self._started(await self._prepared(batch)):
+                trail.begin(each, self._provider.system)
                 future = begun(self._provider, each.request)
                 if future is None:
                     sends.start(self._send(each))
@@ -215,13 +223,16 @@ class Sender:
             self._conclude(leased, told(self._provider, future))
 
     async def _look_up(self, leased: Leased) -> None:
+        trail.look_up(leased, self._provider.system)
         reply = await sought(self._provider, leased.request)
+        trail.end(leased, reply)
         announce("relay.looked_up")
         step = settling.after_lookup(reply, self._standing(leased), self._rules, _chance())
         tried = reply.outcome is not Outcome.RETRY
         self._settler.put(Settled(leased, reply, step, tried=tried, heard=False))
 
     def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True, heard: bool = True) -> None:
+        trail.end(leased, reply)
         step = settling.after(reply, self._standing(leased), self._rules, _chance())
         self._settler.put(Settled(leased, reply, step, tried=tried, heard=heard))
 

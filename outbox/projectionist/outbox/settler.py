@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.breaker import State
+from projectionist.core.logs import facts
 from projectionist.core.signals import announce
 from projectionist.core.states import Effect
+from projectionist.outbox import trail
 from projectionist.outbox.circuits import Circuits, Verdict
 from projectionist.outbox.link import Away
 from projectionist.outbox.providers.provider import TOO_LATE
@@ -38,8 +40,10 @@ class Settler:
         circuits: Circuits,
         memory_s: float | None,
         done: Callable[[int, Sequence[float]], None],
+        system: str = "",
     ) -> None:
         self._name = name
+        self._system = system
         self._store = store
         self._circuits = circuits
         self._memory_s = memory_s
@@ -76,6 +80,7 @@ class Settler:
             try:
                 known = await self._store.settle(batch, self._memory_s)
                 announce("relay.settled")
+                trail.count(self._name, self._system, batch)
                 pauses = await self._consequences(batch)
                 break
             except Away:
@@ -104,7 +109,8 @@ class Settler:
                 why = (each.next.state, each.reply.reason or each.reply.outcome.value)
                 alike.setdefault(why, []).append(each.leased.request.key)
         for (state, reason), keys in alike.items():
-            log.warning("%s: %d %s: %s (%s)", self._name, len(keys), state, reason, keys[0])
+            about = facts(provider=self._name, count=len(keys), intent_key=keys[0], kind=f"{state}_{reason}")
+            log.warning("%s: %d %s: %s (%s)", self._name, len(keys), state, reason, keys[0], extra=about)
 
 
 _FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import msgspec
+from opentelemetry.trace import Span
 
 from projectionist.core import clock
 from projectionist.core.breaker import Circuit, State
@@ -15,6 +16,7 @@ from projectionist.core.states import Effect
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers.provider import Request
 from projectionist.outbox.providers.reply import Outcome
+from projectionist.outbox.wishes import open_wishes
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
@@ -62,6 +64,8 @@ class Leased(msgspec.Struct):
     fresh: Fresh | None = None
     first_started: datetime | None = None
     wire_hash: bytes | None = None
+    span: Span | None = None
+    """Of the attempt that is being made, where its trace is sampled."""
 
     def since_first(self) -> float | None:
         """Seconds since bytes may have left for the first time."""
@@ -104,6 +108,11 @@ class Store:
     def __init__(self, link: Link, relay: str) -> None:
         self._link = link
         self._relay = relay
+
+    async def open(self) -> int:
+        """Open wishes as intents; how many those were."""
+        async with self._link.lent() as connection:
+            return await open_wishes(connection, self._link.sql)
 
     async def lease(
         self, provider: str, *, after: str, most: int, steps: int, timeout_s: float, resting: Sequence[str]

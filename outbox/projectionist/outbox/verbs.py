@@ -12,6 +12,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.states import Effect
+from projectionist.outbox.wishes import open_all
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -89,15 +90,18 @@ class Verbs:
 
     async def groups(self, chosen: Filter) -> list[Group]:
         """Intents by state, provider and error, the largest group first."""
+        await open_all(self._connection, self._sql)
         rows = await self._connection.fetch(self._sql["list_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), Group) for row in rows]
 
     async def each(self, chosen: Filter, limit: int) -> list[Record]:
         """Intents one by one, the oldest first."""
+        await open_all(self._connection, self._sql)
         return await self._connection.fetch(self._sql["list_each"], *chosen.arguments(), limit)
 
     async def show(self, key: str) -> dict[str, Any]:
         """One intent, its attempts and what was done to it by hand."""
+        await open_all(self._connection, self._sql)
         row = await self._connection.fetchrow(self._sql["show"], key)
         if row is None:
             raise _not_found(key)
@@ -133,6 +137,7 @@ class Verbs:
         *steps: tuple[str, *tuple[Any, ...]],
     ) -> Done:
         """Lock, compare, change, record: one transaction."""
+        await open_all(self._connection, self._sql)
         async with self._connection.transaction():
             await self._connection.execute(self._sql["locked"], list(keys))
             rows = await self._connection.fetch(self._sql["standing"], list(keys))

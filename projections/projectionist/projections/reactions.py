@@ -26,34 +26,48 @@ IDLE = Answer([])
 def answer_of(result: object) -> Answer:
     """Take apart what a handler returned; a generator runs here. Raises TypeError for what is no answer."""
     answer = Answer([])
-    _take(result, answer, set())
+    if isinstance(result, Intent):  # nearly always
+        _add(options_of(result).slot, result, answer)
+    else:
+        _take(result, answer)
     return answer
 
 
-def _take(result: object, answer: Answer, slots: set[str]) -> None:
+def _take(result: object, answer: Answer) -> None:
     if isinstance(result, Intent):
-        _add(options_of(result).slot, result, answer, slots)
+        _add(options_of(result).slot, result, answer)
     elif isinstance(result, Slotted):
-        _add(result.slot, result.intent, answer, slots)
+        _add(result.slot, result.intent, answer)
     elif isinstance(result, Delete) or result is Delete:
         answer.delete = True
     elif isinstance(result, Iterable) and not isinstance(result, str | bytes | dict):
         for item in result:
-            _take(item, answer, slots)
+            _take(item, answer)
     elif result is not None:
         raise TypeError(
             f"a handler answered with a {type(result).__name__}: return or yield Intents, Delete() or nothing"
         )
 
 
-def _add(slot: str, intent: Intent, answer: Answer, slots: set[str]) -> None:
-    if slot in slots:
+def _add(slot: str, intent: Intent, answer: Answer) -> None:
+    if answer.intents and any(slot == taken for taken, _, _ in answer.intents):
         raise TypeError(
             f"two intents in slot {slot!r} from one event: name the second, "
             f'{type(intent).__name__}(…).slot("second")'
         )
-    field = options_of(intent).destination
-    if field is not None and getattr(intent, field) in (None, ""):
-        raise ValueError(f"{type(intent).__name__}.{field} is the intent's destination, and is empty")
-    slots.add(slot)
+    options = options_of(intent)
+    if options.destination is not None:
+        _check_place(intent, options.destination)
+        if getattr(intent, options.destination) in (None, ""):
+            raise ValueError(
+                f"{type(intent).__name__}.{options.destination} is the intent's destination, and is empty"
+            )
+    if isinstance(options.order_by, str):
+        _check_place(intent, options.order_by)
     answer.intents.append((slot, intent, frozen_body(intent)))
+
+
+def _check_place(intent: Intent, field: str) -> None:
+    """What intents are addressed and ordered by is a text in a table, which has no place for a NUL."""
+    if "\0" in str(getattr(intent, field)):
+        raise ValueError(f"{type(intent).__name__}.{field} holds a NUL character")

@@ -199,7 +199,10 @@ def _options(kind: Any) -> Iterator[Any]:
 
 def _from_text(kind: Any, text: Text) -> Any:
     """What a text of the environment means for a field; the items of a list are separated by commas."""
-    (option, *_) = _options(kind)
+    options = [*_options(kind)]
+    if any(get_origin(one) is Literal and str(text) in get_args(one) for one in options):
+        return str(text)
+    option = options[0]
     if get_origin(option) in (tuple, list):
         return [part.strip() for part in text.split(",") if part.strip()]
     return msgspec.convert(str(text), option, strict=False) if option in (bool, int, float) else str(text)

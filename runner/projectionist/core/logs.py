@@ -1,17 +1,118 @@
-"""Logging for our processes: one line a change of state, for people; never a payload, a secret or a parameter."""
+"""Logging for our processes: one line a change of state; never a payload, a secret or a parameter.
+
+A line may bear facts (`extra=facts(…)`): consumer, event id, trace. People read them behind the line, programs as
+fields of a JSON object.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from typing import Any, Literal
+
+import msgspec
+
+from projectionist.core import clock
+
+FACTS = (
+    "consumer",
+    "provider",
+    "source",
+    "message_id",
+    "message_ids",
+    "trace_id",
+    "intent_key",
+    "count",
+    "kind",
+)
+"""What a line may be about, beside its text."""
+
+REPEAT_S = 10.0
+"""How long a line of the same kind stays away after it was written; then one says how often it was meant."""
+AWAY_S = 300.0
+"""How long a library stays away that has said something."""
 
 
-def configure(level: int = logging.INFO) -> None:
+def facts(*, traceparent: str | None = None, **given: Any) -> dict[str, Any]:
+    """What a line is about, for `extra`: names of `FACTS`; the trace is that of a checked `traceparent`."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if traceparent is not None:
+        found["trace_id"] = traceparent[3:35]
+    return {"facts": found}
+
+
+class Human(logging.Formatter):
+    """One line for people; the facts stand behind it."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = super().format(record)
+        found = {k: v for k, v in _facts(record).items() if k in ("message_id", "trace_id", "intent_key")}
+        return line + "".join(f" {name}={value}" for name, value in found.items())
+
+
+class Json(logging.Formatter):
+    """One JSON object a line, for programs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        shown: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_facts(record),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            # The kind and the place, never the text, which may quote an event.
+            shown["error"] = record.exc_info[0].__name__
+        return msgspec.json.encode(shown).decode()
+
+
+class Repeats(logging.Filter):
+    """Lets a line of one kind (of one consumer) through once in a while, and counts the others.
+
+    `every`: a line that names no kind is held back as well, by its logger.
+    """
+
+    def __init__(self, every_s: float = REPEAT_S, *, every: bool = False) -> None:
+        super().__init__()
+        self._every_s, self._every = every_s, every
+        self._kept: dict[tuple[str, str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is written."""
+        found = _facts(record)
+        if "kind" not in found and not self._every:
+            return True
+        key, now = (record.name, str(found.get("kind")), str(found.get("consumer"))), clock.now()
+        at, held = self._kept.get(key, (-self._every_s, 0))
+        if now - at < self._every_s:
+            self._kept[key] = at, held + 1
+            return False
+        if held:
+            record.msg = f"{record.getMessage()} (and {held} more such lines since)"
+            record.args = ()
+        self._kept[key] = now, 0
+        return True
+
+
+def configure(level: int = logging.INFO, form: Literal["human", "json"] = "human") -> None:
     """Write what `projectionist.*` logs to standard error, unless the program has set up logging itself."""
-    log = logging.getLogger("projectionist")
-    if log.handlers or logging.getLogger().handlers:
+    if logging.getLogger("projectionist").handlers or logging.getLogger().handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(level)
+    # An exporter whose collector is away says so at every try.
+    for name, repeats in (("projectionist", Repeats()), ("opentelemetry", Repeats(AWAY_S, every=True))):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(Json() if form == "json" else Human())
+        handler.addFilter(repeats)
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).setLevel(level)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    found: dict[str, Any] = getattr(record, "facts", {})
+    return found

@@ -17,14 +17,17 @@ from projectionist.core.errors import IdentifierError
 from projectionist.core.identifiers import checked
 from projectionist.core.layers import Layers, Raw, build, unknown
 from projectionist.core.secret import Secret, Url
+from projectionist.core.telemetry.health import address
 
 FILE = "projectionist.toml"
+DEFAULT_LISTEN = "127.0.0.1:9464"
 
 Count = Annotated[int, Meta(ge=1)]
 Duration = Annotated[float, Meta(ge=0)]
 Limit = Annotated[float, Meta(ge=0.1)]
 App = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$", description="module:name, like shop.app:app")]
 Name = Annotated[str, Meta(min_length=1)]
+Kept = Annotated[float, Meta(ge=0)] | Literal["forever"]
 S = TypeVar("S", bound=Struct)
 
 
@@ -154,12 +157,61 @@ class Telemetry(Struct, frozen=True, kw_only=True):
 
     exporter: Literal["none", "otlp", "prometheus"] = "none"
     endpoint: Name | None = None
+    every_s: Limit = 15
+    listen: Name | None = None
+    trace: Literal["continue", "link"] = "continue"
+    sample: Annotated[float, Meta(ge=0, le=1)] = 0
+    logs: Literal["human", "json"] = "human"
     unwatched: Literal["refused", "accepted"] = "refused"
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            raise ValueError(
+                f"endpoint {self.endpoint!r} is not http://host:port (OTLP over HTTP: port 4318)"
+            )
+        if self.listen is not None:
+            address(self.listen)
+
+    @property
+    def metrics(self) -> str:
+        """Where metrics go; an endpoint alone gets them too."""
+        return "otlp" if self.exporter == "none" and self.endpoint else self.exporter
+
+    @property
+    def listens(self) -> str | None:
+        """Where health and metrics are asked for; Prometheus needs such a place."""
+        return self.listen or (DEFAULT_LISTEN if self.exporter == "prometheus" else None)
 
     @property
     def watched(self) -> bool:
         """Whether somebody would notice a backlog that grows, or has said that nobody needs to."""
-        return self.exporter != "none" or self.endpoint is not None or self.unwatched == "accepted"
+        return self.metrics != "none" or self.unwatched == "accepted"
+
+
+class Alerts(Struct, frozen=True, kw_only=True):
+    """What of a consumer is too much. Nothing here changes what is done: the values are metrics, alerts compare."""
+
+    lag: Count = 10_000
+    pending_s: Duration = 300
+    gap_s: Duration = 300
+    parked_s: Duration = 86_400
+    duplicates_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """`[retention]`: what is removed beside the inbox, how often, and where it goes before."""
+
+    every_s: Annotated[float, Meta(ge=1)] = 3600
+    intents_s: Kept = 2_592_000
+    audit_s: Kept = "forever"
+    archive: Literal["none", "table", "files"] = "none"
+    archive_folder: Name | None = None
+    archive_s: Kept = "forever"
+    legal_hold: bool = False
+
+    def __post_init__(self) -> None:
+        if self.archive == "files" and self.archive_folder is None:
+            raise ValueError("archive = 'files' needs archive_folder")
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -176,6 +228,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     drain_limit: Count = 500
     gap_grace_ms: Duration = 500
     keep_generation_s: Duration = 86_400
+    retention_s: Kept | None = None
+    legal_hold: bool = False
     replay: Literal["forbidden", "no-effects", "allow"] | None = None
     ack: Literal["after-commit", "after-store"] = "after-commit"
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
@@ -183,6 +237,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     max_depth: Count = 64
     retry: Retry = Retry(initial_s=0.5, maximum_s=60)
     breaker: Breaker = Breaker()
+    alerts: Alerts = Alerts()
     headers: Headers = Headers()
 
 
@@ -195,6 +250,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     batch: Batch = Batch()
     run: Run = Run()
     telemetry: Telemetry = Telemetry()
+    retention: Retention = Retention()
     consumer_defaults: Policy = Policy()
     consumers: dict[str, Policy] = {}
     providers: dict[str, Raw] = {}

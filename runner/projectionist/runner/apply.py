@@ -7,6 +7,7 @@ nobody else may touch, and at last the append-only tables in stream order.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,6 @@ from projectionist.runner.intake import intake
 from projectionist.runner.obeying import Obeying, decided
 from projectionist.runner.parking import Behind, behind
 from projectionist.runner.reuse import (
-    intent_reuse,
     judge_old,
     kept_aside,
     put_aside,
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from projectionist.runner.model import Folded, Model
     from projectionist.runner.retry import Refusal
     from projectionist.runner.store import Store
+    from projectionist.runner.trail import Trail
     from projectionist.runner.turn import Turn
-    from projectionist.runner.writes import Identity, Wish
+    from projectionist.runner.writes import Identity
 
 
 DRAIN_BYTES = 16 * 1024 * 1024
@@ -82,6 +83,11 @@ class Applied(msgspec.Struct):
     """Seconds until something of this batch is due again."""
     tried: int = 0
     """How many aggregates, or events without order, handlers were called for."""
+    took_s: float = 0.0
+    """From the barrier to the commit."""
+    commit_s: float = 0.0
+    trail: Trail | None = None
+    """The spans of what was sampled of it."""
 
 
 class Transaction:
@@ -98,6 +104,7 @@ class Transaction:
         self.released: Sequence[Delivery] = ()
         self.decided: Obeying | None = None
         self.writes = Writes()
+        self.trail: Trail | None = None
 
     async def run(self) -> Applied:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
@@ -108,6 +115,7 @@ class Transaction:
             self.turn.over()
 
     async def _run(self) -> Applied:
+        begun_ns, begun = time.time_ns(), time.monotonic()
         async with self.store.connection.transaction():
             await self.store.enter()
             self.consumer.check(await self.store.control())
@@ -119,6 +127,7 @@ class Transaction:
             courses = await self._judge(fresh)
             self.turn.locked()
             announce("batch.judged")
+            self.trail = self.consumer.tracing.trail(self.batch, courses, begun_ns)
             folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
             for index, one in enumerate(courses):
@@ -127,11 +136,16 @@ class Transaction:
             if self.consumer.marks is not None:
                 await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
+            written = time.monotonic()
+        over = time.monotonic()
         announce("batch.committed")
+        if self.trail is not None:
+            self.trail.committed(courses, folded.broken)
         if fresh:
-            self.consumer.witness = fresh[-1].source, fresh[-1].id
+            self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
-        return Applied(self.writes, self.writes.soonest(), sum(1 for one in courses if one.tried))
+        tried = sum(1 for one in courses if one.tried)
+        return Applied(self.writes, self.writes.soonest(), tried, over - begun, over - written, self.trail)
 
     def _close(self, one: Course, broken: Broken | None) -> None:
         consumer = self.consumer
@@ -312,8 +326,10 @@ class Transaction:
             self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
         self.writes.wishes = len(wishes)
+        if self.trail is not None:
+            self.trail.carry(wishes)
         if wishes:
-            await self._wish(wishes)
+            await self.store.wish(self.incarnation, wishes)
         if self.writes.counts:
             await self.store.count(self.consumer.runner, self.writes.counts)
 
@@ -389,12 +405,3 @@ class Transaction:
             writes.unpark(delivery)
             moved[delivery.aggregate or ""].parked -= 1
             self._reuses(delivery, *holders[delivery.aggregate or "", delivery.version or 0])
-
-    async def _wish(self, wishes: Sequence[Wish]) -> None:
-        """Write intents; a key that is there already with other content is an incident, and the first stands."""
-        if await self.store.intents(wishes) == len(wishes):
-            return
-        stored = await self.store.intents_known([wish.key for wish in wishes])
-        clashes = [intent_reuse(wish) for wish in wishes if stored[wish.key]["hash"] != wish.hash]
-        if clashes:
-            await self._report(clashes)

@@ -10,11 +10,13 @@ from projectionist.projections.judge import start
 from projectionist.runner.exists import Exists
 from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
+from projectionist.runner.trail import Tracing
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
+    from projectionist.runner.effects import Recipe
 
 
 class Superseded(ProjectionistError):
@@ -59,6 +61,8 @@ class Consumer:
         self.key_name = key_name
         self.runner = runner
         self._slots = slots or {}
+        self.recipes: dict[tuple[type, str], Recipe] = {}
+        """How intents are made, by class and slot."""
         self.sequence = definition.sequence
         self.start = start(definition.baseline)
         self.grace_s = policy.gap_grace_ms / 1000
@@ -73,8 +77,8 @@ class Consumer:
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
-        self.witness: tuple[str, str] | None = None
-        """Source and id of an event that the last commit has settled: a database without it is an older one."""
+        self.witness: tuple[str, str, int] | None = None
+        """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self.reader = Reader(
             policy,
             stream=definition.stream,
@@ -84,6 +88,7 @@ class Consumer:
             decode=definition.decode,
         )
         self.parking = Reading(definition.stream, self.reader)
+        self.tracing = Tracing(definition)
         self._batches = 0
 
     @property

@@ -1,62 +1,81 @@
-"""From what handlers asked for to rows: intents below the effects mark are counted and dropped. Pure."""
+"""From what handlers asked for to what is written: intents below the effects mark are counted and dropped. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from projectionist.outbox import AGGREGATE, body_hash, intent_key, options_of
+import msgspec
+
+from projectionist.outbox import AGGREGATE, options_of
+from projectionist.outbox.keys import key_maker
 from projectionist.outbox.keys import ordering_key as intent_ordering
-from projectionist.runner.writes import Wish
+from projectionist.outbox.wishes import Wish
 
 if TYPE_CHECKING:
-    from projectionist.outbox import Intent
+    from projectionist.outbox import Intent, IntentOptions
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.model import Wished
     from projectionist.runner.writes import Writes
 
 
+class Recipe(msgspec.Struct, frozen=True):
+    """What all intents of one class in one slot have in common, worked out once."""
+
+    options: IntentOptions
+    slot: str
+    key: Callable[[str, str], str]
+
+
 def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> list[Wish]:
-    """The intents to write, in the order of aggregates, versions and slots; the silent ones are counted."""
-    wishes = []
+    """The intents to write, in the order they were asked for; the silent ones are counted."""
+    wishes: list[Wish] = []
+    counts, recipes = writes.counts, consumer.recipes
     for one in wished:
-        delivery = one.delivery
-        if consumer.is_real(delivery.seq, delivery.incarnation):
-            wishes.append(_wish(consumer, one))
-            writes.counts[delivery.type, "intents"] += 1
-        else:
+        delivery, intent = one.delivery, one.intent
+        if not consumer.is_real(delivery.seq, delivery.incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
-            writes.counts[delivery.type, f"suppressed_{options_of(one.intent).slot}"] += 1
-    wishes.sort(key=lambda w: (w.aggregate or "", w.version or 0, w.slot))
+            counts[delivery.type, f"suppressed_{options_of(intent).slot}"] += 1
+            continue
+        recipe = recipes.get((type(intent), one.slot)) or _recipe(consumer, intent, one.slot)
+        options = recipe.options
+        wishes.append(
+            Wish(
+                recipe.key(delivery.source, delivery.id),
+                delivery.source,
+                delivery.id,
+                delivery.aggregate,
+                delivery.version,
+                recipe.slot,
+                options.name,
+                options.provider,
+                options.provider
+                if options.destination is None
+                else str(getattr(intent, options.destination)),
+                ordering_key(consumer.key_name, delivery, intent),
+                options.on_dead,
+                one.body,
+                delivery.traceparent,
+                delivery.tracestate,
+                delivery.seq,
+            )
+        )
+        counts[delivery.type, "intents"] += 1
     return wishes
 
 
-def _wish(consumer: Consumer, wished: Wished) -> Wish:
-    """One intent with the key that every attempt will carry."""
-    delivery, intent, slot = wished.delivery, wished.intent, consumer.frozen_slot(wished.slot)
-    options = options_of(intent)
-    destination = (
-        options.provider if options.destination is None else str(getattr(intent, options.destination))
-    )
-    return Wish(
-        key=intent_key(consumer.key_name, delivery.source, delivery.id, slot),
-        source=delivery.source,
-        id=delivery.id,
-        aggregate=delivery.aggregate,
-        version=delivery.version,
-        slot=slot,
-        class_name=options.name,
-        provider=options.provider,
-        destination=destination,
-        ordering=ordering_key(consumer.key_name, delivery, intent),
-        on_dead=options.on_dead,
-        body=wished.body,
-        hash=body_hash(wished.body),
-        traceparent=delivery.traceparent,
-        tracestate=delivery.tracestate,
-        seq=delivery.seq,
-    )
+_MOST_RECIPES = 1000
+"""Slots may be made up of an event's content, and then there is no end of them."""
+
+
+def _recipe(consumer: Consumer, intent: Intent, slot: str) -> Recipe:
+    frozen = consumer.frozen_slot(slot)
+    recipe = Recipe(options_of(intent), frozen, key_maker(consumer.key_name, frozen))
+    if len(consumer.recipes) >= _MOST_RECIPES:
+        consumer.recipes.clear()
+    consumer.recipes[type(intent), slot] = recipe
+    return recipe
 
 
 def ordering_key(consumer: str, delivery: Delivery, intent: Intent) -> str | None:

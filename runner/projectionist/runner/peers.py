@@ -10,6 +10,7 @@ import anyio
 
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import is_transient
 from projectionist.runner.groups import flattened
 
@@ -64,4 +65,5 @@ class Peers:
                     "ended the session of process %d on %s, silent for %.1f s: it kept others waiting",
                     *(row["pid"], row["host"], row["silent_s"]),
                 )
+                meters.add(names.RECLAIMED, 1)
                 announce("peers.ended")

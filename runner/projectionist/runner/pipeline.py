@@ -15,6 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import pulse
 from projectionist.runner.apply import Applied, Batch
 from projectionist.runner.consumer import Paused, Superseded, Tripped
 from projectionist.runner.delivery import Delivery
@@ -36,6 +37,8 @@ After = Callable[[Batch, Sequence[Applied]], Awaitable[None]]
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
 KEEP_EVERY_S = 1.0
+LATE_S = 30.0
+"""After so long without a sign a loop is late: it hangs, or its database does."""
 SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
 
@@ -65,7 +68,9 @@ class Pipeline:
         due: Due,
         limits: Limits,
         after: After,
+        name: str = "",
     ) -> None:
+        self._name = name
         self._source = source
         self._read_one = read
         self._settlers = settlers
@@ -98,6 +103,9 @@ class Pipeline:
             for arrivals in self._open:
                 self._source.give_back(arrivals)
             raise
+        finally:
+            for loop in ("keep", "settle"):
+                pulse.ended(loop, self._name)
 
     async def offer(self, batch: Batch) -> None:
         """Have deliveries settled that came on another way; they carry no ack."""
@@ -127,6 +135,7 @@ class Pipeline:
         """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
         patience_s = self._settlers[0].patience_s
         while True:
+            pulse.beat("keep", self._name, within_s=LATE_S)
             await anyio.sleep(min(patience_s, KEEP_EVERY_S))
             self._source.hold(held=any(settler.ill for settler in self._settlers))
             waiting = [arrival for arrivals in self._open for arrival in arrivals]
@@ -149,6 +158,8 @@ class Pipeline:
     async def _work(self, settler: Careful) -> None:
         sweeps = settler is self._settlers[0]
         while not self._handoff.over:
+            if sweeps:
+                pulse.beat("settle", self._name, within_s=LATE_S, vital=False)
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
                 applied = await self._settle(settler, read.batch)

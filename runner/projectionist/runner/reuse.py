@@ -1,4 +1,4 @@
-"""What contradicts itself: identities, versions and intent keys that stand for two different things. Pure."""
+"""What contradicts itself: identities and versions that stand for two different things. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.states import Entry, Fact
 from projectionist.projections.judge import Verdict, closer
-from projectionist.runner.writes import Kept, Put, Told
+from projectionist.runner.writes import Kept, Put
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from projectionist.core.db import Row
     from projectionist.runner.delivery import Delivery, Unreadable
-    from projectionist.runner.writes import Wish
 
 _HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})
 
@@ -78,9 +77,3 @@ def unreadable(bad: Unreadable) -> Put:
         *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, None, None),
         *(bad.headers, bad.data, bad.size, bad.hash),
     )
-
-
-def intent_reuse(wish: Wish) -> Told:
-    """Two contents under one intent key."""
-    detail = f"slot {wish.slot!r} of this event has an intent with other content; the first stands"
-    return Told(Fact.INTENT_REUSE, wish.seq, wish.source, wish.id, wish.aggregate, wish.version, detail)

@@ -16,10 +16,13 @@ from projectionist.core.broker import BrokerRefused, BrokerUnreachable
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters
 from projectionist.outbox.wake import Waker
 from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
+from projectionist.runner.observed import Observer
 from projectionist.runner.office import Office
+from projectionist.runner.retention.janitor import Janitor
 from projectionist.runner.watchdog import watch
 from projectionist.runner.worker import Worker
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
+    from projectionist.core.telemetry.health import Health
     from projectionist.projections.definition import Definition
 
 log = logging.getLogger("projectionist.runner")
@@ -43,12 +47,13 @@ async def run(
     *,
     readopt: bool = False,
     prepared: Callable[[Connection], Awaitable[None]] | None = None,
+    health: Health | None = None,
 ) -> None:
     """Run these consumers; returns after SIGTERM or SIGINT, when what had begun is settled or the deadline is over.
 
     A server that cannot be reached is waited for, at the start too. Raises what no waiting mends: settings that
     cannot work, credentials that are refused, a consumer that newer code has taken over. `prepared` looks at the
-    database before anything is run on it, and raises if it does not fit.
+    database before anything is run on it, and raises if it does not fit. `health` is told when it has begun.
     """
     refuse_unwatched(definitions, settings)
     workers: list[Worker] = []
@@ -64,6 +69,11 @@ async def run(
                 waker = Waker(settings.postgres)
                 tasks.start_soon(waker.run)
                 office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
+                if health is not None:
+                    health.troubles = partial(_troubles, client, office)
+                    health.started = True
+                if meters.on():
+                    tasks.start_soon(Observer(definitions, settings, client, office).run)
                 await _together(definitions, settings, client, office, workers)
             tasks.cancel_scope.cancel()
     announce("run.stopped")
@@ -77,9 +87,18 @@ async def _together(
     workers: list[Worker],
 ) -> None:
     workers += [Worker(definition, settings, client, office) for definition in definitions]
-    async with anyio.create_task_group() as running:
-        for worker in workers:
-            running.start_soon(worker.run)
+    janitor = Janitor(office, settings, client, [definition.name for definition in definitions])
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(janitor.run)
+        async with anyio.create_task_group() as running:
+            for worker in workers:
+                running.start_soon(worker.run)
+        beside.cancel_scope.cancel()
+
+
+def _troubles(client: Client, office: Office) -> list[str]:
+    away = [] if client.is_connected else ["NATS cannot be reached"]
+    return [*away, "PostgreSQL cannot be used"] if office.gates.closed else away
 
 
 @asynccontextmanager

@@ -17,11 +17,14 @@ from projectionist.runner.due import Due
 from projectionist.runner.failing import PROBED
 from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.heart import Heart
+from projectionist.runner.measures import Measures
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.stored import Stored
+from projectionist.runner.told import tell
+from projectionist.runner.trail import Tracing
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -53,6 +56,8 @@ class Serving:
         standing: Standing,
     ) -> None:
         limits = settings.batch
+        consumer.tracing = Tracing(consumer.definition, settings.telemetry)
+        self._measures = Measures(consumer.definition, limits)
 
         def model(connection: Connection, who: Consumer) -> Model:
             return model_for(connection, who, settings.postgres.schema)
@@ -81,7 +86,7 @@ class Serving:
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
             self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes),
-            *(limits, self._after),
+            *(limits, self._after, consumer.definition.name),
         )
         self._gaps = GapFetch(
             consumer,
@@ -125,6 +130,11 @@ class Serving:
             self._drain.stop()
 
     async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        self._measures.note(batch, applied)
+        tell(self._consumer.definition.name, applied)
+        for one in applied:
+            if one.trail is not None:
+                one.trail.acked()
         if any(one.writes.wishes for one in applied):
             self._office.wake()
         self._gaps.note(batch, applied)

@@ -12,6 +12,7 @@ import msgspec
 
 from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.apply import Batch, Transaction
 from projectionist.runner.retry import Failing, Refusal
@@ -59,6 +60,7 @@ class Settler:
                 return [await self._once(batch, turn)]
             except Again:
                 announce("batch.again")
+                self._count("again")
             except Exception as error:  # every class of error has its answer below, and none is swallowed
                 match classify(error):
                     case Trouble.DATA if batch.refusal is None:
@@ -90,7 +92,11 @@ class Settler:
                 tries += 1
                 await self._outage(error, tries)
 
+    def _count(self, why: str) -> None:
+        meters.add(names.RETRIES, 1, {names.CONSUMER: self._consumer.definition.name, names.REASON: why})
+
     async def _outage(self, error: Exception, tries: int) -> None:
+        self._count("outage")
         self._consumer.exists.clear()
         await self._session.failed(error)
         announce("batch.outage")
@@ -100,6 +106,7 @@ class Settler:
     async def _isolate(self, batch: Batch, error: str, turn: Turn) -> list[Applied]:
         """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
         announce("batch.isolated")
+        self._count("isolated")
         parts = units(batch)
         if len(parts) > 1:
             two = halves(parts, batch.limit)

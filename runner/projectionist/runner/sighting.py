@@ -36,6 +36,13 @@ def fresh(created: datetime) -> Consumer:
     return Consumer(ConsumerConfig(), created, AckFloor(0), 0, 0)
 
 
+async def both(client: Client, name: str, durable: str) -> tuple[Stream, Consumer]:
+    """The two as they are now. The durable is asked first: what it has delivered is then part of the stream that is
+    seen, however much is published meanwhile."""
+    found = await jetstream.consumer(client, name, durable)
+    return await jetstream.stream(client, name), found
+
+
 async def spot(client: Client, stream: str, seq: int) -> Spot | None:
     """What the stream's leader holds at this sequence; None for nothing."""
     if seq < 1:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-Judge = Callable[["Stream", "jetstream.Consumer"], Awaitable[bool]]
+Judge = Callable[[], Awaitable[bool]]
 
 ACK_SHARE = 0.8
 """The share of the ack wait after which an ack is not sent any more."""
@@ -96,8 +96,8 @@ class JetStreamSource:
         heartbeat_s: float = 5,
         judge: Judge | None = None,
     ) -> None:
-        """`judge` sees stream and durable before anything is pulled, again after every reconnect; it may refuse them
-        by raising, and says whether it has moved the durable."""
+        """`judge` looks at stream and durable before anything is pulled, again after every reconnect; it may refuse
+        them by raising, and says whether it has moved the durable."""
         self._client = client
         self._judge = judge
         self._line = line(client)
@@ -125,7 +125,7 @@ class JetStreamSource:
         await self._stop()
         connection = self._client.stats["reconnects"]
         stream, found = await durable.prepare(self._client, self._wanted)
-        if self._judge is not None and await self._judge(stream, found):
+        if self._judge is not None and await self._judge():
             stream, found = await durable.prepare(self._client, self._wanted)
         self._identity = stream.created, found.created
         self._connection, self._opened = connection, clock.now()
@@ -239,7 +239,7 @@ class JetStreamSource:
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
         durable.check_durable(self._wanted, found, durable.configuration(self._wanted, stream.config))
         if self._judge is not None and not same:
-            await self._judge(stream, found)
+            await self._judge()
         self._connection = connection
         pulls.renew()
         announce("source.resumed")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
-from projectionist.runner import jetstream, sighting
+from projectionist.runner import sighting
 from projectionist.runner.consumer import Rejoin
 from projectionist.runner.continuity import Known, Spot, judge
 from projectionist.runner.floors import Floors
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.continuity import Judgement
     from projectionist.runner.floors import Remembered
+    from projectionist.runner.jetstream import Consumer as Durable
+    from projectionist.runner.jetstream import Stream
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")
@@ -58,9 +60,10 @@ class Standing:
 
     # -- judge ---------------------------------------------------------------------------------------------------
 
-    async def check(self, stream: jetstream.Stream, durable: jetstream.Consumer) -> bool:
+    async def check(self) -> bool:
         """Judge both before anything is read; whether the durable was moved. Raises Halted."""
-        remembered = await self._read()
+        remembered = await self._read()  # first: peers remember more while we ask the broker
+        stream, durable = await sighting.both(self._client, self._stream, self._durable)
         if remembered.known is None:
             remembered = await self._begin(remembered, stream, durable)
         assert remembered.known is not None
@@ -112,9 +115,7 @@ class Standing:
         async with self._office.lend() as lent:
             return await self._floors.read(lent, self._office.peers.silence_s, runner, witness)
 
-    async def _begin(
-        self, before: Remembered, stream: jetstream.Stream, durable: jetstream.Consumer
-    ) -> Remembered:
+    async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
         fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, durable.created)
         async with self._office.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)
@@ -134,9 +135,7 @@ class Standing:
 
     # -- mend ----------------------------------------------------------------------------------------------------
 
-    async def _go(
-        self, remembered: Remembered, durable: jetstream.Consumer, judgement: Judgement, seq: int
-    ) -> None:
+    async def _go(self, remembered: Remembered, durable: Durable, judgement: Judgement, seq: int) -> None:
         """Have the durable deliver from `seq` on, while no batch is open; what is settled already is known."""
         async with self._office.alone(remembered.number) as connection:
             if (await self._read(connection)).epoch != remembered.epoch:
@@ -152,7 +151,7 @@ class Standing:
         log.warning("%s: goes on from message %d: %s", self._name, seq, judgement.why)
         announce("standing.moved")
 
-    async def _accept(self, durable: jetstream.Consumer) -> None:
+    async def _accept(self, durable: Durable) -> None:
         """The database is an older or another one, and lacks nothing."""
         async with self._office.lend() as connection:
             await self._floors.accept(connection, (await self._read(connection)).number, durable.created)
@@ -167,8 +166,7 @@ class Standing:
             raise self._distrust()
         if self._owed is not None and not self._is_paid(before, before.known):
             return
-        stream = await jetstream.stream(self._client, self._stream)
-        durable = await jetstream.consumer(self._client, self._stream, self._durable)
+        stream, durable = await sighting.both(self._client, self._stream, self._durable)
         seen = sighting.seen(stream, durable, before.known.floor, before.known.top)
         judgement = judge(before.known, seen, restored=False)
         if judgement.halted or judgement.go_to is not None:

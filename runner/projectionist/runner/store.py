@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.sql import Statements
+from projectionist.outbox.wishes import packed, parts
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.db import Connection
+    from projectionist.outbox.wishes import Wish
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.references import Fetched
-    from projectionist.runner.writes import Failed, Identity, Kept, Moved, Parked, Put, Told, Wish
+    from projectionist.runner.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
 
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
@@ -64,21 +66,6 @@ _PUT = attrgetter(
     ),
 )
 _TOLD = attrgetter("kind", "seq", "source", "id", "aggregate", "version", "detail")
-_WISH = attrgetter(
-    *(
-        "key",
-        "source",
-        "id",
-        "aggregate",
-        "version",
-        "slot",
-        "class_name",
-        "provider",
-        "destination",
-        "ordering",
-    ),
-    *("on_dead", "body", "hash", "traceparent", "tracestate"),
-)
 
 
 class Store:
@@ -279,15 +266,10 @@ class Store:
         """Record which identity a version belongs to, where two claimed it."""
         await self.connection.execute(self._sql["choose"], self.consumer, *zip(*sorted(winners), strict=True))
 
-    async def intents(self, wishes: Sequence[Wish]) -> int:
-        """Write intents; how many keys were new."""
-        return _counted(
-            await self.connection.execute(self._sql["intents"], self.consumer, *_columns(wishes, _WISH))
-        )
-
-    async def intents_known(self, keys: Sequence[str]) -> dict[str, Record]:
-        """What is stored under these intent keys."""
-        return {row["key"]: row for row in await self.connection.fetch(self._sql["intents_known"], keys)}
+    async def wish(self, incarnation: int, wishes: Sequence[Wish]) -> None:
+        """Write intents, for a relay to open."""
+        rows = [(len(part), packed(part)) for part in parts(wishes)]
+        await self.connection.execute(self._sql["wish"], self.consumer, incarnation, *zip(*rows, strict=True))
 
     async def mark(self, slot: int, marks: Sequence[str]) -> None:
         """Leave sorted marks for the open build."""

@@ -6,6 +6,8 @@ import faulthandler
 
 import anyio
 
+from projectionist.core.telemetry import pulse
+
 STDERR = 2
 CHANCES = 4
 """How often the clock is wound within the time after which it strikes."""
@@ -21,6 +23,8 @@ async def watch(stall_s: float) -> None:
     try:
         while True:
             faulthandler.dump_traceback_later(stall_s, exit=True, file=STDERR)
+            pulse.beat("process", within_s=stall_s)
             await anyio.sleep(stall_s / CHANCES)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        pulse.ended("process")

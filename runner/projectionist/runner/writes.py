@@ -118,28 +118,6 @@ class Told(msgspec.Struct):
     type: str = ""
 
 
-class Wish(msgspec.Struct):
-    """An intent with its key and frozen content."""
-
-    key: str
-    source: str
-    id: str
-    aggregate: str | None
-    version: int | None
-    slot: str
-    class_name: str
-    provider: str
-    destination: str
-    ordering: str | None
-    on_dead: str
-    body: bytes
-    hash: bytes
-    traceparent: str | None
-    tracestate: str | None
-    seq: int
-    """The stream sequence of the event."""
-
-
 class Writes:
     """The writes of one batch, in the order the transaction makes them."""
 

@@ -22,6 +22,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.runner import jetstream
 from projectionist.runner.adoption import Adoption, NothingToAdopt
 from projectionist.runner.verbs import Act
 
@@ -386,3 +387,29 @@ async def test_the_command_adopts_and_says_what_it_means(live: Rig, tmp_path: Pa
     assert "incarnation 2, read from its first message" in done.out
     assert again.code == 1
     assert "is the one 'Orders' has read so far" in again.err
+
+
+async def test_what_is_settled_between_two_questions_does_not_put_a_durable_ahead_of_its_stream(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    load = Load(live, s)
+
+    def busy(ask: Any) -> Any:
+        async def asked(*args: Any) -> Any:
+            await load.more(1)
+            await live.settled(s.Orders)
+            return await ask(*args)
+
+        return asked
+
+    async with live.running(s.Orders):
+        await load.more(1)
+        await live.settled(s.Orders)
+        with listening() as heard:
+            for question in ("stream", "consumer"):
+                monkeypatch.setattr(jetstream, question, busy(getattr(jetstream, question)))
+            await heard.wait("standing.recorded", 2)
+            monkeypatch.undo()
+            assert heard.counts["worker.rejoins"] == 0

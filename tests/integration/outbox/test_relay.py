@@ -25,7 +25,7 @@ from tests.support.outbox import (
     outbox,
     scripted,
 )
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import cancelled, eventually, listening
 
 from projectionist.core.breaker import BreakerPolicy
 from projectionist.core.sql import Statements
@@ -311,8 +311,7 @@ async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
                 for _ in range(100):
                     waker.wake()
                 await rig.becomes(key, "sent", seconds=5)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await cancelled(running)
         assert heard.counts["waker.notified"] < 50, "many wake-ups, few notifies"
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from uuid import UUID
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from projectionist.core.secret import Secret, Url
 from projectionist.core.settings import Nats, Postgres, Settings, load
-from projectionist.ops.bench import live
-from projectionist.ops.bench.live import Live
+from projectionist.ops.bench import contenders, latency, size
+from projectionist.ops.bench.figures import costs_of
+from projectionist.ops.bench.live import Live, Rounds
 from projectionist.ops.bench.load import Load, messages
 from projectionist.ops.bench.lone import Lone
+from projectionist.ops.bench.meters import Used
 from projectionist.ops.bench.report import document, text
 from projectionist.ops.bench.scene import Scene, environment
 from projectionist.ops.bench.trial import Cost
 
 LOAD = Load(events=500, aggregates=20, payload=300)
-SCENE = Scene(stream="S", schema="bench_1", durable="d", consumer=7)
-ABOUT = {"machine": {"cores": 2}, "versions": {}, "settings": {"servers": "given"}}
+SCENE = Scene(stream="S", schema="bench_1", durables=("d",), consumer=7)
 
 
 def test_the_same_load_is_the_same_events() -> None:
@@ -48,6 +50,23 @@ def test_ids_rise_with_time_unless_random_ones_are_wanted() -> None:
     assert len(set(ids)) == len(set(others)) == 500
 
 
+def test_duplicates_and_late_events_are_as_many_as_asked_for_and_nothing_is_missing() -> None:
+    load = Load(events=10_000, aggregates=50, payload=100, duplicates=0.1, gaps=0.01)
+    found = list(messages(load))
+    assert len(found) == load.messages == 11_000
+    assert {one.headers["ce-id"] for one in found} == {one.headers["ce-id"] for one in messages(PLAIN)}
+    versions, seen, late = dict[str, int](), set[str](), 0
+    for one in found:
+        version, name = int(one.headers["ce-aggregateversion"]), one.headers["ce-id"]
+        late += version < versions.get(one.order, 0) and name not in seen
+        seen.add(name)
+        versions[one.order] = max(version, versions.get(one.order, 0))
+    assert 95 <= late <= 100, "but for those that nothing overtakes"
+
+
+PLAIN = Load(events=10_000, aggregates=50, payload=100)
+
+
 def test_a_process_of_a_scene_gets_the_servers_and_no_other_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROJECTIONIST_BATCH__MAX_ROWS", "7")
     postgres = Postgres(url=Url("postgresql://u:p@db.example/x"), tls="require", schema="live")
@@ -60,14 +79,14 @@ def test_a_process_of_a_scene_gets_the_servers_and_no_other_setting(monkeypatch:
 
 
 def test_a_missing_peer_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "find_spec", lambda _: None)
-    part, skipped = live.contenders(Nats(), past=0)
-    assert set(part) == {"product", "twin", "drain"}
+    monkeypatch.setattr(contenders, "find_spec", lambda _: None)
+    part, skipped = contenders.contenders(Nats(), past=0)
+    assert set(part) == {"product", "twin", "drain", "one", "one_16"}
     assert "pip install 'projectionist[bench]'" in skipped["faststream"]
 
 
 def test_a_peer_that_could_not_log_in_is_left_out() -> None:
-    part, skipped = live.contenders(Nats(token=Secret("t")), past=0)
+    part, skipped = contenders.contenders(Nats(token=Secret("t")), past=0)
     assert "faststream" not in part
     assert "URL alone" in skipped["faststream"]
 
@@ -76,22 +95,52 @@ def measured() -> Live:
     """The product takes 2 and 4 seconds, the twin 1 and 3."""
     rounds = {"product": (2.0, 4.0), "twin": (1.0, 3.0)}
     costs = {name: [Cost(1000, s, cpu_s=0.5, rss_mb=40) for s in taken] for name, taken in rounds.items()}
-    return Live(costs, {"faststream": "it is not installed"}, Lone(2.0, 3.0, 4.0, 500))
+    titles = {"product": "the product", "twin": "its twin"}
+    lone = Lone(2.0, 3.0, 4.0, 500)
+    return Live(Rounds(titles, costs), {"faststream": "it is not installed"}, lone, {"product": 12.5})
 
 
 def test_a_ratio_is_the_median_of_those_inside_the_rounds() -> None:
-    found = document(measured(), LOAD, 2, ABOUT)
+    found = document(measured())
     assert found["live"]["ratio_twin"] == 0.625
     assert found["live"]["ratio_twin_spread"] == [0.5, 0.75]
     assert found["live"]["ratio_faststream"] is None
+    assert found["live"]["statements_per_1000"] == {"product": 12.5}
     assert found["live"]["product"]["events_per_s"] == 375
     assert found["live"]["product"]["cpu_ms_per_1000"] == 500
-    assert found["settings"]["repeats"] == 2
-    assert found["settings"]["servers"] == "given"
+
+
+def test_what_the_servers_used_is_the_difference_where_it_is_known() -> None:
+    assert Used(3.0, None, 900).since(Used(1.0, None, 400)) == Used(2.0, None, 500)
+    cost = Cost(500, 1.0, 0.5, 40, Used(2.0, None, 500))
+    found = costs_of([cost])
+    assert (found["postgres_cpu_ms_per_1000"], found["nats_cpu_ms_per_1000"]) == (4000, None)
+    assert found["wal_bytes_per_1000"] == 1000
+
+
+def test_shares_of_latencies_are_values_that_were_measured() -> None:
+    found = latency.figures([float(n) for n in range(1000, 0, -1)])
+    assert found == {"p50": 501, "p90": 901, "p99": 991, "p999": 1000, "events": 1000}
+    assert latency.figures([7.0])["p999"] == 7.0
+    shown = latency.text(latency.Measured({"visible_ms": {100: found}}, {}))
+    assert "publish to row visible" in shown
+    measured = latency.Measured({"visible_ms": {100: found}}, {"faststream": "why"})
+    assert latency.document(measured)["latency"]["visible_ms"]["100"]["p50"] == 501
+
+
+def test_curves_are_drawn_as_a_picture_that_is_whole() -> None:
+    found = {"aggregates": {100: [3.0, 1.0], 1000: [2.0, 4.0]}, "inbox_rows": {0: [4.0, 2.0], 10: [3.0, 1.0]}}
+    picture = ET.fromstring(size.plot(found))  # noqa: S314  our own
+    texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "events/s by aggregates" in texts
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}circle"))) == 4
+    assert size.document(found)["size"]["inbox_10m_ratio"] == 0.625
+    assert size.document(found)["size"]["aggregates"] == {"100": 2.0, "1000": 3.0}
 
 
 def test_people_read_the_ratio_first_and_who_was_left_out() -> None:
-    lines = text(measured(), LOAD, ABOUT).splitlines()
+    lines = text(measured(), LOAD).splitlines()
     assert lines[3].startswith("ratio")
-    assert lines[5].startswith("0.62")
-    assert "FastStream, one transaction an event: left out, it is not installed" in lines
+    assert lines[6].startswith("0.62")
+    assert "faststream: left out, it is not installed" in lines
+    assert "Statements for 1,000 events: product 12." in text(measured(), LOAD)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, TYPE_CHECKING
 
@@ -90,12 +90,15 @@ class Child:
 
 
 @asynccontextmanager
-async def running(settings: Settings, scene: Scene, arguments: Sequence[str]) -> AsyncIterator[Child]:
-    """`python ARGUMENTS` in the scene, away from the settings of where we are; ended at the end of the block."""
+async def running(
+    settings: Settings, scene: Scene, arguments: Sequence[str], extra: Mapping[str, str] | None = None
+) -> AsyncIterator[Child]:
+    """`python ARGUMENTS` in the scene, away from the settings of where we are; ended at the end of the block.
+    `extra` is added to its environment."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(  # noqa: S603, ASYNC220  our own modules; it takes milliseconds
             [sys.executable, *arguments],
-            env=environment(settings, scene),
+            env={**environment(settings, scene), **(extra or {})},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=said,

@@ -20,8 +20,9 @@ from projectionist.core.settings import load as load_settings
 from projectionist.core.sql import Statements
 from projectionist.ops.bench.children import BenchError, finished
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages
+from projectionist.ops.bench.meters import OURS, Meter
 from projectionist.ops.bench.scene import Scene
-from projectionist.ops.embedded import home, temporary
+from projectionist.ops.embedded import Embedded, home, temporary
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -34,8 +35,11 @@ FILLING_S = 3600
 class Ground:
     """A stream, and a connection to each server."""
 
-    def __init__(self, settings: Settings, connection: Connection, client: Client, stream: str) -> None:
+    def __init__(
+        self, settings: Settings, connection: Connection, client: Client, stream: str, meter: Meter
+    ) -> None:
         self.settings = settings
+        self.meter = meter
         self.connection = connection
         self.client = client
         self.stream = stream
@@ -44,6 +48,11 @@ class Ground:
         """Where a message goes."""
         return f"{self.stream}.order.{message.order}"
 
+    @property
+    def told_subjects(self) -> str:
+        """Where the relays of a benchmark publish."""
+        return f"{self.stream}.told.*"
+
     async def publish(self, load: Load) -> None:
         """Put the whole load into the stream; returns when all of it is there."""
         jetstream = self.client.jetstream(publish_async_max_pending=2000)
@@ -51,19 +60,22 @@ class Ground:
             await jetstream.publish_async(self.subject(message), message.body, headers=message.headers)
         await jetstream.publish_async_completed()
         stored = (await jetstream.stream_info(self.stream)).state.messages
-        if stored != load.events:
-            raise BenchError(f"the stream holds {stored} of {load.events} events", remedy="Try again")
+        if stored != load.messages:
+            raise BenchError(f"the stream holds {stored} of {load.messages} messages", remedy="Try again")
 
     @asynccontextmanager
-    async def scene(self, *, past: int = 0, random_ids: bool = False) -> AsyncIterator[Scene]:
-        """A fresh schema with the consumer registered and its table made; `past` events fill its inbox beforehand."""
+    async def scene(
+        self, *, app: str = "plain", past: int = 0, random_ids: bool = False
+    ) -> AsyncIterator[Scene]:
+        """A fresh schema with the app's consumers registered and their tables made; `past` events fill the inbox of
+        the first beforehand."""
         scene = Scene(self.stream, f"bench_{token_hex(4)}")
         try:
-            await finished(self.settings, scene, ("-m", "projectionist.ops.bench.prepare"))
+            await finished(self.settings, scene, ("-m", "projectionist.ops.bench.prepare", app))
             sql = Statements("projectionist.ops.bench", scene.schema)
-            row = await self.connection.fetchrow(sql["registered"])
-            assert row is not None, "prepare registers it"
-            scene = msgspec.structs.replace(scene, durable=row["durable"], consumer=row["number"])
+            rows = await self.connection.fetch(sql["registered"])
+            durables = tuple(row["durable"] for row in rows)
+            scene = msgspec.structs.replace(scene, durables=durables, consumer=rows[0]["number"])
             if past:
                 arguments = scene.consumer, past, SOURCE, random_ids
                 await self.connection.execute(sql["fill_inbox"], *arguments, timeout=FILLING_S)
@@ -81,22 +93,25 @@ class Ground:
 
     async def _clean(self, scene: Scene) -> None:
         await self.connection.execute(f"drop schema if exists {quoted(scene.schema)} cascade")
-        with suppress(NotFoundError):
-            await self.client.jetstream().delete_consumer(scene.stream, scene.durable or "none")
+        for durable in scene.durables:
+            with suppress(NotFoundError):
+                await self.client.jetstream().delete_consumer(scene.stream, durable)
 
 
 @asynccontextmanager
-async def ground(settings: Settings) -> AsyncIterator[Ground]:
-    """Connections to both servers and an empty stream."""
-    connection = await db.connect(settings.postgres, application_name="projectionist bench")
+async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncIterator[Ground]:
+    """Connections to both servers and an empty stream. What servers use is known of `embedded` ones."""
+    connection = await db.connect(settings.postgres, application_name=OURS)
     try:
         await connection.execute("set statement_timeout = 0")  # filling an inbox takes its time
-        client = await broker.connect(settings.nats, name="projectionist bench")
+        client = await broker.connect(settings.nats, name=OURS)
         stream = f"BENCH_{token_hex(4)}"
         try:
-            await client.jetstream().add_stream(name=stream, subjects=[f"{stream}.order.*"])
+            await client.jetstream().add_stream(
+                name=stream, subjects=[f"{stream}.order.*", f"{stream}.told.*"]
+            )
             try:
-                yield Ground(settings, connection, client, stream)
+                yield Ground(settings, connection, client, stream, Meter(connection, embedded))
             finally:
                 await client.jetstream().delete_stream(stream)
         finally:
@@ -106,8 +121,8 @@ async def ground(settings: Settings) -> AsyncIterator[Ground]:
 
 
 @contextmanager
-def servers(*, sync_always: bool) -> Iterator[tuple[Settings, str]]:
-    """The servers that the settings name, or a pair of this benchmark alone; and which of the two, in words."""
+def servers(*, sync_always: bool) -> Iterator[tuple[Settings, Embedded | None]]:
+    """The servers that the settings name, or a pair of this benchmark alone, which comes second."""
     file = home.find(Path.cwd()).parent / FILE
     found = load_settings(file if file.is_file() else None)
     if bool(found.postgres.url) != bool(found.nats.url):
@@ -117,9 +132,9 @@ def servers(*, sync_always: bool) -> Iterator[tuple[Settings, str]]:
             raise BenchError(
                 "--sync is for servers of the benchmark's own", remedy="Set sync_interval in your NATS server"
             )
-        yield Settings(postgres=found.postgres, nats=found.nats), "given"
+        yield Settings(postgres=found.postgres, nats=found.nats), None
         return
     with temporary(durable=True, sync_always=sync_always) as embedded:
         addresses = embedded.up()
         postgres, nats = Postgres(url=Url(addresses.postgres_url)), Nats(url=(Url(addresses.nats_url),))
-        yield Settings(postgres=postgres, nats=nats), "embedded"
+        yield Settings(postgres=postgres, nats=nats), embedded

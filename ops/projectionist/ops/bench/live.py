@@ -1,109 +1,110 @@
-"""`bench live`: the product beside its twin, the bare drain and a peer, in rounds, on one stream."""
+"""`bench live`: the product beside its twin, the bare drain and peers, in rounds, on one stream; and its variants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
-from statistics import median
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.settings import Nats
-from projectionist.core.sql import Statements
-from projectionist.ops.bench.children import BenchError
+from projectionist.ops.bench.collector import collecting
+from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, variants
+from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.lone import Lone, lone
-from projectionist.ops.bench.trial import Cost, trial
+from projectionist.ops.bench.trial import Cost, run, trial
 
 if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
     from projectionist.ops.bench.ground import Ground
     from projectionist.ops.bench.load import Load
+    from projectionist.ops.embedded import Embedded
 
-PEER_SHARE, PEER_LEAST = 20, 2000
-"""The peer gets one event of so many, and at least so many: it would need minutes for all."""
+VARIED_SHARE = 4
+"""A variant gets one event of so many, over one aggregate of so many."""
+COUNTED = 20_000
+"""On how many events at most statements are counted."""
 
-
-class Contender(msgspec.Struct, frozen=True):
-    """Who takes part."""
-
-    arguments: tuple[str, ...]
-    share: int = 1
-    past: int = 0
-    """How many settled events its inbox holds before the first."""
-    keeps: bool = True
-    """Whether it writes the inbox."""
-
-    def events(self, load: Load) -> int:
-        """How many of the load's events it gets."""
-        return (
-            load.events if self.share == 1 else min(load.events, max(PEER_LEAST, load.events // self.share))
-        )
+Tell = Callable[[str], None]
 
 
-PRODUCT = ("-m", "projectionist.ops.bench.product")
+class Rounds(msgspec.Struct, frozen=True):
+    """What each contender took, round by round."""
 
-
-def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, str]]:
-    """Those that can take part, and why others cannot."""
-    part = {
-        "product": Contender(PRODUCT),
-        "twin": Contender(("-m", "projectionist.ops.bench.twin")),
-        "drain": Contender(("-m", "projectionist.ops.bench.drain"), keeps=False),
-        "faststream": Contender(("-m", "projectionist.ops.bench.peer"), share=PEER_SHARE),
-    }
-    if past:
-        part["product_inbox_rows"] = Contender(PRODUCT, past=past)
-    why = ""
-    if find_spec("faststream") is None:
-        why = "it is not installed: pip install 'projectionist[bench]'"
-    elif nats != Nats(url=nats.url):
-        why = "it is connected by a URL alone, and this broker asks for more"
-    if not why:
-        return part, {}
-    del part["faststream"]
-    return part, {"faststream": why}
-
-
-class Live(msgspec.Struct, frozen=True):
-    """What was measured: for each contender the cost of each round."""
-
+    titles: dict[str, str]
     costs: dict[str, list[Cost]]
+
+    def ratios(self, name: str, other: str) -> list[float]:
+        """The rate of one by that of another in the same round; empty where one of them did not take part."""
+        pairs = zip(self.costs.get(name, ()), self.costs.get(other, ()), strict=False)
+        return [one.rate / two.rate for one, two in pairs]
+
+
+class Live(msgspec.Struct):
+    """What was measured."""
+
+    rounds: Rounds
     skipped: dict[str, str]
     lone: Lone
-
-    def ratios(self, name: str) -> list[float]:
-        """The product's rate by that of another in the same round; empty where that one did not take part."""
-        pairs = zip(self.costs["product"], self.costs.get(name, ()), strict=False)
-        return [product.rate / other.rate for product, other in pairs]
-
-    def rate(self, name: str) -> float:
-        """The median rate of a contender."""
-        return median(cost.rate for cost in self.costs[name])
+    statements: dict[str, float]
+    """How many statements 1,000 events took; empty where the server does not tell."""
+    varied: Rounds | None = None
 
 
-async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Callable[[str], None]) -> Live:
+async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) -> Live:
     """Measure; `tell` hears what is being done."""
     part, skipped = contenders(ground.settings.nats, past)
     tell(f"publishing {load.events:,} events")
     await ground.publish(load)
-    costs: dict[str, list[Cost]] = {name: [] for name in part}
+    rounds = await _rounds({name: (ground, load, one) for name, one in part.items()}, repeats, tell)
+    tell("statements")
+    statements = {
+        name: count for name in ("product", "twin") if (count := await _counted(ground, load, part[name]))
+    }
+    tell("lone events")
+    return Live(rounds, skipped, await lone(ground, load, PRODUCT), statements)
+
+
+async def varied(
+    settings: Settings, embedded: Embedded | None, load: Load, repeats: int, tell: Tell
+) -> Rounds:
+    """Measure the product's variants, each on the stream it needs."""
+    fewer = msgspec.structs.replace(
+        load,
+        events=max(1000, load.events // VARIED_SHARE),
+        aggregates=max(100, load.aggregates // VARIED_SHARE),
+    )
+    async with AsyncExitStack() as stack:
+        grounds: dict[Load, Ground] = {}
+        part = {}
+        collector = stack.enter_context(collecting())
+        for name, one in variants(collector).items():
+            own = one.load(fewer)
+            if own not in grounds:
+                grounds[own] = await stack.enter_async_context(made(settings, embedded))
+                tell(f"publishing {own.messages:,} messages for {one.title}")
+                await grounds[own].publish(own)
+            part[name] = grounds[own], own, one
+        return await _rounds(part, repeats, tell)
+
+
+async def _rounds(part: dict[str, tuple[Ground, Load, Contender]], repeats: int, tell: Tell) -> Rounds:
+    """Each runs once a round, and another one begins each round."""
+    rounds = Rounds({name: one.title for name, (_, _, one) in part.items()}, {name: [] for name in part})
     names = list(part)
     for number in range(repeats):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            cost = await _run(ground, load, part[name])
-            costs[name].append(cost)
+            cost = await run(*part[name])
+            rounds.costs[name].append(cost)
             tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} events/s")
-    tell("lone events")
-    return Live(costs, skipped, await lone(ground, load, PRODUCT))
+    return rounds
 
 
-async def _run(ground: Ground, load: Load, one: Contender) -> Cost:
-    async with ground.scene(past=one.past, random_ids=load.random_ids) as scene:
-        wanted = one.events(load)
-        cost = await trial(ground.settings, scene, ground.client, one.arguments, wanted, load.events)
-        settled = await ground.connection.fetchval(
-            Statements("projectionist.ops.bench", scene.schema)["settled"]
-        )
-    if one.keeps and settled < wanted:
-        raise BenchError(f"{one.arguments[-1]} acked {cost.events} events and keeps {settled}")
-    return cost
+async def _counted(ground: Ground, load: Load, one: Contender) -> float | None:
+    """Statements for 1,000 events; None where the server does not tell."""
+    some = min(load.messages, COUNTED)
+    found: list[int] = []
+    async with ground.scene() as scene, ground.meter.statements(found.append) as can:
+        if can:
+            cost = await trial(ground, scene, one, some, load.messages)
+    return round(found[0] * 1000 / cost.events, 1) if found else None

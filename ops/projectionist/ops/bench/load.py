@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from projectionist.core.headers import DEFAULTS
+from projectionist.core.headers import DEFAULTS, TRACEPARENT
 
 SOURCE = "/bench/shop"
 PLACED, CHANGED = "order.placed", "order.changed"
@@ -18,6 +20,8 @@ _FIRST_ORDER = 2_000_000_000
 """Orders count up, so a filled inbox holds lower numbers."""
 _BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 _APART = timedelta(milliseconds=2)
+_BEHIND = 2000
+"""How many messages later a duplicate comes, and a late event after the one that has overtaken it."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +32,18 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     payload: int
     random_ids: bool = False
     """Ids without any order, instead of ids that rise with time."""
+    duplicates: float = 0
+    """The share of events that come twice."""
+    gaps: float = 0
+    """The share of events that come after the next version of their order."""
+    traced: float | None = None
+    """The share of events whose trace is sampled; None: no event bears a trace context."""
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are, the duplicates with them."""
+        again = len(range(0, self.events, _every(self.duplicates))) if self.duplicates else 0
+        return self.events + again
 
 
 class Message(NamedTuple):
@@ -39,7 +55,35 @@ class Message(NamedTuple):
 
 
 def messages(load: Load) -> Iterator[Message]:
-    """The events in the order of the stream: of every order versions from 1 on, other orders in between."""
+    """The messages in the order of the stream: the versions of every order from 1 on, other orders in between."""
+    if not load.duplicates and not load.gaps:
+        yield from _in_order(load)
+        return
+    twice, late = _every(load.duplicates), _every(load.gaps)
+    held: dict[str, Message] = {}
+    behind: deque[tuple[int, Message]] = deque()
+    for number, message in enumerate(_in_order(load)):
+        if message.order in held:
+            behind.append((number + _BEHIND, held.pop(message.order)))
+            yield message
+        elif number % late == late - 1:
+            held[message.order] = message
+        else:
+            yield message
+        if load.duplicates and number % twice == 0:
+            behind.append((number + _BEHIND, message))
+        while behind and behind[0][0] <= number:
+            yield behind.popleft()[1]
+    yield from held.values()
+    yield from (message for _, message in behind)
+
+
+def _every(share: float) -> int:
+    """Each how-manieth event is meant by a share of them."""
+    return round(1 / share) if share else sys.maxsize
+
+
+def _in_order(load: Load) -> Iterator[Message]:
     chance = random.Random(20)  # noqa: S311  the same events each time
     versions = [0] * load.aggregates
     for number in range(load.events):
@@ -57,6 +101,9 @@ def _message(load: Load, number: int, order: str, version: int, bits: int) -> Me
         DEFAULTS["version"]: str(version),
         DEFAULTS["time"]: time.isoformat(),
     }
+    if load.traced is not None:
+        sampled = load.traced > 0 and number % _every(load.traced) == 0
+        headers[TRACEPARENT] = f"00-{bits | 1:032x}-{number + 1:016x}-{sampled:02x}"
     return Message(order, headers, _body(load.payload, number, version))
 
 

@@ -1,25 +1,27 @@
-"""Makes the tables of a scene, as `projectionist migrate` would, and registers the consumer."""
+"""Makes the tables of a scene, as `projectionist migrate` would, and registers the consumers of an app."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from projectionist.core import db
 from projectionist.core.settings import load
 from projectionist.migrations import migrate
-from projectionist.ops.bench.shop import ORDERS
+from projectionist.ops.bench import variants
+from projectionist.runner.app import App
 from projectionist.runner.readmodels import ReadModels
 
 
-async def prepare() -> None:
+async def prepare(app: App) -> None:
     """Do it in the schema of the settings."""
     postgres = load().postgres
     connection = await db.connect(postgres, application_name="bench prepare")
     await migrate(connection, postgres.schema)
     models = ReadModels(connection, postgres.schema)
-    await models.apply([ORDERS], await models.plan([ORDERS]))
+    await models.apply(app.definitions, await models.plan(app.definitions))
     await connection.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(prepare())
+    asyncio.run(prepare(getattr(variants, sys.argv[1])))

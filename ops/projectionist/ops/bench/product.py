@@ -1,4 +1,4 @@
-"""The product as it is: `projectionist run`, in a process like the other contenders'."""
+"""The product as it is: `projectionist run`, in a process like the other contenders'. Its argument names the app."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import sys
 from projectionist.ops.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["run", "projectionist.ops.bench.shop:app"]))
+    sys.exit(main(["run", f"projectionist.ops.bench.variants:{sys.argv[1]}"]))

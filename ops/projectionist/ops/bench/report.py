@@ -4,97 +4,97 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from projectionist.core.settings import Batch
 from projectionist.core.sql import Statements
+from projectionist.ops.bench.figures import costs_of, ratio, shown, spread
 from projectionist.ops.terminal import table
 
 if TYPE_CHECKING:
     from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.live import Live
+    from projectionist.ops.bench.live import Live, Rounds
     from projectionist.ops.bench.load import Load
-    from projectionist.ops.bench.trial import Cost
 
-_PACKAGES = ("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop", "faststream", "pgqueuer")
-
-TITLES = {
-    "product": "product, every guarantee on, no tracing",
-    "twin": "live twin: the same statements, no guards",
-    "drain": "bare acked drain: transport alone",
-    "faststream": "FastStream, one transaction an event",
-    "product_inbox_rows": "product on an inbox that is full",
-}
+_PACKAGES = (
+    *("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop"),
+    *("faststream", "pgqueuer", "eventsourcing"),
+)
 
 
-def document(measured: Live, load: Load, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Live) -> dict[str, Any]:
     """Everything, for programs: `live.ratio_NAME`, and what each contender cost."""
-    others = [name for name in TITLES if name != "product"]
-    ratios = {f"ratio_{name}": _ratio(measured.ratios(name)) for name in others}
-    spreads = {f"ratio_{name}_spread": _spread(measured.ratios(name)) for name in others}
-    found = {name: _costs(costs) for name, costs in measured.costs.items()}
-    live = ratios | spreads | found | {"lone_visible_ms": measured.lone, "skipped": measured.skipped}
-    settings = msgspec.structs.asdict(load) | {"repeats": repeats, "batch_rows": Batch().max_rows}
-    return {"live": live, **about, "settings": settings | about["settings"]}
+    rounds = measured.rounds
+    others = [name for name in rounds.costs if name != "product"] + list(measured.skipped)
+    live: dict[str, Any] = {}
+    for name in others:
+        ratios = rounds.ratios("product", name)
+        live |= {f"ratio_{name}": ratio(ratios), f"ratio_{name}_spread": spread(ratios)}
+    live |= {name: costs_of(costs) for name, costs in rounds.costs.items()}
+    live |= {"statements_per_1000": measured.statements, "lone_visible_ms": measured.lone}
+    live |= {"skipped": measured.skipped}
+    if measured.varied is not None:
+        live |= _varied(measured.varied)
+    return {"live": live}
 
 
-def text(measured: Live, load: Load, about: dict[str, Any]) -> str:
+def _varied(rounds: Rounds) -> dict[str, Any]:
+    return {
+        "variants": {
+            name: {"of_plain": ratio(ratios), "of_plain_spread": spread(ratios)} | costs_of(costs)
+            for name, costs in rounds.costs.items()
+            if (ratios := rounds.ratios(name, "plain"))
+        }
+    }
+
+
+def text(measured: Live, load: Load) -> str:
     """Everything, for people."""
-    lone = measured.lone
+    lone, rounds = measured.lone, measured.rounds
+    statements = ", ".join(f"{name} {count:,.0f}" for name, count in measured.statements.items())
     return "\n".join(
         (
             f"{load.events:,} events of {load.payload} bytes over {load.aggregates:,} aggregates",
             "ratio: the product's events/s by those of the line, in the same round",
             "",
-            table(_lines(measured)),
+            table(_lines(rounds, "product", lambda name: rounds.ratios("product", name))),
             "",
             f"A lone event is visible {lone.p50:.1f} ms after it was published (p99: {lone.p99:.1f} ms).",
-            *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
+            *([f"Statements for 1,000 events: {statements}."] if statements else []),
+            *(f"{name}: left out, {why}" for name, why in measured.skipped.items()),
+            *(_varied_text(measured.varied) if measured.varied is not None else ()),
             "",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
 
 
-def _lines(measured: Live) -> Iterator[Sequence[str]]:
-    yield "ratio", "spread", "events/s", "spread", "ms CPU/1,000", "RSS MB", ""
-    for name, title in TITLES.items():
-        if name in measured.costs:
-            costs, ratios = measured.costs[name], measured.ratios(name)
-            own = _costs(costs)
-            yield (
-                "" if name == "product" else f"{median(ratios):.2f}",
-                "" if name == "product" else f"{min(ratios):.2f}-{max(ratios):.2f}",
-                f"{own['events_per_s']:,.0f}",
-                "-".join(f"{rate:,.0f}" for rate in own["spread"]),
-                f"{own['cpu_ms_per_1000']:.1f}",
-                f"{own['rss_mb']:.0f}",
-                title,
-            )
+def _varied_text(rounds: Rounds) -> Iterator[str]:
+    yield ""
+    yield "What else users ask of the product. ratio: the events/s of the line by those of one projection"
+    yield ""
+    yield table(_lines(rounds, "plain", lambda name: rounds.ratios(name, "plain")))
 
 
-def _costs(costs: Sequence[Cost]) -> dict[str, Any]:
-    return {
-        "events_per_s": round(median(cost.rate for cost in costs), 1),
-        "spread": _spread([cost.rate for cost in costs]),
-        "events": median(cost.events for cost in costs),
-        "cpu_ms_per_1000": round(median(cost.cpu_s * 1e6 / cost.events for cost in costs), 2),
-        "rss_mb": round(max(cost.rss_mb for cost in costs), 1),
-    }
-
-
-def _ratio(ratios: Sequence[float]) -> float | None:
-    return round(median(ratios), 3) if ratios else None
-
-
-def _spread(values: Sequence[float]) -> list[float]:
-    return [round(min(values), 3), round(max(values), 3)] if values else []
+def _lines(rounds: Rounds, base: str, ratios_of: Callable[[str], Sequence[float]]) -> Iterator[Sequence[str]]:
+    yield "ratio", "spread", "events/s", "spread", "CPU", "PostgreSQL", "NATS", "WAL KB", "RSS MB", ""
+    yield "", "", "", "", "ms/1,000", "ms/1,000", "ms/1,000", "/1,000", "", ""
+    for name, costs in rounds.costs.items():
+        ratios, own = ratios_of(name), costs_of(costs)
+        wal = own["wal_bytes_per_1000"]
+        yield (
+            "" if name == base else shown(ratio(ratios), 2),
+            "" if name == base else "-".join(shown(one, 2) for one in spread(ratios)),
+            shown(own["events_per_s"], 0),
+            "-".join(shown(one, 0) for one in own["spread"]),
+            shown(own["cpu_ms_per_1000"]),
+            shown(own["postgres_cpu_ms_per_1000"]),
+            shown(own["nats_cpu_ms_per_1000"]),
+            shown(None if wal is None else wal / 1024, 0),
+            shown(own["rss_mb"], 0),
+            rounds.titles[name],
+        )
 
 
 async def about(ground: Ground, servers: str, sync: str) -> dict[str, Any]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
 
 VARIABLE = "BENCH_SCENE"
+STUB = "BENCH_STUB"
+"""The variable that holds the URL of the server that says yes."""
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -22,8 +24,15 @@ class Scene(msgspec.Struct, frozen=True):
 
     stream: str = "BENCH"
     schema: str = "projectionist"
-    durable: str = ""
+    durables: tuple[str, ...] = ()
+    """Of each consumer that plays in it."""
     consumer: int = 0
+    """The number of the first."""
+
+    @property
+    def durable(self) -> str:
+        """That of the first."""
+        return self.durables[0]
 
 
 def told() -> Scene:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from projectionist.ops.bench.load import CHANGED, PLACED
 from projectionist.ops.bench.scene import told
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.runner.app import App
 
 SCENE = told()
 
@@ -47,5 +46,4 @@ class BenchOrders(
         self.changes += 1
 
 
-app = App(projections=[BenchOrders])
 ORDERS = definition(BenchOrders)

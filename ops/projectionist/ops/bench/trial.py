@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 from nats.errors import Error as NatsError
 
+from projectionist.core.sql import Statements
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
+from projectionist.ops.bench.meters import Used
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.settings import Settings
+    from projectionist.ops.bench.contenders import Contender
+    from projectionist.ops.bench.ground import Ground
+    from projectionist.ops.bench.load import Load
     from projectionist.ops.bench.scene import Scene
 
 PATIENCE_S = 30
@@ -32,6 +35,8 @@ class Cost(msgspec.Struct, frozen=True):
     cpu_s: float
     """Of the process alone, its start included."""
     rss_mb: float
+    used: Used | None = None
+    """By the servers."""
 
     @property
     def rate(self) -> float:
@@ -50,34 +55,77 @@ class _Durable(msgspec.Struct):
     num_ack_pending: int
 
 
-async def trial(
-    settings: Settings, scene: Scene, client: Client, arguments: Sequence[str], events: int, stored: int
-) -> Cost:
-    """Run a contender until it has acked `events` of those `stored` in the stream."""
-    async with running(settings, scene, arguments) as child:
-        acked, seconds = await _watched(child, scene, client, events, stored)
-    return Cost(acked, seconds, child.cpu_s, child.rss_mb)
+async def run(ground: Ground, load: Load, one: Contender) -> Cost:
+    """Let a contender settle its share of the load, which is in the stream, on tables of its own."""
+    async with ground.scene(app=one.app, past=one.past, random_ids=load.random_ids) as scene:
+        wanted = one.messages(load)
+        cost = await trial(ground, scene, one, wanted, load.messages)
+        settled = await ground.connection.fetchval(
+            Statements("projectionist.ops.bench", scene.schema)["settled"]
+        )
+        left = (
+            await ground.connection.fetchval(Statements("projectionist.ops.bench", scene.schema)["past_left"])
+            if one.purges
+            else 0
+        )
+    if one.purges and left == one.past:
+        raise BenchError(f"{one.title}: nothing was removed")
+    if one.keeps and settled < min(wanted, load.events):
+        raise BenchError(f"{one.title} acked {cost.events} messages and keeps {settled}")
+    return cost
+
+
+async def trial(ground: Ground, scene: Scene, one: Contender, messages: int, stored: int) -> Cost:
+    """Run a contender until it has acked `messages` of those `stored` in the stream."""
+    found: list[Used] = []
+    async with (
+        ground.meter.over(found.append),
+        running(ground.settings, scene, one.arguments, one.environment) as child,
+    ):
+        acked, seconds = await _watched(child, scene, ground.client, messages, stored)
+        if one.later:
+            seconds = await _settled(ground, child, scene)
+    return Cost(acked, seconds, child.cpu_s, child.rss_mb, found[0])
 
 
 async def caught_up(child: Child, scene: Scene, client: Client) -> None:
-    """Return when a contender has its durable and nothing to do."""
+    """Return when a contender has its durables and nothing to do."""
     await _watched(child, scene, client, 0, 0)
 
 
-async def _watched(child: Child, scene: Scene, client: Client, events: int, stored: int) -> tuple[int, float]:
-    """How many events it had acked when they were enough, and the seconds until the last of them."""
+async def _watched(
+    child: Child, scene: Scene, client: Client, messages: int, stored: int
+) -> tuple[int, float]:
+    """How many messages it had acked on each durable when they were enough, and the seconds until the last of them."""
     best, deadline = -1, time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         child.check()
-        durable = await _durable(scene, client)
-        acked = -1 if durable is None else _acked(durable, stored)
-        if durable is not None and acked >= events:
-            until = durable.ack_floor.last_active or durable.created
-            return acked, (until - durable.created).total_seconds()
+        found = [
+            one for name in scene.durables if (one := await _durable(scene.stream, name, client)) is not None
+        ]
+        acked = min(_acked(one, stored) for one in found) if len(found) == len(scene.durables) else -1
+        if acked >= messages and found:
+            last = max(one.ack_floor.last_active or one.created for one in found)
+            return acked, (last - min(one.created for one in found)).total_seconds()
         if acked > best:
             best, deadline = acked, time.monotonic() + PATIENCE_S
         await asyncio.sleep(LOOK_S)
     raise BenchError(f"a contender stands still after {max(best, 0)} events: {child.said()}")
+
+
+async def _settled(ground: Ground, child: Child, scene: Scene) -> float:
+    """Wait until what was acked is settled too; the seconds since the durable was made."""
+    waits = Statements("projectionist.ops.bench", scene.schema)["waits"]
+    deadline = time.monotonic() + 10 * PATIENCE_S
+    while await ground.connection.fetchval(waits):
+        child.check()
+        if time.monotonic() > deadline:
+            raise BenchError(f"a contender does not settle what it has acked: {child.said()}")
+        await asyncio.sleep(LOOK_S)
+    over = datetime.now(UTC)
+    durable = await _durable(scene.stream, scene.durable, ground.client)
+    assert durable is not None, "it was there a moment ago"
+    return (over - durable.created).total_seconds()
 
 
 def _acked(durable: _Durable, stored: int) -> int:
@@ -86,11 +134,10 @@ def _acked(durable: _Durable, stored: int) -> int:
     return stored - durable.num_pending - durable.num_ack_pending if began else 0
 
 
-async def _durable(scene: Scene, client: Client) -> _Durable | None:
+async def _durable(stream: str, name: str, client: Client) -> _Durable | None:
     """The durable as the broker describes it; None before there is one."""
-    subject = f"$JS.API.CONSUMER.INFO.{scene.stream}.{scene.durable}"
     try:
-        answer = (await client.request(subject, timeout=5)).data
+        answer = (await client.request(f"$JS.API.CONSUMER.INFO.{stream}.{name}", timeout=5)).data
     except NatsError as error:
         raise BenchError(f"the broker does not tell how far a contender is: {error}") from error
     try:

@@ -34,14 +34,16 @@ def run(args: argparse.Namespace) -> int:
     loaded = apps.load(app, App)
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
-    configure()
+    configure(form=found.telemetry.logs)
     return loops.run(_run(loaded, names, found))
 
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     from projectionist.core.db import connect
     from projectionist.migrations import MigrationError, plan
+    from projectionist.ops.telling import telling
     from projectionist.outbox.relay import run as serve
+    from projectionist.runner.groups import flattened
 
     connection = await connect(settings.postgres, application_name="projectionist relay")
     try:
@@ -52,5 +54,7 @@ async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     finally:
         await connection.close()
     note(f"relaying to {', '.join(app.providers) or 'nobody'}; Ctrl-C stops")
-    await serve(app.providers, settings, consumers=consumers)
+    with flattened():
+        async with telling(settings, "projectionist-relay") as health:
+            await serve(app.providers, settings, consumers=consumers, health=health)
     return Exit.DONE

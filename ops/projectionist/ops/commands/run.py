@@ -41,12 +41,14 @@ def run(args: argparse.Namespace) -> int:
     loaded = apps.load(app, App)
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
-    configure()
+    configure(form=found.telemetry.logs)
     return loops.run(_run(loaded.chosen(args.only), found, readopt=args.readopt))
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
     from projectionist.migrations import MigrationError, plan
+    from projectionist.ops.telling import telling
+    from projectionist.runner.groups import flattened
     from projectionist.runner.run import run as serve
 
     async def prepared(connection: Connection) -> None:
@@ -56,5 +58,7 @@ async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt
             )
 
     note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
-    await serve(definitions, settings, readopt=readopt, prepared=prepared)
+    with flattened():
+        async with telling(settings, "projectionist-run") as health:
+            await serve(definitions, settings, readopt=readopt, prepared=prepared, health=health)
     return Exit.DONE

@@ -72,6 +72,7 @@ class Wire(msgspec.Struct, frozen=True):
 class Http(Provider):
     """Calls one HTTP API. Subclass it and set `profile` for an API whose idempotency you have read about."""
 
+    system = "http"
     Settings = HttpSettings
     settings: HttpSettings
 

@@ -63,6 +63,7 @@ _wire = msgspec.json.Decoder(Wire).decode
 class NatsPublish(Provider):
     """Publishes on the relay's own NATS connection, which must not buffer while it is disconnected."""
 
+    system = "nats"
     Settings = NatsSettings
     settings: NatsSettings
     profile = NATS

@@ -90,6 +90,8 @@ class Provider(ABC):
 
     Settings: ClassVar[type[ProviderSettings]] = ProviderSettings
     profile: Profile = NONE
+    system: ClassVar[str] = "other"
+    """What telemetry calls the kind of system behind it (`messaging.system`)."""
 
     def __init__(self, name: str, settings: ProviderSettings, site: Site) -> None:
         self.name = name

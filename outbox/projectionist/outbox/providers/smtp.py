@@ -52,6 +52,7 @@ class SmtpSettings(ProviderSettings, frozen=True, kw_only=True):
 class Smtp(Provider):
     """Hands mails to one server. Subclass it and override `letter` to write mails in code."""
 
+    system = "smtp"
     Settings = SmtpSettings
     settings: SmtpSettings
     profile = SMTP

@@ -11,6 +11,7 @@ import msgspec
 
 from projectionist.core import clock, db
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import names, tracing
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
@@ -99,6 +100,12 @@ class Builder:
 
     async def run(self) -> Rebuilt:
         """Do it; returns when the new generation is live. Whatever ends it before, the live generation serves."""
+        with tracing.whole(names.REBUILD, self._definition.name) as span:
+            done = await self._run()
+            span.set_attribute(names.EVENTS_READ, done.events + done.caught_up)
+            return done
+
+    async def _run(self) -> Rebuilt:
         name = f"projectionist rebuild {self._definition.name}"[:63]
         connection = await db.connect(self._settings.postgres, application_name=name)
         try:

@@ -1,2 +1,2 @@
--- How the one consumer of a scene is registered.
-select number, durable from {schema}.consumers
+-- How the consumers of a scene are registered.
+select number, durable from {schema}.consumers order by number

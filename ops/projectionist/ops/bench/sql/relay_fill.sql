@@ -1,13 +1,14 @@
--- As many intents as a backlog of $1 events over $2 aggregates would have written, with content of $3 bytes.
-with written as (
-    insert into {schema}.intents (
-        key, consumer, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash
-    )
-    select md5($4 || n), 1, 'bench', n::text, 'order/' || n % $2, n / $2 + 1, 'Derived', 'Derived', 'events', 'events',
-        '5:bench6:events:order/' || n % $2, 'pass',
-        convert_to('{"order":"' || n % $2 || '","text":"' || repeat('x', greatest($3 - 25, 1)) || '"}', 'UTF8'), ''
-    from generate_series(1, $1::integer) as n
-    returning seq, provider, destination, ordering
-)
-insert into {schema}.outbox (seq, provider, destination, lane, place)
-select seq, provider, destination, ordering, seq from written
+-- What batches of a thousand events would have wished for: $1 intents over $2 aggregates, with content of $3 bytes.
+insert into {schema}.wishes (consumer, incarnation, intents, wished)
+select 1, 1, count(*), convert_to(
+    json_build_object(
+        'key', json_agg(md5($4 || n)), 'source', json_agg('bench'::text), 'id', json_agg(n::text),
+        'aggregate', json_agg('order/' || n % $2), 'version', json_agg(n / $2 + 1), 'slot', json_agg('Derived'::text),
+        'class_name', json_agg('Derived'::text), 'provider', json_agg('events'::text), 'destination', json_agg('events'::text),
+        'ordering', json_agg('5:bench6:events:order/' || n % $2), 'on_dead', json_agg('pass'::text),
+        'body', json_agg('{"order":"' || n % $2 || '","text":"' || repeat('x', greatest($3 - 25, 1)) || '"}'),
+        'traceparent', json_agg(null::text), 'tracestate', json_agg(null::text), 'seq', json_agg(n)
+    )::text, 'UTF8')
+from generate_series(1, $1::integer) as n
+group by n / 1000
+order by n / 1000

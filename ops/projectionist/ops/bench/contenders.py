@@ -1,0 +1,149 @@
+"""Who takes part in `bench live`: the product, those it is compared with, and the product's variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.settings import Nats
+
+if TYPE_CHECKING:
+    from projectionist.ops.bench.load import Load
+
+PRODUCT = ("-m", "projectionist.ops.bench.product", "plain")
+PEER_SHARE, PEER_LEAST = 20, 2000
+"""A slow peer gets one event of so many, and at least so many: it would need minutes for all."""
+
+
+class Contender(msgspec.Struct, frozen=True, kw_only=True):
+    """Who takes part."""
+
+    title: str
+    arguments: tuple[str, ...]
+    share: int = 1
+    past: int = 0
+    """How many settled events its inbox holds before the first."""
+    keeps: bool = True
+    """Whether it writes the inbox."""
+    purges: bool = False
+    """Whether it removes some of the past meanwhile."""
+    later: bool = False
+    """Whether it acks before it has settled."""
+    environment: Mapping[str, str] = {}
+    load: Callable[[Load], Load] = lambda load: load
+    """What it gets instead of the usual load."""
+
+    @property
+    def app(self) -> str:
+        """Whose tables it needs."""
+        return self.arguments[-1] if self.arguments[:-1] == PRODUCT[:-1] else "plain"
+
+    def messages(self, load: Load) -> int:
+        """How many messages of the load it gets."""
+        least = max(PEER_LEAST, load.messages // self.share)
+        return load.messages if self.share == 1 else min(load.messages, least)
+
+
+_PURGING = {
+    "PROJECTIONIST_RETENTION__EVERY_S": "1",
+    "PROJECTIONIST_CONSUMER_DEFAULTS__RETENTION_S": "864000",
+}
+"""Retention begins after a second, and has more to remove than it can during the run."""
+
+
+def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, str]]:
+    """Those that can take part, and why others cannot."""
+    part = {
+        "product": Contender(title="product, every guarantee on, no tracing", arguments=PRODUCT),
+        "twin": Contender(title="live twin: the same statements, no guards", arguments=_module("twin")),
+        "drain": Contender(
+            title="bare acked drain: transport alone", arguments=_module("drain"), keeps=False
+        ),
+        "one": Contender(title="one transaction an event", arguments=_module("one", "1"), share=PEER_SHARE),
+        "one_16": Contender(
+            title="one transaction an event, 16 at once", arguments=_module("one", "16"), share=PEER_SHARE
+        ),
+        "faststream": Contender(
+            title="FastStream, one transaction an event", arguments=_module("peer"), share=PEER_SHARE
+        ),
+    }
+    if past:
+        part["product_inbox_rows"] = Contender(
+            title="product on an inbox that is full", arguments=PRODUCT, past=past
+        )
+        part["product_purging"] = Contender(
+            title="product on such an inbox, retention at work",
+            arguments=PRODUCT,
+            past=past,
+            purges=True,
+            environment=_PURGING,
+        )
+    why = ""
+    if find_spec("faststream") is None:
+        why = "it is not installed: pip install 'projectionist[bench]'"
+    elif nats != Nats(url=nats.url):
+        why = "it is connected by a URL alone, and this broker asks for more"
+    if not why:
+        return part, {}
+    del part["faststream"]
+    return part, {"faststream": why}
+
+
+def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
+    """The product under what else users ask of it; `plain` is the product as it is, on as many events.
+
+    Traces and metrics go to `collector`; by default there is none.
+    """
+    told = {"PROJECTIONIST_TELEMETRY__ENDPOINT": collector}
+    stored = {
+        "PROJECTIONIST_CONSUMER_DEFAULTS__ACK": "after-store",
+        "PROJECTIONIST_TELEMETRY__UNWATCHED": "accepted",
+    }
+    return {
+        "plain": Contender(title="one projection", arguments=PRODUCT),
+        "two": Contender(title="two projections of the same events", arguments=_product("two")),
+        "sql": Contender(title="a SqlProjection, one statement an event", arguments=_product("sql")),
+        "intents": Contender(title="one intent an event", arguments=_product("intents")),
+        "after_store": Contender(
+            title="ack = after-store", arguments=PRODUCT, environment=stored, later=True
+        ),
+        "duplicates": Contender(
+            title="every tenth event twice", arguments=PRODUCT, load=_with(duplicates=0.1)
+        ),
+        "gaps": Contender(
+            title="every hundredth event late", arguments=PRODUCT, load=_with(gaps=0.01), later=True
+        ),
+        "random_ids": Contender(title="ids in no order", arguments=PRODUCT, load=_with(random_ids=True)),
+        "metrics": Contender(title="metrics exported", arguments=PRODUCT, environment=told),
+        "contexts": Contender(
+            title="events bear a trace context, nobody listens", arguments=PRODUCT, load=_with(traced=0)
+        ),
+        "unsampled": Contender(
+            title="the same, metrics and traces exported, none sampled",
+            arguments=PRODUCT,
+            environment=told,
+            load=_with(traced=0),
+        ),
+        "sampled": Contender(
+            title="the same, one event of a hundred sampled",
+            arguments=PRODUCT,
+            environment=told,
+            load=_with(traced=0.01),
+        ),
+        "payload_4k": Contender(title="bodies of 4 KB", arguments=PRODUCT, load=_with(payload=4096)),
+    }
+
+
+def _module(name: str, *arguments: str) -> tuple[str, ...]:
+    return ("-m", f"projectionist.ops.bench.{name}", *arguments)
+
+
+def _product(app: str) -> tuple[str, ...]:
+    return (*PRODUCT[:-1], app)
+
+
+def _with(**fields: float) -> Callable[[Load], Load]:
+    return lambda load: msgspec.structs.replace(load, **fields)

@@ -1,0 +1,51 @@
+"""What costs come to: medians, spreads, and ratios inside rounds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from projectionist.ops.bench.trial import Cost
+
+
+def costs_of(costs: Sequence[Cost], what: str = "events") -> dict[str, Any]:
+    """The rate, the processor time of everyone involved, WAL and memory; null where it is not known."""
+    used = [cost.used for cost in costs]
+    return {
+        f"{what}_per_s": round(median(cost.rate for cost in costs), 1),
+        "spread": spread([cost.rate for cost in costs]),
+        what: median(cost.events for cost in costs),
+        "cpu_ms_per_1000": _per_1000([cost.cpu_s * 1000 for cost in costs], costs),
+        "postgres_cpu_ms_per_1000": _per_1000(
+            [one.postgres_cpu_s * 1000 if one and one.postgres_cpu_s is not None else None for one in used],
+            costs,
+        ),
+        "nats_cpu_ms_per_1000": _per_1000(
+            [one.nats_cpu_s * 1000 if one and one.nats_cpu_s is not None else None for one in used], costs
+        ),
+        "wal_bytes_per_1000": _per_1000([one.wal_bytes if one else None for one in used], costs),
+        "rss_mb": round(max(cost.rss_mb for cost in costs), 1),
+    }
+
+
+def _per_1000(values: Iterable[float | None], costs: Sequence[Cost]) -> float | None:
+    pairs = zip(values, costs, strict=True)
+    known = [value * 1000 / cost.events for value, cost in pairs if value is not None]
+    return round(median(known), 2) if known else None
+
+
+def ratio(values: Sequence[float]) -> float | None:
+    """The median; null where there is none."""
+    return round(median(values), 3) if values else None
+
+
+def spread(values: Sequence[float]) -> list[float]:
+    """The least and the most."""
+    return [round(min(values), 3), round(max(values), 3)] if values else []
+
+
+def shown(value: float | None, digits: int = 1) -> str:
+    """A figure in a table; empty where it is not known."""
+    return "" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,2 @@
+-- Whether anything is taken and not settled.
+select exists (select from {schema}.parked)

@@ -1,0 +1,109 @@
+"""What the product runs in the variants of `bench live`: one more thing each that users ask for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from projectionist.ops.bench.shop import SCENE, BenchOrders, OrderChanged, OrderPlaced
+from projectionist.outbox import Intent
+from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
+from projectionist.runner.app import App
+
+SUBJECTS = f"{SCENE.stream}.order.{{aggregate}}"
+
+
+class BenchSpend(
+    Projection, stream=SCENE.stream, subjects=SUBJECTS, table=f"{SCENE.schema}.bench_spend", key="order_id"
+):
+    """A second consumer of the same events."""
+
+    order_id: str
+    total_cents: int = 0
+
+    @on(OrderPlaced)
+    def placed(self, event: OrderPlaced) -> None:
+        self.total_cents = event.total_cents
+
+    @on(OrderChanged)
+    def changed(self, event: OrderChanged) -> None:
+        self.total_cents = event.total_cents
+
+
+def _spend(number: int) -> type[Projection]:
+    """Another consumer of the same kind."""
+
+    class More(
+        BenchSpend,
+        stream=SCENE.stream,
+        subjects=SUBJECTS,
+        table=f"{SCENE.schema}.bench_spend_{number}",
+        key="order_id",
+        name=f"BenchSpend{number}",
+    ):
+        pass
+
+    return More
+
+
+class Told(Intent, provider="events"):
+    """One side effect an event."""
+
+    order: str
+    total_cents: int
+
+
+class BenchTelling(
+    Projection,
+    stream=SCENE.stream,
+    subjects=SUBJECTS,
+    table=f"{SCENE.schema}.bench_telling",
+    key="order_id",
+    effects="beginning",
+):
+    """The rows of BenchOrders, and an intent an event."""
+
+    order_id: str
+    customer: str = ""
+    email: str = ""
+    total_cents: int = 0
+    changes: int = 0
+
+    @on(OrderPlaced)
+    def placed(self, event: OrderPlaced) -> Told:
+        self.customer, self.email, self.total_cents = event.customer, event.email, event.total_cents
+        return Told(self.order_id, event.total_cents)
+
+    @on(OrderChanged)
+    def changed(self, event: OrderChanged) -> Told:
+        self.total_cents = event.total_cents
+        self.changes += 1
+        return Told(self.order_id, event.total_cents)
+
+
+class BenchSql(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
+    """A statement an event."""
+
+    tables: ClassVar = {
+        f"{SCENE.schema}.bench_totals": "order_id text primary key, total_cents bigint not null"
+    }
+
+    @on(OrderPlaced)
+    async def placed(self, tx: Tx, event: OrderPlaced, envelope: Envelope) -> None:
+        await tx.execute(
+            "insert into {bench_totals} values ($1, $2)", envelope.aggregate_id, event.total_cents
+        )
+
+    @on(OrderChanged)
+    async def changed(self, tx: Tx, event: OrderChanged, envelope: Envelope) -> None:
+        await tx.execute(
+            "update {bench_totals} set total_cents = $2 where order_id = $1",
+            envelope.aggregate_id,
+            event.total_cents,
+        )
+
+
+plain = App(projections=[BenchOrders])
+two = App(projections=[BenchOrders, BenchSpend])
+four = App(projections=[BenchOrders, BenchSpend, _spend(2), _spend(3)])
+sql = App(projections=[BenchSql])
+intents = App(projections=[BenchTelling])

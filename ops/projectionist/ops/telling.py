@@ -1,0 +1,27 @@
+"""Around a process that runs for long: what it exports, who may ask how it is, what systemd hears."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.telemetry import health as healths
+from projectionist.core.telemetry.health import Health
+from projectionist.core.telemetry.sdk import exporting
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+
+
+@asynccontextmanager
+async def telling(settings: Settings, service: str) -> AsyncIterator[Health]:
+    """Export and listen as `[telemetry]` says, for the length of the block; the block says when it has begun."""
+    health = Health()
+    with exporting(settings.telemetry, service) as scrape:
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(healths.answer, settings.telemetry.listens, health, scrape)
+            yield health
+            beside.cancel_scope.cancel()

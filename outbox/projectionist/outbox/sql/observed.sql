@@ -1,0 +1,12 @@
+-- Unsettled intents by provider and state, and the age of the oldest; of very many the first ones, since all would cost
+-- more than the number is worth. What no relay has opened yet is `wished`, of no provider.
+select o.provider, o.state, o.n, extract(epoch from clock_timestamp() - i.created)::float8 as oldest_s
+from (
+    select provider, state, count(*) as n, min(seq) as first
+    from (select provider, state, seq from {schema}.outbox limit 200000) few
+    group by provider, state
+) o
+join {schema}.intents i on i.seq = o.first
+union all
+select null, 'wished', sum(intents)::bigint, extract(epoch from clock_timestamp() - min(created))::float8
+from {schema}.wishes having count(*) > 0

@@ -1,0 +1,3 @@
+-- Destinations that get nothing now, by provider and why.
+select provider, coalesce(held, state) as state, count(*) as n
+from {schema}.breakers where held is not null or state <> 'closed' group by 1, 2

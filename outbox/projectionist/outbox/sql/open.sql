@@ -1,0 +1,55 @@
+-- Opens wishes as intents, in the order they were written, one opener after the other; how many wishes that were. What
+-- one aggregate wishes is written while its position is locked: who sees a later row sees the earlier ones.
+with turn as materialized (
+    select pg_advisory_xact_lock(hashtextextended('{schema} wishes', 0))
+),
+taken as (
+    delete from {schema}.wishes
+    where seq in (select seq from {schema}.wishes, turn order by seq limit $1)
+    returning seq, consumer, incarnation, created, convert_from(wished, 'UTF8')::jsonb as wished
+),
+wish as materialized (
+    select t.seq as batch, t.consumer, t.incarnation, t.created, w.*,
+        substr(sha256(convert_to(w.body, 'UTF8')), 1, 16) as hash
+    from taken t
+    cross join lateral rows from (
+        jsonb_array_elements_text(t.wished -> 'key'), jsonb_array_elements_text(t.wished -> 'source'),
+        jsonb_array_elements_text(t.wished -> 'id'), jsonb_array_elements_text(t.wished -> 'aggregate'),
+        jsonb_array_elements_text(t.wished -> 'version'), jsonb_array_elements_text(t.wished -> 'slot'),
+        jsonb_array_elements_text(t.wished -> 'class_name'), jsonb_array_elements_text(t.wished -> 'provider'),
+        jsonb_array_elements_text(t.wished -> 'destination'), jsonb_array_elements_text(t.wished -> 'ordering'),
+        jsonb_array_elements_text(t.wished -> 'on_dead'), jsonb_array_elements_text(t.wished -> 'body'),
+        jsonb_array_elements_text(t.wished -> 'traceparent'), jsonb_array_elements_text(t.wished -> 'tracestate'),
+        jsonb_array_elements_text(t.wished -> 'seq')
+    ) with ordinality as w (
+        key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body,
+        traceparent, tracestate, seq, place
+    )
+),
+written as (
+    insert into {schema}.intents (
+        consumer, key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash,
+        traceparent, tracestate, created
+    )
+    select consumer, key, source, id, aggregate, version::bigint, slot, class, provider, destination, ordering, on_dead,
+        convert_to(body, 'UTF8'), hash, traceparent, tracestate, created
+    from wish
+    order by batch, place
+    on conflict (key) do nothing
+    returning seq, provider, destination, coalesce(ordering, key) as lane
+),
+opened as (
+    insert into {schema}.outbox (seq, provider, destination, lane, place)
+    select seq, provider, destination, lane, seq from written
+),
+-- A key that was there already: with the same content it is the same intent, with another one the first stands.
+reused as (
+    insert into {schema}.incidents (consumer, incarnation, kind, seq, source, id, aggregate, version, detail)
+    select w.consumer, w.incarnation, 'intent_reuse', w.seq::bigint, w.source, w.id, w.aggregate, w.version::bigint,
+        'slot ' || w.slot || ' of this event has an intent with other content; the first stands'
+    from (select wish.*, first_value(hash) over (partition by key order by batch, place) as first from wish) as w
+    left join {schema}.intents i on i.key = w.key
+    where (select count(*) from written) < (select count(*) from wish) and w.hash <> coalesce(i.hash, w.first)
+    on conflict do nothing
+)
+select count(*) from wish

@@ -1,0 +1,94 @@
+"""The spans of attempts and lookups, in the trace of the event behind the intent; and the numbers of replies."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from opentelemetry.trace import Span, SpanKind
+
+from projectionist.core import headers
+from projectionist.core.telemetry import meters, names, tracing
+from projectionist.outbox.providers.reply import Outcome
+
+if TYPE_CHECKING:
+    from projectionist.outbox.providers.provider import Request
+    from projectionist.outbox.providers.reply import Reply
+    from projectionist.outbox.store import Leased, Settled
+
+_WELL = frozenset({Outcome.SENT, Outcome.IN_FLIGHT})
+
+
+def begin(leased: Leased, system: str) -> None:
+    """Begin the span of an attempt; its context goes to the provider in place of the one that caused the intent."""
+    kind = SpanKind.PRODUCER if system == names.NATS else SpanKind.CLIENT
+    span = leased.span = _span(leased, names.SEND, kind, system)
+    if span is not None:
+        leased.request = carrying(leased.request, span)
+
+
+def look_up(leased: Leased, system: str) -> None:
+    """Begin the span of a lookup."""
+    leased.span = _span(leased, names.LOOK_UP, SpanKind.CLIENT, system)
+
+
+def end(leased: Leased, reply: Reply) -> None:
+    """End the span, if there is one."""
+    span, leased.span = leased.span, None
+    if span is None:
+        return
+    span.set_attribute(names.OUTCOME, reply.outcome.value)
+    if reply.outcome not in _WELL:
+        tracing.fail(span, reply.outcome.value)
+    span.end()
+
+
+def count(provider: str, system: str, settled: Sequence[Settled]) -> None:
+    """Count replies that have been written."""
+    if not meters.on():
+        return
+    who = {names.PROVIDER: provider}
+    common = who | {names.SYSTEM: system, names.OPERATION: names.SEND}
+    for outcome, n in Counter(one.reply.outcome.value for one in settled if one.tried).items():
+        meters.add(names.ATTEMPTS, n, who | {names.OUTCOME: outcome})
+    for state, n in Counter(one.next.state.value for one in settled).items():
+        meters.add(names.INTENTS_SETTLED, n, who | {names.STATE: state})
+    for one in settled:
+        if one.tried and one.heard:
+            meters.record(
+                names.SEND_DURATION, one.reply.took_s, common | {names.OUTCOME: one.reply.outcome.value}
+            )
+
+
+def carrying(request: Request, span: Span) -> Request:
+    """The request with the context of this span, if it is one that is kept."""
+    context = span.get_span_context()
+    if not context.is_valid:
+        return request
+    state = context.trace_state.to_header() or None
+    return msgspec.structs.replace(request, traceparent=tracing.written(context), tracestate=state)
+
+
+def _span(leased: Leased, operation: str, kind: SpanKind, system: str) -> Span | None:
+    request = leased.request
+    parent = request.traceparent
+    if parent is None or not tracing.on() or not headers.is_traceparent(parent):
+        return None
+    if not tracing.is_sampled(parent):
+        return None
+    attributes: tracing.Given = {
+        names.SYSTEM: system,
+        names.OPERATION: operation,
+        names.OPERATION_TYPE: names.SEND,
+        names.DESTINATION: request.provider,
+        names.PROVIDER: request.provider,
+        names.INTENT: request.intent,
+        names.INTENT_KEY: request.key,
+        names.MESSAGE_ID: request.key,
+        names.ATTEMPT: leased.attempt,
+    }
+    context = tracing.context_of(parent, request.tracestate)
+    return tracing.span(f"{operation} {request.provider}", kind, context, attributes, time.time_ns())

@@ -1,0 +1,155 @@
+"""A small HTTP listener: `/live`, `/ready`, `/startup`, `/metrics` where Prometheus asks; and what systemd is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.core.errors import SettingsError
+from projectionist.core.signals import announce
+from projectionist.core.telemetry import pulse
+
+if TYPE_CHECKING:
+    from projectionist.core.telemetry.sdk import Scrape
+
+MOST_BYTES = 8 * 1024
+PATIENCE_S = 5.0
+_WORDS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+
+class Health:
+    """What is asked of this process; `troubles` says why it could not move data now."""
+
+    def __init__(self) -> None:
+        self.started = False
+        self.troubles: Callable[[], list[str]] = list
+
+    def live(self) -> list[str]:
+        """What speaks against this process: loops that hang. Neither broker nor database can bring that about."""
+        return pulse.late(vital=True)
+
+    def ready(self) -> list[str]:
+        """Why no data flows now: a server is away, a loop hangs, or it has not begun."""
+        begun = [] if self.started else ["it has not begun yet"]
+        return begun + self.live() + pulse.late(vital=False) + self.troubles()
+
+
+class _Answer(msgspec.Struct):
+    status: str
+    why: list[str]
+
+
+class Listener:
+    """Answers who asks, until cancelled."""
+
+    def __init__(self, listen: str, health: Health, scrape: Scrape | None) -> None:
+        self._host, self._port = address(listen)
+        self._health = health
+        self._scrape = scrape
+
+    async def run(self) -> None:
+        """Listen; SettingsError if somebody else does already."""
+        try:
+            server = await asyncio.start_server(self._serve, self._host, self._port, limit=MOST_BYTES)
+        except OSError as error:
+            raise SettingsError(
+                f"[telemetry] listen: nobody can listen at {self._host}:{self._port} ({error.strerror})",
+                remedy="Give each process on this machine a port of its own",
+            ) from None
+        async with server:
+            announce("health.listening")
+            await server.serve_forever()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(request.split(b"\r\n", 1)[0].decode("latin-1")))
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # who asks and does not wait for the answer asks again
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    def _answer(self, line: str) -> bytes:
+        method, _, rest = line.partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        if method not in ("GET", "HEAD"):
+            return _response(405, b"", "text/plain")
+        if path == "/metrics" and self._scrape is not None:
+            return _response(200, self._scrape(), "text/plain; version=0.0.4; charset=utf-8")
+        asked = {"/live": self._health.live, "/ready": self._health.ready}.get(path)
+        if path == "/startup":
+            asked = self._not_started
+        if asked is None:
+            return _response(404, b"/live, /ready, /startup, /metrics\n", "text/plain")
+        why = asked()
+        body = msgspec.json.encode(_Answer("ok" if not why else "failing", why))
+        return _response(503 if why else 200, body + b"\n", "application/json")
+
+    def _not_started(self) -> list[str]:
+        return [] if self._health.started else ["it has not begun yet"]
+
+
+def _response(status: int, body: bytes, kind: str) -> bytes:
+    head = f"HTTP/1.1 {status} {_WORDS[status]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of `host:port`; without a host, this machine alone. ValueError for anything else."""
+    host, _, port = listen.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"listen {listen!r} is not host:port, like 127.0.0.1:9464")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def notify(state: str) -> None:
+    """Tell systemd, where it has started us: READY=1, STOPPING=1, WATCHDOG=1. Silent elsewhere."""
+    path = os.environ.get("NOTIFY_SOCKET")
+    if not path:
+        return
+    if path.startswith("@"):
+        path = "\0" + path[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, suppress(OSError):
+        told.sendto(state.encode(), path)
+
+
+async def keep_notified(health: Health) -> None:
+    """Say READY once it has begun, and WATCHDOG as often as systemd wants while the loops come by; until cancelled."""
+    every_s = int(os.environ.get("WATCHDOG_USEC", "0")) / 2_000_000
+    told = False
+    while os.environ.get("NOTIFY_SOCKET"):
+        if health.started and not told:
+            notify("READY=1")
+            told = True
+        if every_s and not health.live():
+            notify("WATCHDOG=1")
+        await anyio.sleep(min(every_s or 1.0, 1.0))
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """At the end of the block systemd hears that the process stops, which is no failure."""
+    try:
+        yield
+    finally:
+        notify("STOPPING=1")
+
+
+async def answer(listen: str | None, health: Health, scrape: Callable[[], bytes] | None) -> None:
+    """Everything of this module for one process, until cancelled."""
+    with stopping():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_notified, health)
+            if listen is not None:
+                tasks.start_soon(Listener(listen, health, scrape).run)

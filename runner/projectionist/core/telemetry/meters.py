@@ -1,0 +1,81 @@
+"""Numbers on their way out: instruments by the names of `names`, made when first used. Free while nobody listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, NoOpMeterProvider, Observation
+
+from projectionist.core.telemetry import names, pulse
+from projectionist.core.telemetry.names import Instrument, Metric
+
+Shown = Sequence[tuple[float, Mapping[str, str]]]
+
+_instruments: dict[str, Any] = {}
+_shown: dict[str, Shown] = {}
+
+
+def on() -> bool:
+    """Whether anybody listens. Asked once per batch: what is not told is not reckoned either."""
+    provider = metrics.get_meter_provider()
+    return not isinstance(provider, NoOpMeterProvider) and type(provider).__name__ != "_ProxyMeterProvider"
+
+
+def add(metric: Metric, n: float, attributes: Mapping[str, str] | None = None) -> None:
+    """Count."""
+    _instrument(metric).add(n, attributes)
+
+
+def record(metric: Metric, value: float, attributes: Mapping[str, str] | None = None) -> None:
+    """Note one value of a distribution."""
+    _instrument(metric).record(value, attributes)
+
+
+def show(metric: Metric, values: Shown) -> None:
+    """What an observed metric says from now on, in place of what it said before."""
+    _shown[metric.name] = values
+    _instrument(metric)
+
+
+def shown(metric: Metric) -> Shown:
+    """What an observed metric says now."""
+    return _shown.get(metric.name, ())
+
+
+def forget() -> None:
+    """Show nothing any more, and make the instruments anew: another provider may be there."""
+    _instruments.clear()
+    _shown.clear()
+
+
+def _instrument(metric: Metric) -> Any:
+    found = _instruments.get(metric.name)
+    if found is None:
+        found = _instruments[metric.name] = _made(metric)
+    return found
+
+
+def _made(metric: Metric) -> Any:
+    meter = metrics.get_meter(names.SCOPE, schema_url=names.SCHEMA_URL)
+    if metric.instrument is Instrument.COUNTER:
+        return meter.create_counter(metric.name, metric.unit, metric.text)
+    if metric.instrument is Instrument.HISTOGRAM:
+        buckets = names.SECONDS if metric.unit == "s" else names.SIZES
+        return meter.create_histogram(
+            metric.name, metric.unit, metric.text, explicit_bucket_boundaries_advisory=buckets
+        )
+    return meter.create_observable_gauge(metric.name, [_asked(metric)], metric.unit, metric.text)
+
+
+def _asked(metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def observations(_: CallbackOptions) -> Iterable[Observation]:
+        values = _ages() if metric is names.LOOP_AGE else shown(metric)
+        return [Observation(value, attributes) for value, attributes in values]
+
+    return observations
+
+
+def _ages() -> Shown:
+    return [(age, {names.LOOP: loop, names.CONSUMER: who}) for (loop, who), age in pulse.ages().items()]

@@ -1,0 +1,46 @@
+"""Signs of life of this process's loops: each says that it comes by, and how long it may stay away."""
+
+from __future__ import annotations
+
+import msgspec
+
+from projectionist.core import clock
+
+Key = tuple[str, str]
+
+
+class Sign(msgspec.Struct):
+    """The last sign of one loop. `vital`: without it the process is no use, whatever its servers do."""
+
+    at: float
+    within_s: float
+    vital: bool
+
+
+_signs: dict[Key, Sign] = {}
+
+
+def beat(loop: str, who: str = "", *, within_s: float, vital: bool = True) -> None:
+    """The loop has come by; it comes again within so many seconds, or `ended` is called."""
+    _signs[loop, who] = Sign(clock.now(), within_s, vital)
+
+
+def ended(loop: str, who: str = "") -> None:
+    """The loop is over, as it should be."""
+    _signs.pop((loop, who), None)
+
+
+def ages() -> dict[Key, float]:
+    """Seconds since each loop came by."""
+    now = clock.now()
+    return {key: now - sign.at for key, sign in _signs.items()}
+
+
+def late(*, vital: bool) -> list[str]:
+    """The loops that stay away too long: those without which the process is no use, or those that move data."""
+    now = clock.now()
+    return sorted(
+        f"{loop} {who}".strip()
+        for (loop, who), sign in _signs.items()
+        if sign.vital is vital and now - sign.at > sign.within_s
+    )

@@ -1,0 +1,83 @@
+"""The numbers of a consumer's batches, told once per batch and event type."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.core.headers import timestamp
+from projectionist.core.states import Cause
+from projectionist.core.telemetry import meters, names
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Batch as Limits
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.apply import Applied, Batch
+    from projectionist.runner.delivery import Delivery
+
+
+class Measures:
+    """Tells what committed batches of one consumer were like; without a listener nothing is reckoned."""
+
+    def __init__(self, definition: Definition, limits: Limits) -> None:
+        self._limits = limits
+        self._who = {names.CONSUMER: definition.name}
+        self._common = {names.SYSTEM: names.NATS, names.DESTINATION: definition.stream} | self._who
+
+    def note(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        """Tell of one batch, which may have been settled in parts."""
+        if not meters.on():
+            return
+        size = len(batch.deliveries) + len(batch.unreadable)
+        if size:
+            meters.add(names.CONSUMED, size, self._common | {names.OPERATION: names.RECEIVE})
+            meters.record(names.BATCH_SIZE, size, self._who)
+        meters.add(names.BATCHES, 1, self._who | {names.REASON: self._reason(batch, size)})
+        counts: Counter[tuple[str, str]] = Counter()
+        process = self._common | {names.OPERATION: names.PROCESS}
+        for one in applied:
+            counts.update(one.writes.counts)
+            meters.record(names.PROCESS_DURATION, one.took_s, process)
+            meters.record(names.COMMIT_DURATION, one.commit_s, self._who)
+        for (kind, outcome), n in counts.items():
+            meters.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
+        self._note_failures(applied)
+        self._note_times(batch, applied)
+
+    def _note_failures(self, applied: Sequence[Applied]) -> None:
+        failed = [f for one in applied for _, f in one.writes.failed_again]
+        failed += [p.failed for one in applied for p in one.writes.parked if p.cause is Cause.FAILED]
+        for kind, n in Counter(one.error_class or "failed" for one in failed).items():
+            meters.add(names.FAILURES, n, self._who | {names.ERROR_TYPE: kind})
+
+    def _reason(self, batch: Batch, size: int) -> str:
+        if not size:
+            return "due"
+        if size >= self._limits.max_rows:
+            return "rows"
+        return "bytes" if sum(len(d.data) for d in batch.deliveries) >= self._limits.max_bytes else "time"
+
+    def _note_times(self, batch: Batch, applied: Sequence[Applied]) -> None:
+        """The oldest and the newest of each type: a record for each event would cost as much as its transport."""
+        waits = {id(parked.delivery) for one in applied for parked in one.writes.parked}
+        done: list[Delivery] = [d for one in applied for d in one.writes.unparked]
+        done += [d for d in batch.deliveries if id(d) not in waits] if waits else batch.deliveries
+        now = time.time()
+        for delivery in _ends(done):
+            attributes = self._who | {names.EVENT_TYPE: delivery.type}
+            if delivery.received_us:
+                meters.record(names.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
+            if delivery.time is not None:
+                age = now - timestamp(delivery.time).timestamp()
+                meters.record(names.EVENT_AGE, max(0.0, age), attributes)
+
+
+def _ends(deliveries: Sequence[Delivery]) -> Iterable[Delivery]:
+    newest = {delivery.type: delivery for delivery in deliveries}
+    oldest = {delivery.type: delivery for delivery in reversed(deliveries)}
+    for kind, first in oldest.items():
+        yield first
+        if newest[kind] is not first:
+            yield newest[kind]

@@ -1,0 +1,64 @@
+"""What a committed batch is worth a line: repeats, what had to wait, what contradicts itself, what stays silent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.core.logs import facts
+
+if TYPE_CHECKING:
+    from projectionist.runner.apply import Applied
+    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.writes import Writes
+
+log = logging.getLogger("projectionist.runner")
+
+FIRST = 3
+"""How many ids a line names."""
+
+
+def tell(consumer: str, applied: Sequence[Applied]) -> None:
+    """Say it, one line a batch and matter; each event's own line is for those who look closely (DEBUG)."""
+    for one in applied:
+        writes = one.writes
+        if writes.repeats:
+            _few(consumer, "duplicate", "%s: %d duplicates", writes.repeats)
+        if writes.parked:
+            _tell_parked(consumer, writes)
+        if writes.unparked:
+            _few(consumer, "drained", "%s: %d parked events drained", writes.unparked)
+        for told in writes.incidents:
+            about = facts(
+                consumer=consumer, source=told.source, message_id=told.id, kind=f"incident_{told.kind}"
+            )
+            log.warning("%s: incident %s", consumer, told.kind, extra=about)
+        if suppressed := sum(n for (_, what), n in writes.counts.items() if what.startswith("suppressed_")):
+            about = facts(consumer=consumer, count=suppressed, kind="suppressed")
+            log.info("%s: %d intents below the effects mark are not made", consumer, suppressed, extra=about)
+
+
+def _tell_parked(consumer: str, writes: Writes) -> None:
+    for cause in dict.fromkeys(parked.cause for parked in writes.parked):
+        alike = [parked.delivery for parked in writes.parked if parked.cause is cause]
+        if cause != "stored":
+            _few(consumer, f"parked_{cause}", f"%s: %d events parked ({cause})", alike)
+
+
+def _few(consumer: str, kind: str, text: str, deliveries: Sequence[Delivery]) -> None:
+    first = [one.id for one in deliveries[:FIRST]]
+    about = facts(
+        consumer=consumer,
+        count=len(deliveries),
+        message_ids=first,
+        traceparent=deliveries[0].traceparent,
+        kind=kind,
+    )
+    log.info(f"{text}, the first: %s", consumer, len(deliveries), ", ".join(first), extra=about)
+    if log.isEnabledFor(logging.DEBUG):
+        for one in deliveries:
+            about = facts(
+                consumer=consumer, source=one.source, message_id=one.id, traceparent=one.traceparent
+            )
+            log.debug("%s: %s", consumer, kind, extra=about)

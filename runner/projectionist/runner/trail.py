@@ -1,0 +1,172 @@
+"""The spans of one batch: of its sampled events, of what brought them, of the transaction, of the acks.
+
+An unsampled event costs one look at its flags. Spans begin inside the transaction, because intents are written there
+with the context of the event that causes them; a batch that is rolled back leaves none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from opentelemetry.trace import Span, SpanContext, SpanKind
+
+from projectionist.core.telemetry import names, tracing
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Telemetry
+    from projectionist.outbox.wishes import Wish
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.apply import Batch
+    from projectionist.runner.closing import Broken
+    from projectionist.runner.course import Course
+    from projectionist.runner.delivery import Delivery
+
+
+class Tracing:
+    """How the events of one consumer are traced."""
+
+    def __init__(self, definition: Definition, settings: Telemetry | None = None) -> None:
+        self._links = settings is not None and settings.trace == "link"
+        # Four bytes of an event's hash: every consumer chooses the same events.
+        self._below = int((settings.sample if settings is not None else 0) * 2**32)
+        self.stream = definition.stream
+        self.common: tracing.Given = {
+            names.SYSTEM: names.NATS,
+            names.DESTINATION: definition.stream,
+            names.CONSUMER: definition.name,
+        }
+
+    def trail(self, batch: Batch, courses: Sequence[Course], begun_ns: int) -> Trail | None:
+        """The spans of a batch whose events have been judged; None where nothing of it is sampled."""
+        if not tracing.on():
+            return None
+        sampled = [
+            (d, place)
+            for place, course in enumerate(courses)
+            for run in (course.tried, course.held, course.stale)
+            for d in run
+            if (self._chosen(d) if (parent := d.traceparent) is None else tracing.is_sampled(parent))
+        ]
+        return Trail(self, batch, sampled, begun_ns) if sampled else None
+
+    def _chosen(self, delivery: Delivery) -> bool:
+        return self._below > 0 and int.from_bytes(delivery.hash[:4], "big") < self._below
+
+    def begin(self, delivery: Delivery, start_ns: int, received: SpanContext | None) -> Span:
+        """The span under which an event is processed."""
+        parent: SpanContext | None = None
+        links = [received] if received is not None else []
+        if delivery.traceparent is not None:
+            theirs = tracing.context_of(delivery.traceparent, delivery.tracestate)
+            if self._links:
+                links.insert(0, theirs)
+            else:
+                parent = theirs
+        return tracing.span(
+            f"{names.PROCESS} {self.stream}",
+            *(SpanKind.CONSUMER, parent),
+            self.common
+            | {
+                names.OPERATION: names.PROCESS,
+                names.OPERATION_TYPE: names.PROCESS,
+                names.MESSAGE_ID: delivery.id,
+                names.EVENT_TYPE: delivery.type,
+                names.EVENT_SOURCE: delivery.source,
+                names.DRAINED: delivery.parked,
+            },
+            *(start_ns, tuple(links)),
+        )
+
+
+class _Traced(msgspec.Struct):
+    delivery: Delivery
+    place: int
+    """Of its course."""
+    span: Span
+
+
+class Trail:
+    """The spans of one run of one batch."""
+
+    def __init__(
+        self, tracing_: Tracing, batch: Batch, sampled: Sequence[tuple[Delivery, int]], begun_ns: int
+    ) -> None:
+        self._tracing = tracing_
+        self._begun_ns = begun_ns
+        self._size = len(batch.deliveries)
+        self._received = self._receive(batch, [d for d, _ in sampled]) if batch.deliveries else None
+        self._traced = [
+            _Traced(delivery, place, tracing_.begin(delivery, begun_ns, self._received))
+            for delivery, place in sampled
+        ]
+        self._committed_ns = begun_ns
+
+    def carry(self, wishes: Iterable[Wish]) -> None:
+        """Write the intents under the spans of their events."""
+        contexts = {(t.delivery.source, t.delivery.id): t.span.get_span_context() for t in self._traced}
+        for wish in wishes:
+            context = contexts.get((wish.source, wish.id))
+            if context is not None and context.trace_flags.sampled:
+                wish.traceparent = tracing.written(context)
+                wish.tracestate = context.trace_state.to_header() or None
+
+    def committed(self, courses: Sequence[Course], broken: dict[int, Broken]) -> None:
+        """End what the commit has made true."""
+        now = self._committed_ns = time.time_ns()
+        for one in self._traced:
+            outcome, error = _outcome(one.delivery, courses[one.place], broken.get(one.place))
+            one.span.set_attribute(names.OUTCOME, outcome)
+            if error is not None:
+                tracing.fail(one.span, error)
+            one.span.end(now)
+        attributes: tracing.Given = {
+            names.DB_SYSTEM: names.POSTGRESQL,
+            names.DB_SUMMARY: names.APPLY_BATCH,
+            names.CONSUMER: self._tracing.common[names.CONSUMER],
+        }
+        self._one_of_all(names.APPLY_BATCH, attributes, self._begun_ns).end(now)
+
+    def acked(self) -> None:
+        """Note that what the broker delivered has been acknowledged."""
+        if self._received is not None:
+            attributes = self._tracing.common | {
+                names.OPERATION: names.SETTLE,
+                names.OPERATION_TYPE: names.SETTLE,
+                names.MESSAGE_COUNT: self._size,
+            }
+            name = f"{names.SETTLE} {self._tracing.stream}"
+            self._one_of_all(name, attributes, self._committed_ns).end(time.time_ns())
+
+    def _one_of_all(self, name: str, attributes: tracing.Attributes, start_ns: int) -> Span:
+        links = () if self._received else tuple(t.span.get_span_context() for t in self._traced)
+        return tracing.span(name, SpanKind.CLIENT, self._received, attributes, start_ns, links)
+
+    def _receive(self, batch: Batch, sampled: Sequence[Delivery]) -> SpanContext:
+        links = tuple(
+            tracing.context_of(d.traceparent, d.tracestate) for d in sampled if d.traceparent is not None
+        )
+        attributes = self._tracing.common | {
+            names.OPERATION: names.RECEIVE,
+            names.OPERATION_TYPE: names.RECEIVE,
+            names.MESSAGE_COUNT: self._size,
+        }
+        first_ns = min(d.received_us for d in batch.deliveries) * 1000
+        name = f"{names.RECEIVE} {self._tracing.stream}"
+        span = tracing.span(name, SpanKind.CLIENT, None, attributes, first_ns or self._begun_ns, links)
+        span.end(self._begun_ns)
+        return span.get_span_context()
+
+
+def _outcome(delivery: Delivery, course: Course, broken: Broken | None) -> tuple[str, str | None]:
+    """What became of an event, and the class of the error that stopped it."""
+    if any(delivery is one for one in course.stale):
+        return "stale", None
+    at = next((index for index, one in enumerate(course.tried) if one is delivery), None)
+    if at is None or (broken is not None and at > broken.at):
+        return "parked", None
+    if broken is not None and at == broken.at:
+        return "failed", broken.failed.error_class or "failed"
+    return delivery.provisional.value, None

@@ -1,0 +1,164 @@
+"""What batches wish for becomes intents: each once, in order, whoever opens it, and a relay does so by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from tests.support.outbox import Outbox, made, outbox, scripted
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, OrderPlaced, shop
+from tests.support.waiting import eventually
+
+from projectionist.core.sql import Statements
+from projectionist.outbox import relay as relays
+from projectionist.outbox.keys import body_hash, frozen_body
+from projectionist.outbox.link import Link
+from projectionist.outbox.wake import Waker
+from projectionist.outbox.wishes import INTENTS, Wish, open_all, open_wishes, packed, parts
+
+pytestmark = pytest.mark.asyncio
+
+SQL = Statements("projectionist.outbox", "projectionist")
+WRITE = Statements("projectionist.runner", "projectionist")["wish"]
+
+
+@pytest_asyncio.fixture
+async def here(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as made:
+        yield made
+
+
+def wish(number: int, *, lane: str = "a", body: bytes = b"{}", key: str = "") -> Wish:
+    return Wish(
+        *(key or f"key-{number}", "shop", f"e{number}", lane, number, "Receipt", "Receipt", "stub", "stub"),
+        *(lane, "pass", body, None, None, number),
+    )
+
+
+async def write(connection: asyncpg.Connection[asyncpg.Record], *wishes: Wish, consumer: int = 1) -> None:
+    """As a batch does."""
+    rows = [(len(part), packed(part)) for part in parts(wishes)]
+    await connection.execute(WRITE, consumer, 1, *zip(*rows, strict=True))
+
+
+async def test_what_is_opened_is_what_was_wished_for(here: Outbox) -> None:
+    content = frozen_body({"text": 'quotes " and \\ and \u00e9 and \0', "n": 1})
+    asked = wish(7, lane="order/ö", body=content)
+    await write(here.connection, asked)
+
+    assert await open_wishes(here.connection, SQL) == 1
+    (row,) = await here.connection.fetch("select * from projectionist.intents")
+    found = {
+        name: row["class" if name == "class_name" else name]
+        for name in Wish.__struct_fields__
+        if name != "seq"
+    }
+    assert found == {name: getattr(asked, name) for name in found}
+    assert row["hash"] == body_hash(content)
+    assert (row["consumer"], row["state"]) == (1, "open")
+    (place,) = await here.connection.fetch("select provider, lane, state from projectionist.outbox")
+    assert tuple(place) == ("stub", "order/ö", "ready")
+
+
+async def test_openers_at_once_open_each_wish_once_and_lanes_keep_their_order(
+    here: Outbox, database: str
+) -> None:
+    lanes = [f"lane{n}" for n in range(7)]
+    for begin in range(0, 400, 20):
+        await write(here.connection, *(wish(n, lane=lanes[n % 7]) for n in range(begin, begin + 20)))
+    connections = [await asyncpg.connect(database) for _ in range(4)]
+    try:
+        await asyncio.gather(*(open_all(connection, SQL) for connection in connections))
+    finally:
+        for connection in connections:
+            await connection.close()
+
+    rows = await here.connection.fetch(
+        "select lane, i.version from projectionist.outbox o "
+        "join projectionist.intents i using (seq) order by place"
+    )
+    assert len(rows) == 400
+    for lane in lanes:
+        versions = [row["version"] for row in rows if row["lane"] == lane]
+        assert versions == sorted(versions)
+    assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0
+
+
+async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_incident(here: Outbox) -> None:
+    await write(here.connection, wish(1, key="k", body=b'{"a":1}'), wish(2, key="k", body=b'{"a":2}'))
+    await write(here.connection, wish(3, key="k", body=b'{"a":1}'))
+    await open_all(here.connection, SQL)
+    await write(here.connection, wish(4, key="k", body=b'{"a":3}'), wish(5, key="k", body=b'{"a":1}'))
+    await open_all(here.connection, SQL)
+
+    assert [row["body"] for row in await here.connection.fetch("select body from projectionist.intents")] == [
+        b'{"a":1}'
+    ]
+    assert await here.connection.fetchval("select count(*) from projectionist.outbox") == 1
+    told = await here.connection.fetch("select kind, seq from projectionist.incidents order by seq")
+    assert [tuple(row) for row in told] == [("intent_reuse", 2), ("intent_reuse", 4)]
+
+
+async def test_one_row_holds_so_many_and_a_large_content_stands_alone() -> None:
+    many = [wish(n) for n in range(2 * INTENTS + 1)]
+    assert [len(part) for part in parts(many)] == [INTENTS, INTENTS, 1]
+    large = [wish(n, body=b"x" * 5_000_000) for n in range(3)]
+    assert [len(part) for part in parts(large)] == [1, 1, 1]
+    assert [one for part in parts(many) for one in part] == many
+
+
+async def test_a_relay_opens_what_is_there_and_what_comes_without_being_told(here: Outbox) -> None:
+    provider = scripted()
+    await write(here.connection, wish(1))
+    async with here.relaying(made(provider)):
+        await here.becomes("key-1", "sent")
+        await write(here.connection, wish(2))
+        await here.becomes_known("key-2")
+        await here.becomes("key-2", "sent")
+    assert provider.executions == Counter({"key-1": 1, "key-2": 1})
+
+
+async def test_a_consumers_commit_wakes_the_relay(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polling would take minutes here, so it is the notify that brings the intent to the provider."""
+    monkeypatch.setattr(relays, "POLL_S", 600)
+    s, provider = shop(live.stream), scripted()
+    await live.migrate(s.Orders)
+    waker = Waker(live.settings.postgres)
+    live.office.wake = waker.wake  # as `projectionist run` does it
+    waking = asyncio.create_task(waker.run())
+    try:
+        async with (
+            outbox(live.database) as box,
+            box.relaying(made(provider, "email")),
+            live.running(s.Orders),
+        ):
+            await live.publish(OrderPlaced("ann", 500), "o1", 1)
+            await live.publish(OrderPaid(), "o1", 2)
+
+            async def sent() -> bool:
+                return sum(provider.executions.values()) == 1
+
+            await eventually(sent)
+    finally:
+        waking.cancel()
+        await asyncio.gather(waking, return_exceptions=True)
+
+
+async def test_starts_and_replies_are_on_disk_although_the_database_prefers_speed(
+    here: Outbox, database: str
+) -> None:
+    await here.connection.execute(
+        f"alter database {database.rpartition('/')[2]} set synchronous_commit = off"
+    )
+    said = {}
+    for setup in ("steady", "steady_loose"):
+        link = Link(here.settings.postgres, setup, setup=setup)
+        async with link.lent() as connection:
+            said[setup] = await connection.fetchval("show synchronous_commit")
+        await link.close()
+    assert said == {"steady": "on", "steady_loose": "off"}

@@ -1,0 +1,159 @@
+"""The spans of batches, seen where they are made: who gets one, under whom, and what it costs to get none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.crew import Hand, Stalled, crew, stalled
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.core.settings import Telemetry
+from projectionist.core.telemetry import tracing
+from projectionist.projections import Event, definition
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.trail import Tracing
+
+pytestmark = pytest.mark.asyncio
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
+
+
+class Kept:
+    """The spans that were ended."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        """Those whose name begins with this word, as they ended."""
+        return [span for span in self._exporter.get_finished_spans() if span.name.startswith(name)]
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    """Somebody listens."""
+    found = Kept()
+    monkeypatch.setattr(tracing, "on", lambda: True)
+    monkeypatch.setattr(tracing, "tracer", lambda: found.provider.get_tracer("test"))
+    yield found
+    found.provider.shutdown()
+
+
+def read(hand: Hand, event: Event, aggregate: str, version: int, traceparent: str | None) -> Delivery:
+    delivery = hand.read(event, aggregate, version)
+    delivery.traceparent = traceparent
+    return delivery
+
+
+def attributes(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+async def test_a_batch_without_a_sampled_event_has_no_span(live: Rig, kept: Kept) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(
+            read(hand, OrderPlaced("ann", 1), "o1", 1, UNSAMPLED),
+            read(hand, OrderPlaced("ann", 1), "o2", 1, None),
+        )
+    assert kept.named("") == []
+
+
+async def test_every_outcome_of_a_batch_is_told_by_the_span_of_its_event(live: Rig, kept: Kept) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(
+            read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED),
+            read(hand, OrderNoted("bad"), "o1", 2, SAMPLED),
+            read(hand, OrderNoted("after"), "o1", 3, SAMPLED),
+            read(hand, OrderNoted("early"), "o2", 2, SAMPLED),
+        )
+        await hand.settle(read(hand, OrderPlaced("eve", 1), "o1", 1, SAMPLED))
+    told = [
+        (attributes(one)["messaging.message.id"], attributes(one)["projectionist.outcome"])
+        for one in kept.named("process")
+    ]
+    assert sorted(told) == [("o1:1", "applied"), ("o1:2", "failed"), ("o1:3", "parked"), ("o2:2", "parked")]
+    (failed,) = [one for one in kept.named("process") if not one.status.is_unset]
+    assert attributes(failed)["error.type"] == "ValueError"
+    assert failed.status.description is None
+    assert failed.events == ()
+
+
+async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(live: Rig, kept: Kept) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        hand.consumer.tracing = Tracing(hand.consumer.definition, Telemetry(trace="link"))
+        await hand.settle(
+            read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED), read(hand, OrderPaid(), "o1", 2, SAMPLED)
+        )
+    spans = kept.named("process")
+    assert all(span.parent is None for span in spans)
+    assert all(f"{span.links[0].context.trace_id:032x}" == TRACE for span in spans)
+    paid = next(one for one in spans if attributes(one)["messaging.message.id"] == "o1:2")
+    assert paid.context is not None
+    assert await live.value("select traceparent from {s}.intents") == tracing.written(paid.context)
+    assert await live.value("select distinct traceparent from {s}.inbox") == SAMPLED
+
+
+async def test_events_without_a_context_begin_a_trace_where_the_settings_say_so(
+    live: Rig, kept: Kept
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        hand.consumer.tracing = Tracing(hand.consumer.definition, Telemetry(sample=1))
+        await hand.settle(
+            read(hand, OrderPlaced("ann", 1), "o1", 1, None), read(hand, OrderPaid(), "o1", 2, UNSAMPLED)
+        )
+    (placed,) = kept.named("process")
+    assert placed.parent is None
+    assert attributes(placed)["messaging.message.id"] == "o1:1"
+
+
+async def test_a_batch_that_is_rolled_back_leaves_no_span(live: Rig, kept: Kept) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        reached, go_on = stalled(hand, fails=True)
+        delivery = read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED)
+        batch = asyncio.create_task(hand.settle(delivery))
+        await reached.wait()
+        go_on.set()
+        with pytest.raises(Stalled):
+            await batch
+        assert [span.name for span in kept.named("")] == [f"receive {live.stream.name}"]
+        await hand.settle(delivery)
+    assert len(kept.named("process")) == len(kept.named("apply batch")) == 1
+
+
+async def test_a_rebuild_is_one_span_and_its_events_have_none(live: Rig, kept: Kept) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for number in range(5):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, headers={"traceparent": SAMPLED})
+    await live.settle(s.Orders)
+    assert len(kept.named("process")) == 5
+    await Builder(definition(s.Orders), live.settings, live.nats, Logged("Orders")).run()
+    (span,) = kept.named("rebuild")
+    assert attributes(span) == {
+        "projectionist.consumer": "Orders",
+        "projectionist.replay": True,
+        "projectionist.events": 5,
+    }
+    assert len(kept.named("process")) == 5

@@ -1,0 +1,194 @@
+"""What processes show when they are asked, beside what the page and the code say they show."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from collections.abc import Mapping
+
+import pytest
+from tests.support.gateway import gateway
+from tests.support.process import ROOT, projectionist
+from tests.support.rig import Rig
+from tests.support.scrape import Answer, families, free_port, get, series
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.shop_app import environment
+from tests.support.traced_app import APP
+from tests.support.waiting import eventually
+
+from projectionist.core.telemetry import names
+from projectionist.core.telemetry.names import METRICS, scraped
+
+pytestmark = pytest.mark.asyncio
+
+PAGE = (ROOT / "docs" / "telemetry.md").read_text("utf-8")
+
+
+def telling(live: Rig, port: int) -> dict[str, str]:
+    return {
+        **environment(live, poison="bad", telemetry__exporter="prometheus", telemetry__every_s="0.2"),
+        "PROJECTIONIST_TELEMETRY__LISTEN": f"127.0.0.1:{port}",
+        "PROJECTIONIST_PROVIDERS__email__URL": "https://mail.example/send",
+        "PROJECTIONIST_PROVIDERS__email__PROFILE": "ietf-draft",
+        "PROJECTIONIST_PROVIDERS__email__MEMORY_S": "86400",
+    }
+
+
+async def scrape_with(port: int, needle: str) -> str:
+    """A scrape that holds `needle`."""
+
+    async def there() -> str:
+        text = (await get(port, "/metrics")).text
+        assert needle in text, text
+        return text
+
+    return await eventually(there)
+
+
+async def some_history(live: Rig) -> None:
+    """A plain order with a repeat, a gap, a poison, and something nobody can read."""
+    for version, event in enumerate([OrderPlaced("ann", 1), OrderPaid()], 1):
+        await live.publish(
+            event, "o1", version, id=f"o1:{version}", headers={"ce-time": "2026-01-01T00:00:00Z"}
+        )
+    await live.publish(OrderPaid(), "o1", 2, id="o1:2")
+    await live.publish(OrderPlaced("ann", 1), "o2", 1)
+    await live.publish(OrderNoted("bad"), "o2", 2)
+    await live.publish(OrderNoted("later"), "o3", 3)
+    await live.publish_raw(b"{}", None, "o4")
+
+
+async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    await some_history(live)
+    port = free_port()
+    async with projectionist("run", APP, env=telling(live, port)) as runner:
+        await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
+        await runner.heard("telemetry.observed", 3)
+        shown = await scrape_with(port, "projectionist_quarantine{")
+        assert_numbers(shown)
+        runner.signal(signal.SIGTERM)
+        assert (await runner.ended()).code == 0
+    async with projectionist("relay", APP, env=telling(live, port)) as relay:
+        shown_too = await scrape_with(port, "messaging_client_operation_duration_seconds_bucket")
+        relay.signal(signal.SIGTERM)
+        assert (await relay.ended()).code == 0
+
+    types = {**families(shown), **families(shown_too)}
+    assert {scraped(one): str(one.instrument) for one in METRICS.values()} == {
+        name: kind for name, kind in types.items() if name != "target_info"
+    }
+    told = dict(re.findall(r"^\| `([a-z.]+)` \| `([a-z_]+)` \|", PAGE, re.MULTILINE))
+    assert told == {one.name: scraped(one) for one in METRICS.values()}
+
+
+def assert_numbers(text: str) -> None:
+    """The history, told in numbers."""
+
+    def of(name: str, **labels: str) -> float:
+        wanted = {("projectionist_consumer", "Orders"), *labels.items()}
+        return sum(value for found, value in series(text, name).items() if wanted <= set(found))
+
+    assert of("projectionist_events_total", projectionist_outcome="applied") == 3
+    assert of("projectionist_events_total", projectionist_outcome="duplicate") == 1
+    assert of("projectionist_failures_total", error_type="ValueError") == 1
+    assert of("projectionist_inbox_outcomes", projectionist_outcome="applied") == 3
+    assert of("messaging_client_consumed_messages_total") == 7
+    assert of("projectionist_heads", projectionist_state="waiting") == 1
+    assert of("projectionist_gaps") == 1
+    assert of("projectionist_parked", projectionist_state="waiting") == 1
+    assert of("projectionist_quarantine") == 1
+    assert of("projectionist_consumer_runners") == 1
+    assert of("projectionist_policy_threshold", projectionist_threshold="pending_s") == 300
+    assert of("projectionist_latency_seconds_count") >= 2
+    assert of("projectionist_event_age_seconds_count") >= 1
+    assert of("projectionist_loop_age_seconds", projectionist_loop="settle") < 10
+
+
+async def test_the_page_names_every_span_and_attribute() -> None:
+    attributes = {
+        value
+        for name, value in vars(names).items()
+        if name.isupper() and isinstance(value, str) and re.fullmatch(r"[a-z]+(\.[a-z_]+)+", value)
+    }
+    assert {f"`{value}`" for value in attributes} - set(re.findall(r"`[^`\n]+`", PAGE)) == set()
+    assert [name for name in names.SPANS if f"`{name}`" not in PAGE] == []
+
+
+async def test_health_tells_life_from_readiness(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    port = free_port()
+    env: Mapping[str, str] = environment(live, telemetry__listen=f":{port}")
+    async with projectionist("run", APP, env={**telling(live, port), **env}) as runner:
+        await runner.heard("worker.running")
+        for path in ("/live", "/ready", "/startup"):
+            answer = await get(port, path)
+            assert (answer.status, answer.text) == (200, '{"status":"ok","why":[]}\n'), path
+        assert (await get(port, "/")).status == 404
+        assert (await get(port, "/live", "POST")).status == 405
+        runner.signal(signal.SIGTERM)
+        assert (await runner.ended()).code == 0
+
+
+async def test_while_postgresql_is_away_a_process_lives_and_is_not_ready(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    port = free_port()
+    async with gateway(live.database) as way:
+        env = {
+            **telling(live, port),
+            "PROJECTIONIST_POSTGRES__URL": way.url,
+            "PROJECTIONIST_RUN__HEARTBEAT_S": "0.2",
+        }
+        async with projectionist("run", APP, env=env) as runner:
+            await runner.heard("worker.running")
+            await becomes(port, "/ready", 200)
+            way.refusing = True
+            way.cut()
+            answer = await becomes(port, "/ready", 503)
+            assert "PostgreSQL cannot be used" in answer.text
+            assert [(await get(port, path)).status for path in ("/live", "/startup")] == [200, 200]
+            await scrape_with(port, 'projectionist_server="postgresql"} 0.0')
+            way.refusing = False
+            await becomes(port, "/ready", 200)
+            await scrape_with(port, 'projectionist_server="postgresql"} 1.0')
+            runner.signal(signal.SIGTERM)
+            assert (await runner.ended()).code == 0
+
+
+async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    for number in range(20):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, headers=traced)
+    env = environment(live, telemetry__endpoint="http://127.0.0.1:1", telemetry__every_s="0.2")
+    async with projectionist("run", APP, env=env) as runner:
+        await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 20)
+        await runner.heard("telemetry.observed", 10)
+        runner.signal(signal.SIGTERM)
+        ended = await runner.ended()
+    assert ended.code == 0
+    assert ended.err.count("127.0.0.1") <= 4, ended.err
+
+
+async def test_a_port_that_is_taken_is_told_at_the_start(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        env = telling(live, taken.getsockname()[1])
+        async with projectionist("run", APP, env=env) as runner:
+            ended = await runner.ended()
+    assert ended.code == 1
+    assert "Give each process on this machine a port of its own" in ended.err
+
+
+async def becomes(port: int, path: str, status: int) -> Answer:
+    """The answer, once it is this one."""
+
+    async def there() -> Answer:
+        answer = await get(port, path)
+        assert answer.status == status, answer.text
+        return answer
+
+    return await eventually(there)

@@ -1,0 +1,228 @@
+"""What is told about a process, piece by piece: contexts, signs of life, log lines, the listener, systemd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
+from tests.support.scrape import free_port, get
+from tests.support.waiting import eventually
+
+from projectionist.core import clock
+from projectionist.core.errors import SettingsError
+from projectionist.core.headers import is_traceparent
+from projectionist.core.logs import Human, Json, Repeats, facts
+from projectionist.core.settings import Telemetry
+from projectionist.core.telemetry import health as healths
+from projectionist.core.telemetry import meters, names, pulse, tracing
+from projectionist.core.telemetry.health import Health, Listener, address
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def signs(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """No loop has given a sign, and the clock stands where the test says."""
+    now = {"now": 100.0}
+    monkeypatch.setattr(pulse, "_signs", {})
+    monkeypatch.setattr(clock, "now", lambda: now["now"])
+    return now
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 1))
+def test_a_context_is_read_and_written_alike(trace: int, span: int, flags: int) -> None:
+    context = SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags))
+    text = tracing.written(context)
+    assert is_traceparent(text)
+    assert tracing.context_of(text) == context
+    assert tracing.is_sampled(text) is bool(flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sampled"), [("00", False), ("01", True), ("02", False), ("03", True), ("ff", True)]
+)
+def test_only_the_last_bit_of_the_flags_asks_for_spans(flags: str, sampled: bool) -> None:
+    assert tracing.is_sampled(PARENT[:-2] + flags) is sampled
+
+
+def test_without_a_provider_nobody_listens() -> None:
+    assert not tracing.on()
+    assert not meters.on()
+
+
+def test_links_beyond_what_is_kept_are_counted_on_the_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(tracing, "tracer", lambda: provider.get_tracer("test"))
+    links = tuple(SpanContext(1, n, is_remote=True) for n in range(1, 502))
+    tracing.span("receive S", SpanKind.CLIENT, None, {}, 1, links).end()
+    (span,) = kept.get_finished_spans()
+    assert len(span.links) == 128
+    assert dict(span.attributes or {}) == {names.LINKS_OMITTED: 373}
+
+
+def test_a_loop_that_stays_away_too_long_is_late(signs: dict[str, float]) -> None:
+    pulse.beat("keep", "Orders", within_s=10)
+    pulse.beat("settle", "Orders", within_s=5, vital=False)
+    signs["now"] += 8
+    assert (pulse.late(vital=True), pulse.late(vital=False)) == ([], ["settle Orders"])
+    assert pulse.ages() == {("keep", "Orders"): 8, ("settle", "Orders"): 8}
+    signs["now"] += 8
+    assert pulse.late(vital=True) == ["keep Orders"]
+    pulse.ended("keep", "Orders")
+    assert pulse.late(vital=True) == []
+
+
+def test_servers_that_are_away_make_a_process_unready_and_not_dead(signs: dict[str, float]) -> None:
+    health = Health()
+    pulse.beat("keep", within_s=10)
+    assert health.ready() == ["it has not begun yet"]
+    health.started, health.troubles = True, lambda: ["NATS cannot be reached"]
+    assert (health.live(), health.ready()) == ([], ["NATS cannot be reached"])
+    signs["now"] += 11
+    assert (health.live(), health.ready()) == (["keep"], ["keep", "NATS cannot be reached"])
+
+
+@pytest.mark.asyncio
+async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: dict[str, float]) -> None:
+    health, port = Health(), free_port()
+    task = asyncio.create_task(Listener(f":{port}", health, lambda: b"metrics here\n").run())
+    await eventually(partial(answers, port))
+    assert (await get(port, "/startup")).status == 503
+    assert json.loads((await get(port, "/ready")).text) == {
+        "status": "failing",
+        "why": ["it has not begun yet"],
+    }
+    health.started = True
+    assert [(await get(port, path)).status for path in ("/live", "/ready", "/startup")] == [200] * 3
+    assert (await get(port, "/metrics?x=1")).text == "metrics here\n"
+    assert [(await get(port, "/secrets")).status, (await get(port, "/live", "DELETE")).status] == [404, 405]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"x" * 20_000)
+    assert await reader.read() == b""
+    writer.close()
+    with pytest.raises(SettingsError, match=f"nobody can listen at 127.0.0.1:{port}"):
+        await Listener(f":{port}", health, None).run()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("wrong", ["here", "x9464", "here:", ":0", ":70000", ":٣"])
+def test_what_is_no_address_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="is not host:port"):
+        address(wrong)
+
+
+def test_an_address_without_a_host_is_this_machine() -> None:
+    assert [address(text) for text in (":1", "0.0.0.0:2", "[::1]:3")] == [
+        ("127.0.0.1", 1),
+        ("0.0.0.0", 2),  # noqa: S104 - as above
+        ("::1", 3),
+    ]
+
+
+@pytest.mark.asyncio
+async def test_systemd_hears_ready_watchdog_and_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signs: dict[str, float]
+) -> None:
+    hears = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    hears.bind(str(tmp_path / "notify"))
+    hears.setblocking(False)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "20000")
+    health = Health()
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(healths.answer(None, health, None))
+    assert await loop.sock_recv(hears, 64) == b"WATCHDOG=1"
+    health.started = True
+    heard = {await loop.sock_recv(hears, 64) for _ in range(3)}
+    assert heard == {b"READY=1", b"WATCHDOG=1"}
+    pulse.beat("keep", within_s=1)
+    signs["now"] += 2
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    while (last := await loop.sock_recv(hears, 64)) == b"WATCHDOG=1":
+        pass
+    assert last == b"STOPPING=1"
+    hears.close()
+
+
+async def answers(port: int) -> bool:
+    assert (await get(port, "/live")).status
+    return True
+
+
+def record(**about: object) -> logging.LogRecord:
+    made = logging.LogRecord("projectionist.runner", logging.INFO, __file__, 1, "%s: parked", ("x",), None)
+    made.facts = facts(**about)["facts"]  # type: ignore[arg-type]  # as `extra` does
+    return made
+
+
+def test_a_line_for_people_bears_its_ids_and_one_for_programs_all_its_facts() -> None:
+    line = record(consumer="Orders", message_id="e1", traceparent=PARENT, count=3)
+    assert Human().format(line).endswith("x: parked message_id=e1 trace_id=0af7651916cd43dd8448eb211c80319c")
+    found = json.loads(Json().format(line))
+    assert found | {"time": ""} == {
+        "time": "",
+        "level": "INFO",
+        "logger": "projectionist.runner",
+        "message": "x: parked",
+        "consumer": "Orders",
+        "message_id": "e1",
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+        "count": 3,
+    }
+
+
+def test_the_text_of_an_exception_is_in_no_line_for_programs() -> None:
+    line = record()
+    line.exc_info = (ValueError, ValueError("secret"), None)
+    assert json.loads(Json().format(line))["error"] == "ValueError"
+    assert "secret" not in Json().format(line)
+
+
+def test_lines_of_one_kind_are_held_back_and_counted(signs: dict[str, float]) -> None:
+    repeats = Repeats(every_s=10)
+    kinds = [record(kind="duplicate", consumer="Orders") for _ in range(4)]
+    assert [repeats.filter(line) for line in kinds[:3]] == [True, False, False]
+    assert repeats.filter(record(kind="duplicate", consumer="Spend"))
+    assert all(repeats.filter(record()) for _ in range(3)), "a change of state is always told"
+    signs["now"] += 11
+    assert repeats.filter(kinds[3])
+    assert kinds[3].getMessage() == "x: parked (and 2 more such lines since)"
+
+
+def test_a_library_that_says_the_same_again_and_again_is_heard_once(signs: dict[str, float]) -> None:
+    repeats = Repeats(every_s=300, every=True)
+    assert [repeats.filter(record()) for _ in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"endpoint": "collector:4317"}, "is not http://host:port"),
+        ({"listen": "here"}, "is not host:port"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Telemetry(**wrong)  # type: ignore[arg-type]  # values of one type
+
+
+def test_prometheus_listens_at_this_machine_and_an_endpoint_alone_gets_metrics_too() -> None:
+    assert Telemetry().listens is None
+    assert Telemetry(exporter="prometheus").listens == "127.0.0.1:9464"
+    assert Telemetry(exporter="prometheus", endpoint="http://c:4318").metrics == "prometheus"
+    assert (Telemetry(endpoint="http://c:4318").metrics, Telemetry().metrics) == ("otlp", "none")
