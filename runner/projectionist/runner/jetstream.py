@@ -55,10 +55,6 @@ class StreamConfig(msgspec.Struct, frozen=True):
     max_bytes: int = -1
     discard: str = "old"
     mirror: Mirror | None = None
-    max_age: int = 0
-    """In nanoseconds; 0: for ever."""
-    max_msgs: int = -1
-    max_bytes: int = -1
 
 
 class StreamState(msgspec.Struct, frozen=True):
