@@ -105,7 +105,7 @@ async def see(desk: Desk, expected: list[tuple[Any, ...]]) -> None:
     await eventually(so, seconds=30)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.deadline(240)
 async def test_an_operators_day(live: Rig, tmp_path: Path) -> None:
     desk = Desk(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\n")
     (tmp_path / "day.py").write_text(SHOP.format(stream=live.stream.name))

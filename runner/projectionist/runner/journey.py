@@ -10,7 +10,6 @@ import msgspec
 
 from projectionist.core.sql import Statements
 from projectionist.outbox.verbs import Verbs as Intents
-from projectionist.outbox.wishes import open_all
 from projectionist.runner.verbs import NotThere
 
 if TYPE_CHECKING:
@@ -101,12 +100,11 @@ class Journeys:
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
         self._sql = Statements("projectionist.runner", schema)
-        self._outbox = Statements("projectionist.outbox", schema)
         self._intents = Intents(connection, schema)
 
     async def events(self, event: str, source: str | None = None) -> list[Journey]:
         """The journeys of the events with this id, one a source; NotThere if no consumer knows it."""
-        await open_all(self._connection, self._outbox)
+        await self._intents.opened()
         sources = [source] if source is not None else await self._sources(event)
         found = [one for name in sources if (one := await self._journey(name, event)).consumers]
         if not found:
@@ -118,7 +116,7 @@ class Journeys:
 
     async def intent(self, key: str) -> list[Journey]:
         """The journey of the event that an intent came from; NotThere for an unknown key."""
-        await open_all(self._connection, self._outbox)
+        await self._intents.opened()
         row = await self._connection.fetchrow(self._sql["journey_intent"], key)
         if row is None:
             raise NotThere(

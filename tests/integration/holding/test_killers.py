@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 import pytest
 from tests.integration.holding.test_peers import quick, running
@@ -30,10 +31,10 @@ STORES = {
 }
 
 
-async def survived(rig: Rig, starts: int = 9, **env: str) -> int:
+async def survived(rig: Rig, env: Mapping[str, str] | None = None, *, starts: int = 9) -> int:
     """Start the process anew whenever it has died, until it lives on; how often it died."""
     for deaths in range(starts):
-        async with running(rig, "Orders", **env) as child:
+        async with running(rig, "Orders", pause_at=None, **(env or {})) as child:
 
             async def over() -> bool:
                 done = await head(rig, "order/bad") in [(1, "waiting", 1), (1, "waiting", 2)]
@@ -63,7 +64,7 @@ async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_oth
         await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
         await live.publish(OrderPaid(), f"o{number}", 2)
 
-    deaths = await survived(live, **env)
+    deaths = await survived(live, env)
 
     assert 3 <= deaths <= 6
     assert await live.fetch(

@@ -133,6 +133,9 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
             environment=told,
             load=_with(traced=0.01),
         ),
+        "traced": Contender(
+            title="the same, every event sampled", arguments=PRODUCT, environment=told, load=_with(traced=1)
+        ),
         "payload_4k": Contender(title="bodies of 4 KB", arguments=PRODUCT, load=_with(payload=4096)),
     }
 

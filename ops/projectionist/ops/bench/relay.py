@@ -19,8 +19,8 @@ from projectionist.core.sql import Statements
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
 from projectionist.ops.bench.figures import costs_of
-from projectionist.ops.bench.relay_stub import stub
 from projectionist.ops.bench.scene import STUB, Scene
+from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.terminal import table
 from projectionist.outbox.wishes import open_all

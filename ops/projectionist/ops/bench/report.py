@@ -42,12 +42,20 @@ def document(measured: Live) -> dict[str, Any]:
 
 def _varied(rounds: Rounds) -> dict[str, Any]:
     return {
+        "cost_tracing_unsampled": _cost(rounds, "unsampled"),
+        "cost_tracing_1pct": _cost(rounds, "sampled"),
         "variants": {
             name: {"of_plain": ratio(ratios), "of_plain_spread": spread(ratios)} | costs_of(costs)
             for name, costs in rounds.costs.items()
             if (ratios := rounds.ratios(name, "plain"))
-        }
+        },
     }
+
+
+def _cost(rounds: Rounds, name: str) -> float | None:
+    """What tracing takes away from the rate of the same events where nobody listens."""
+    left = ratio(rounds.ratios(name, "contexts"))
+    return None if left is None else round(1 - left, 3)
 
 
 def text(measured: Live, load: Load) -> str:

@@ -1,4 +1,4 @@
-"""An HTTP server that says yes to everything, at once: what the relay's HTTP provider costs without a real one."""
+"""An HTTP server that says yes to everything, at once: in place of a provider, or of a collector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def stub() -> AsyncIterator[str]:
     """The URL of the server, which listens inside the block."""
     server = await asyncio.start_server(_serve, "127.0.0.1", 0)
     async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/told"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
