@@ -57,6 +57,7 @@ async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig
     assert sorted(found) == ["Mailer", "Orders", "Spend"]
     orders = found["Orders"]
     assert (orders["state"], orders["seq"], orders["rows"]) == ("applied", seq, ["public.orders o1"])
+    assert orders["stream"] == live.stream.name
     assert orders["received"] <= orders["processed"]
     assert orders["pid"] is not None
     assert [(b["kind"], b["seq"]) for b in orders["beside"]] == [("duplicate", seq + 1)]

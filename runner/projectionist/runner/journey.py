@@ -41,6 +41,7 @@ class Passage(msgspec.Struct):
     consumer: str
     state: str = ""
     verdict: str = ""
+    stream: str = ""
     incarnation: int | None = None
     seq: int | None = None
     """Of the stream."""
@@ -204,6 +205,7 @@ def _passage(row: Record) -> Passage:
     names = (
         "state",
         "verdict",
+        "stream",
         "incarnation",
         "seq",
         "subject",
