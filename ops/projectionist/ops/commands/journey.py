@@ -95,7 +95,8 @@ def _journey(one: Journey) -> str:
 def _passage(one: Passage) -> Iterator[str]:
     yield f"{one.consumer}: {one.state or 'not known'}" + (f" ({one.note})" if one.note else "")
     if one.received is not None:
-        yield f"  received   {cell(one.received)}  sequence {one.seq} of incarnation {one.incarnation}, {one.subject}"
+        place = f"sequence {one.seq} of {one.stream} (incarnation {one.incarnation}), {one.subject}"
+        yield f"  received   {cell(one.received)}  {place}"
         process = f", {one.host}:{one.pid}" if one.host else ""
         yield f"  {one.state:<10} {cell(one.processed)}  {_how(one)}batch {one.batch}{process}"
     if one.rows:
