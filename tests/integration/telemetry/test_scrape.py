@@ -18,7 +18,7 @@ from tests.support.traced_app import APP
 from tests.support.waiting import eventually
 
 from projectionist.core.telemetry import names
-from projectionist.core.telemetry.names import METRICS, scraped
+from projectionist.core.telemetry.names import METRICS, Metric, scraped
 
 pytestmark = pytest.mark.asyncio
 
@@ -79,8 +79,15 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> N
     assert {scraped(one): str(one.instrument) for one in METRICS.values()} == {
         name: kind for name, kind in types.items() if name != "target_info"
     }
-    told = dict(re.findall(r"^\| `([a-z.]+)` \| `([a-z_]+)` \|", PAGE, re.MULTILINE))
-    assert told == {one.name: scraped(one) for one in METRICS.values()}
+    told = re.findall(
+        r"^\| `([a-z.]+)` \| `([a-z_]+)` \| (\w+) \| `(.*?)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE
+    )
+    assert sorted(told) == sorted(_line(one) for one in METRICS.values())
+
+
+def _line(one: Metric) -> tuple[str, ...]:
+    attributes = ", ".join(f"`{name}`" for name in one.attributes) or "none"
+    return one.name, scraped(one), str(one.instrument), one.unit, one.text, attributes
 
 
 def assert_numbers(text: str) -> None:
