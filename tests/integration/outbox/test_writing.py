@@ -52,7 +52,12 @@ async def test_a_wish_belongs_to_the_trace_that_is_going_on_or_to_the_one_it_nam
         await shop.add(rig.connection, Placed(order_id="o-1"), id="inside")
         await shop.add(rig.connection, Placed(order_id="o-1"), id="named", traceparent=named)
     rows = await rig.connection.fetch("select id, traceparent from projectionist.intents")
-    assert {row["id"]: row["traceparent"] for row in rows} == {"outside": None, "inside": f"00-{7:032x}-{9:016x}-01", "named": named}
+    inside = f"00-{7:032x}-{9:016x}-01"
+    assert {row["id"]: row["traceparent"] for row in rows} == {
+        "outside": None,
+        "inside": inside,
+        "named": named,
+    }
 
 
 async def test_a_producer_that_tries_again_wishes_once(rig: Rig) -> None:
