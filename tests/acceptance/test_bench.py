@@ -9,6 +9,11 @@ import pytest
 from tests.support.lab import Lab
 from tests.support.process import run_projectionist
 
+from projectionist.core.secret import Url
+from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.ops.bench import latency, size
+from projectionist.ops.bench.suite import Asked, suite
+
 pytestmark = pytest.mark.asyncio
 
 SMALL = ("bench", "live", "--events", "2000", "--aggregates", "200", "--repeats", "1")
@@ -18,8 +23,12 @@ def servers(lab: Lab, database: str) -> dict[str, str]:
     return {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": lab.nats_url}
 
 
-async def test_it_prints_ratios_for_programs(lab: Lab, database: str, tmp_path: Path) -> None:
-    ended = await run_projectionist(*SMALL, "--json", cwd=tmp_path, **servers(lab, database))
+async def test_it_prints_ratios_for_programs_and_none_is_out_of_all_bounds(
+    lab: Lab, database: str, tmp_path: Path
+) -> None:
+    """The bounds are wide: what falls through them is no noise, but something done for each event."""
+    several = ("bench", "live", "--events", "10000", "--aggregates", "1000", "--repeats", "1", "--json")
+    ended = await run_projectionist(*several, cwd=tmp_path, **servers(lab, database))
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     live = found["live"]
@@ -30,7 +39,10 @@ async def test_it_prints_ratios_for_programs(lab: Lab, database: str, tmp_path: 
     assert 0 < live["lone_visible_ms"]["p50"] <= live["lone_visible_ms"]["p99"]
     assert live["product"]["rss_mb"] > 0
     assert live["product"]["cpu_ms_per_1000"] > 0
-    assert found["settings"]["events"] == 2000
+    assert found["settings"]["events"] == 10_000
+    assert live["ratio_twin"] > 0.2
+    assert live["ratio_faststream"] > 4
+    assert live["ratio_one"] > 2
     assert found["settings"]["servers"] == "given"
     assert {"postgresql", "nats-server", "python", "projectionist"} <= set(found["versions"])
     assert found["machine"]["cores"] > 0
@@ -43,6 +55,32 @@ async def test_without_urls_it_brings_servers_of_its_own_and_people_get_a_table(
     assert "product on an inbox that is full" in ended.out
     assert "nats_sync always" in ended.out
     assert "servers embedded" in ended.out
+
+
+async def test_latencies_at_each_rate_and_sizes_with_their_picture(
+    lab: Lab, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, with a moment for each rate and small sizes: there are no options for that."""
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    monkeypatch.setattr(latency, "SECONDS", 0.3)
+    monkeypatch.setattr(latency, "WARM_S", 0.1)
+    monkeypatch.setattr(latency, "RATES", (50, 400))
+    said: list[str] = []
+    found = (await suite("latency", Asked(), settings, None, said.append)).document["latency"]
+    for name in ("visible_ms", "called_ms", "faststream_visible_ms"):
+        for rate in ("50", "400"):
+            shares = found[name][rate]
+            assert 0 < shares["p50"] <= shares["p90"] <= shares["p99"] <= shares["p999"]
+            assert shares["events"] >= 10
+
+    for sizes in ("AGGREGATES", "PAYLOAD", "BACKLOG"):
+        monkeypatch.setattr(size, sizes, (10,))
+    small = Asked(events=100, aggregates=10, repeats=1, inbox_rows=1000)
+    report = await suite("size", small, settings, None, said.append)
+    assert set(report.document["size"]["inbox_rows"]) == {"0", "100", "1000"}
+    assert set(report.document["size"]["projections"]) == {"1", "2", "4"}
+    assert report.document["size"]["inbox_10m_ratio"] > 0
+    assert report.plot.startswith("<svg")
 
 
 async def test_what_cannot_be_measured_is_refused_with_a_remedy(

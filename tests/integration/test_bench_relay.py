@@ -33,17 +33,16 @@ async def test_product_and_twin_publish_every_intent_once_and_no_schema_stays(he
     assert not measured.skipped, "the benchmark's extra belongs to what a developer installs"
     info = await here.client.jetstream().stream_info(here.stream)
     assert info.state.messages == 2 * BACKLOG.intents
-    assert [line.split(": ")[1].split()[0] for line in said] == ["product", "twin", "pgqueuer"]
+    assert [line.split(": ")[1].split()[0] for line in said] == ["product", "twin", "http", "pgqueuer"]
     assert await here.connection.fetch("select from pg_namespace where nspname like 'bench%'") == []
 
 
 async def test_the_ratios_are_those_of_one_round() -> None:
     costs = {name: [Cost(100, seconds, 0.1, 50.0)] * 2 for name, seconds in (("product", 2.0), ("twin", 1.0))}
     measured = relay.Measured(costs, {"pgqueuer": "it is not installed"})
-    about = {"machine": {}, "versions": {}, "settings": {"servers": "given"}}
-    found = relay.document(measured, BACKLOG, 2, about)
+    found = relay.document(measured)
     assert (found["relay"]["ratio_twin"], found["relay"]["ratio_pgqueuer"]) == (0.5, None)
     assert found["relay"]["product"]["intents_per_s"] == 50.0
-    text = relay.text(measured, BACKLOG, about)
+    text = relay.text(measured, BACKLOG)
     assert "0.50" in text
     assert "left out, it is not installed" in text

@@ -48,7 +48,7 @@ async def test_a_reset_closes_it_once_and_says_who_did_it_why(live: Rig, tripped
     async def reset(*more: str) -> Ended:
         return await run_projectionist("breaker", "reset", "Orders", "--reason", "mended", *more, cwd=tripped)
 
-    assert (await reset("--actor", "ann")).out == "Orders: the breaker is closed again\n"
+    assert (await reset("--as", "ann")).out == "Orders: the breaker is closed again\n"
     assert (await reset()).out == "Orders: the breaker was not open\n"
 
     told = await live.fetch("select who, verb, reason from {s}.audit where verb = 'breaker-reset'")

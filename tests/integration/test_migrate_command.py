@@ -56,11 +56,22 @@ def test_a_program_can_read_every_answer(said: Said) -> None:
         "schema": "fresh",
         "pending": NAMES,
         "read_models": [],
+        "indexes": [],
     }
     steps = json.loads(said("--plan", "--json")[1])
     assert [step["name"] for step in steps["pending"]] == NAMES
-    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": NAMES, "read_models": []}
-    assert json.loads(said("--json")[1]) == {"schema": "fresh", "applied": [], "read_models": []}
+    assert json.loads(said("--json")[1]) == {
+        "schema": "fresh",
+        "applied": NAMES,
+        "read_models": [],
+        "indexes": [],
+    }
+    assert json.loads(said("--json")[1]) == {
+        "schema": "fresh",
+        "applied": [],
+        "read_models": [],
+        "indexes": [],
+    }
 
 
 def test_a_plan_is_sql_that_does_the_same(said: Said, database: str) -> None:

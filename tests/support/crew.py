@@ -48,12 +48,16 @@ class Hand:
         seq: int | None = None,
         delivered: int = 1,
         source: str = "shop",
+        kind: str = "order",
     ) -> Delivery:
         """The delivery of an event, as this process reads it from an arrival."""
+        place = aggregate if kind == "order" else f"{kind}/{aggregate}"
         found = self.consumer.reader.read(
             arrival(
                 self._rig.stream.subject("order", aggregate),
-                headers_of(event, aggregate, version, id=id or f"{aggregate}:{version}", source=source),
+                headers_of(
+                    event, aggregate, version, id=id or f"{place}:{version}", source=source, kind=kind
+                ),
                 msgspec.json.encode(event),
                 seq or next(_sequences),
                 delivered=delivered,

@@ -27,6 +27,10 @@ class Gateway:
         """How many answers to a COMMIT are still to be lost, each with its connection."""
         self.lost = 0
 
+    def follow(self, upstream: str) -> None:
+        """New connections lead to another server from now on."""
+        self._upstream = urlsplit(upstream)
+
     def cut(self) -> None:
         """End every connection there is."""
         for writer in self._writers:

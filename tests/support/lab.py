@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -89,6 +90,16 @@ class Lab:
     def kill_nats(self) -> None:
         """`kill -9` the NATS server; what the system has taken from it stays."""
         os.kill(self._servers.nats.pid(), signal.SIGKILL)
+
+    @contextmanager
+    def nats_stopped(self) -> Iterator[None]:
+        """The NATS server takes connections and answers nothing, as a machine does that hangs."""
+        pid = self._servers.nats.pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def make_database(self) -> str:
         """The URL of a new database, migrated."""

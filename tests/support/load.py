@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced
+from tests.support.waiting import cancelled
 
 from projectionist.core.secret import Url
 
@@ -78,3 +81,16 @@ class Load:
         assert await rig.value("select count(*) from {s}.tried") == 0
         for cls in (self._shop.Orders, self._shop.Spend):
             assert await rig.unaccounted(cls) == []
+
+
+@asynccontextmanager
+async def flowing(load: Load, every_s: float = 0.02) -> AsyncIterator[None]:
+    """The load, as long as the block runs."""
+    task = asyncio.create_task(load.flow(every_s))
+    try:
+        yield
+    finally:
+        load.stop()
+        await asyncio.wait({task}, timeout=30)
+        await cancelled(task)
+    task.result()

@@ -243,6 +243,12 @@ class Rig:
             async with self.pool.acquire() as connection:
                 await open_all(connection, Statements("projectionist.outbox", SCHEMA))
 
+    async def failed_tries(self) -> int:
+        """How many tries of an event have failed, over all consumers."""
+        return int(
+            await self.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'")
+        )
+
     async def value_of(self, sql: str, wanted: object, *args: Any) -> None:
         """Wait until the one value of a query is the wanted one."""
 
@@ -293,7 +299,7 @@ class Rig:
         await subscription.unsubscribe()
 
     async def unaccounted(self, cls: type) -> list[int]:
-        """Stream sequences of which this consumer knows nothing, up to the end of the stream."""
+        """Stream sequences of which this consumer knows nothing, from what retention has removed to the end."""
         return await self._unaccounted(definition(cls).name)
 
     async def _unaccounted(self, name: str) -> list[int]:
@@ -308,7 +314,13 @@ class Rig:
             ) x where c.name = $1""",
             name,
         )
-        return sorted(set(range(state.first_seq, state.last_seq + 1)) - {seq for (seq,) in rows})
+        line = await self.value(
+            "select coalesce(max(f.purged), 0) from {s}.floors f join {s}.consumers c on c.number = f.consumer"
+            " and c.incarnation = f.incarnation where c.name = $1",
+            name,
+        )
+        first = max(state.first_seq, line + 1)
+        return sorted(set(range(first, state.last_seq + 1)) - {seq for (seq,) in rows})
 
     async def assert_sound(self) -> None:
         """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""

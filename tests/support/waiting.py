@@ -68,6 +68,13 @@ class Heard:
             ) from None
 
 
+async def silent_for(heard: Heard, name: str, seconds: float) -> None:
+    """Let time go by in which `name` must not be announced."""
+    before = heard.counts[name]
+    await asyncio.sleep(seconds)
+    assert heard.counts[name] == before
+
+
 @contextmanager
 def listening() -> Iterator[Heard]:
     """Hear what this process announces, from whichever thread, while inside."""

@@ -2,6 +2,32 @@
 
 CREATE SCHEMA projectionist;
 
+CREATE FUNCTION projectionist.alike(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $_$
+    select left(regexp_replace(split_part(message, E'\n', 1), $r$'[^']*'|"[^"]*"|[0-9]+$r$, '…', 'g'), 200)
+$_$;
+
+CREATE TABLE projectionist.archive (
+    number bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    consumer integer,
+    content jsonb NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1');
+
+COMMENT ON TABLE projectionist.archive IS 'Rows as they were when retention removed them, until their own time is over.';
+
+ALTER TABLE projectionist.archive ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.archive_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE projectionist.attempts (
     intent bigint NOT NULL,
     attempt integer NOT NULL,
@@ -15,7 +41,8 @@ CREATE TABLE projectionist.attempts (
     excerpt text,
     replayed boolean DEFAULT false NOT NULL,
     CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'retry'::text, 'refused'::text, 'in_flight'::text, 'mismatch'::text, 'unknown'::text, 'sticky'::text, 'not_sent'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1');
 
 COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended; none for an intent that was sent at its first one, whose own row says all.';
 
@@ -166,7 +193,8 @@ CREATE TABLE projectionist.consumer_breakers (
     reason text NOT NULL,
     changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT consumer_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
-);
+)
+WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.consumer_breakers IS 'Consumers on which many keys failed at once: nothing is fetched while open, one runner tries while half open.';
 
@@ -193,6 +221,7 @@ CREATE TABLE projectionist.consumers (
     subjects text DEFAULT ''::text NOT NULL,
     durable text DEFAULT ''::text NOT NULL,
     own_type text COLLATE pg_catalog."C",
+    repeats boolean DEFAULT false NOT NULL,
     CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
@@ -216,6 +245,8 @@ COMMENT ON COLUMN projectionist.consumers.key_name IS 'the name under which the 
 
 COMMENT ON COLUMN projectionist.consumers.own_type IS 'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
 
+COMMENT ON COLUMN projectionist.consumers.repeats IS 'it was reset after decisions were recorded: live batches obey those, as a rebuild does';
+
 ALTER TABLE projectionist.consumers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.consumers_number_seq
     START WITH 1
@@ -233,7 +264,7 @@ CREATE TABLE projectionist.counters (
     outcome text NOT NULL COLLATE pg_catalog."C",
     n bigint NOT NULL
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 CREATE TABLE projectionist.decisions (
     number bigint NOT NULL,
@@ -279,7 +310,8 @@ CREATE TABLE projectionist.duplicates (
     source text NOT NULL COLLATE pg_catalog."C",
     id text NOT NULL COLLATE pg_catalog."C",
     received timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1');
 
 CREATE TABLE projectionist.floors (
     consumer integer NOT NULL,
@@ -295,9 +327,11 @@ CREATE TABLE projectionist.floors (
     deliveries bigint DEFAULT 0 NOT NULL,
     durable_created timestamp with time zone,
     timeline integer,
-    written timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    written timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    purged bigint DEFAULT 0 NOT NULL,
+    purged_from bigint
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON TABLE projectionist.floors IS 'Written every few seconds in a transaction of its own: whatever lies at or below a floor was committed before it.';
 
@@ -312,6 +346,10 @@ COMMENT ON COLUMN projectionist.floors.seen IS 'Up to here nothing of this consu
 COMMENT ON COLUMN projectionist.floors.deliveries IS 'The broker''s count; one that is lower later was reset by somebody else.';
 
 COMMENT ON COLUMN projectionist.floors.timeline IS 'Of PostgreSQL: another one means a failover or a restore.';
+
+COMMENT ON COLUMN projectionist.floors.purged IS 'Up to this stream sequence rows of settled events may have been removed. Never above the floor.';
+
+COMMENT ON COLUMN projectionist.floors.purged_from IS 'The lowest stream sequence of a removed row; 0: of an earlier stream. What a rebuild would lack is judged by it.';
 
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
@@ -353,7 +391,8 @@ CREATE TABLE projectionist.inbox (
     data bytea,
     CONSTRAINT inbox_state_check CHECK ((state = ANY (ARRAY['applied'::text, 'ignored'::text, 'stale'::text, 'parked'::text, 'quarantined'::text, 'skipped'::text, 'discarded'::text]))),
     CONSTRAINT inbox_verdict_check CHECK ((verdict = ANY (ARRAY['next'::text, 'stale'::text, 'gap'::text, 'blocked'::text, 'reused'::text, 'late'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
 
 CREATE TABLE projectionist.incidents (
     number bigint NOT NULL,
@@ -434,7 +473,7 @@ CREATE TABLE projectionist.leases (
     epoch bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON TABLE projectionist.leases IS 'Who may do a thing that one process at a time may do; a row outlives its lease so that the epoch only rises.';
 
@@ -533,7 +572,8 @@ CREATE TABLE projectionist.parked (
     last_failed timestamp with time zone,
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT parked_cause_check CHECK ((cause = ANY (ARRAY['gap'::text, 'failed'::text, 'blocked'::text, 'stored'::text])))
-);
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
 
 COMMENT ON COLUMN projectionist.parked.data IS 'null: a reference, the stream holds the bytes at (incarnation, seq)';
 
@@ -554,9 +594,59 @@ CREATE TABLE projectionist.positions (
     CONSTRAINT positions_finding_check CHECK ((finding = ANY (ARRAY['in_flight'::text, 'purged'::text, 'filtered'::text, 'lost'::text, 'implausible'::text]))),
     CONSTRAINT positions_head_check CHECK ((head = ANY (ARRAY['clear'::text, 'gap'::text, 'failed'::text, 'waiting'::text, 'draining'::text])))
 )
-WITH (fillfactor='80');
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
 
 COMMENT ON COLUMN projectionist.positions.owner IS 'the runner that has claimed what is stored for this aggregate';
+
+CREATE VIEW projectionist.parked_seen AS
+ SELECT e.consumer,
+    c.name,
+    e.incarnation,
+    e.seq,
+    e.source,
+    e.id,
+    e.cause,
+    e.type,
+    e.aggregate,
+    e.version,
+    e.ordered,
+    e.discarded,
+    e.attempts,
+    e.budget,
+    e.due,
+    e.parked_at,
+    e.first_failed,
+    e.last_failed,
+    p.version AS "position",
+    p.head,
+    p.finding,
+        CASE
+            WHEN e.discarded THEN 'discarded: stepped over in its turn'::text
+            WHEN (e.cause = 'failed'::text) THEN (COALESCE((e.error_class || ': '::text), ''::text) || COALESCE(projectionist.alike(e.error), ''::text))
+            WHEN (e.cause = 'blocked'::text) THEN 'behind an event that failed'::text
+            WHEN (e.cause = 'gap'::text) THEN ('behind missing versions'::text || COALESCE((': '::text || p.finding), ''::text))
+            ELSE 'stored, not applied yet'::text
+        END AS why,
+        CASE
+            WHEN (NOT e.ordered) THEN ((e.cause = 'failed'::text) AND (NOT e.discarded))
+            WHEN ((p.head = ANY (ARRAY['failed'::text, 'waiting'::text])) AND (p.finding IS NULL)) THEN (e.cause = 'failed'::text)
+            ELSE ((p.head = ANY (ARRAY['gap'::text, 'waiting'::text])) AND (NOT (EXISTS ( SELECT
+               FROM projectionist.parked o
+              WHERE ((o.consumer = e.consumer) AND (o.aggregate = e.aggregate) AND o.ordered AND (o.version < e.version))))))
+        END AS heads,
+        CASE
+            WHEN e.ordered THEN ((p.head = 'waiting'::text) AND ((e.cause = 'failed'::text) OR (p.finding IS NOT NULL)))
+            ELSE ((e.cause = 'failed'::text) AND (e.due IS NULL) AND (NOT e.discarded))
+        END AS waits,
+        CASE
+            WHEN e.ordered THEN p.due
+            ELSE e.due
+        END AS next_try
+   FROM ((projectionist.parked e
+     JOIN projectionist.consumers c ON ((c.number = e.consumer)))
+     LEFT JOIN projectionist.positions p ON (((p.consumer = e.consumer) AND (p.aggregate = e.aggregate) AND e.ordered)));
+
+COMMENT ON VIEW projectionist.parked_seen IS 'Parked events as operators see them: why each waits, and for whom.';
 
 CREATE TABLE projectionist.quarantine (
     consumer integer NOT NULL,
@@ -590,6 +680,28 @@ COMMENT ON COLUMN projectionist.quarantine.due IS 'somebody, or new code, wants 
 
 COMMENT ON COLUMN projectionist.quarantine.code IS 'fingerprint of the code that could not read it: newer code tries again';
 
+CREATE VIEW projectionist.quarantine_seen AS
+ SELECT q.consumer,
+    c.name,
+    q.incarnation,
+    q.seq,
+    q.reason AS cause,
+    projectionist.alike(q.detail) AS why,
+    q.state,
+    q.subject,
+    q.source,
+    q.id,
+    q.aggregate,
+    q.version,
+    q.attempts,
+    q.due,
+    q.size,
+    q.received
+   FROM (projectionist.quarantine q
+     JOIN projectionist.consumers c ON ((c.number = q.consumer)));
+
+COMMENT ON VIEW projectionist.quarantine_seen IS 'Quarantine as operators see it.';
+
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
     consumer integer NOT NULL,
@@ -609,7 +721,7 @@ CREATE TABLE projectionist.runners (
     leased_until timestamp with time zone,
     backends integer[] DEFAULT '{}'::integer[] NOT NULL
 )
-WITH (fillfactor='70');
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
 
@@ -652,7 +764,8 @@ CREATE TABLE projectionist.tried (
     marks integer DEFAULT 1 NOT NULL,
     runner integer NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
 
@@ -681,6 +794,9 @@ ALTER TABLE projectionist.wishes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTI
     NO MAXVALUE
     CACHE 1
 );
+
+ALTER TABLE ONLY projectionist.archive
+    ADD CONSTRAINT archive_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY projectionist.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
@@ -786,6 +902,8 @@ ALTER TABLE ONLY projectionist.tried
 
 ALTER TABLE ONLY projectionist.wishes
     ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
+
+CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 

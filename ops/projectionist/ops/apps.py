@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.layers import ACTOR
 from projectionist.ops.terminal import UsageError
 
 Kind = TypeVar("Kind")
@@ -26,10 +28,44 @@ def declare(parser: argparse.ArgumentParser, *, names: str = "") -> None:
     )
 
 
-def declare_act(parser: argparse.ArgumentParser) -> None:
-    """Let a command take who acts and why, which are recorded."""
-    parser.add_argument("--actor", default=getpass.getuser(), help="who does this (default: the user's name)")
-    parser.add_argument("--reason", required=True, help="why this is right; it is recorded")
+def declare_act(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Let a command take who acts and why, which are recorded: `args.actor`, `args.reason`."""
+    parser.add_argument(
+        "--as",
+        dest="actor",
+        metavar="NAME",
+        default=_actor(),
+        help=f"who does this (default: ${ACTOR}, else the name of this user)",
+    )
+    parser.add_argument("--reason", required=required, help="why this is right; it is recorded")
+
+
+def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
+    """Let a command that acts on things which wait show groups or each, reveal one, and act on one or all."""
+    parser.add_argument("--older", type=float, metavar="SECONDS", help=f"only {one}s that wait so long")
+    parser.add_argument("--each", action="store_true", help=f"list one line an {one} instead of groups")
+    parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
+    parser.add_argument(
+        "--reveal", action="store_true", help="show: the payload too; recorded, needs a reason"
+    )
+    parser.add_argument("--all", action="store_true", help="act on all that the filters choose, not on one")
+    parser.add_argument("--rate", type=float, default=200, help="at most so many a second (default: 200)")
+    declare_act(parser, required=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def need_reason(args: argparse.Namespace, what: str) -> None:
+    """UsageError without a reason for what is recorded."""
+    if not (args.reason or "").strip():
+        raise UsageError(f"{what} needs a reason", remedy='Say why: --reason "…"')
+
+
+def _actor() -> str:
+    """Who acts, as far as the environment knows; a user without a name has to say who it is."""
+    try:
+        return os.environ.get(ACTOR) or getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]]:

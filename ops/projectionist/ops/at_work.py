@@ -62,15 +62,15 @@ def run(main: Awaitable[int]) -> int:
 
 @asynccontextmanager
 async def at_work(
-    args: argparse.Namespace, *, consumers: int | None = None, command: str
+    args: argparse.Namespace, *, consumers: int | None = None, command: str, unnamed: bool = False
 ) -> AsyncIterator[AtWork]:
     """Load the app, check that the database is of this release, connect.
 
-    `consumers` says how many of the names are consumers; None: all.
+    `consumers` says how many of the names are consumers; None: all. `unnamed`: without a name all are meant.
     """
     found = settings()
     app, names = apps.split(args, found.app)
-    if not names:
+    if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = apps.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])

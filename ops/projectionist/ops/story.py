@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
 from projectionist.ops.waterfall import Bar, page
+from projectionist.outbox.verbs import Verbs
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -21,6 +22,7 @@ _LOOKS = {
 
 async def story(connection: Connection, schema: str, aggregate: str) -> str:
     """The page about an aggregate ("type/id"), with the trace that its last traced event belongs to."""
+    await Verbs(connection, schema).opened()
     rows = await connection.fetch(Statements("projectionist.ops", schema)["story"], aggregate)
     traces = [row["traceparent"][3:35] for row in rows if row["traceparent"]]
     return page(aggregate, traces[-1] if traces else None, [bar(row) for row in rows])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import IntEnum
 
 import msgspec
@@ -47,6 +49,28 @@ def table(rows: Iterable[Sequence[object]]) -> str:
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
+    """These columns of rows as a table under their names; nothing for no rows."""
+    if not rows:
+        return ""
+    return table([columns, *([cell(row[name]) for name in columns] for row in rows)])
+
+
+def cell(value: object) -> str:
+    """A value for people."""
+    if value is None:
+        return "-"
+    return value.isoformat(timespec="seconds") if isinstance(value, datetime) else str(value)
+
+
+def told(args: argparse.Namespace, document: Mapping[str, object], text: str) -> None:
+    """The result, as whoever called wants it."""
+    if args.json:
+        say_json(document)
+    else:
+        say(text or "Nothing is there.")
 
 
 _CODES = {"good": "32", "bad": "31", "dim": "2"}

@@ -88,20 +88,24 @@ class Verbs:
         self._connection = connection
         self._sql = Statements("projectionist.outbox", schema)
 
+    async def opened(self) -> None:
+        """Open what batches have wished for by now, which every look at intents begins with."""
+        await open_all(self._connection, self._sql)
+
     async def groups(self, chosen: Filter) -> list[Group]:
         """Intents by state, provider and error, the largest group first."""
-        await open_all(self._connection, self._sql)
+        await self.opened()
         rows = await self._connection.fetch(self._sql["list_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), Group) for row in rows]
 
     async def each(self, chosen: Filter, limit: int) -> list[Record]:
         """Intents one by one, the oldest first."""
-        await open_all(self._connection, self._sql)
+        await self.opened()
         return await self._connection.fetch(self._sql["list_each"], *chosen.arguments(), limit)
 
     async def show(self, key: str) -> dict[str, Any]:
         """One intent, its attempts and what was done to it by hand."""
-        await open_all(self._connection, self._sql)
+        await self.opened()
         row = await self._connection.fetchrow(self._sql["show"], key)
         if row is None:
             raise _not_found(key)
@@ -137,7 +141,7 @@ class Verbs:
         *steps: tuple[str, *tuple[Any, ...]],
     ) -> Done:
         """Lock, compare, change, record: one transaction."""
-        await open_all(self._connection, self._sql)
+        await self.opened()
         async with self._connection.transaction():
             await self._connection.execute(self._sql["locked"], list(keys))
             rows = await self._connection.fetch(self._sql["standing"], list(keys))

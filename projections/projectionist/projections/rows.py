@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import compress
+from operator import is_not
 from typing import Any
 
 from msgspec.structs import astuple
@@ -31,7 +33,10 @@ class _Cell:
 class Rows:
     """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
 
-    __slots__ = ("_cells", "_class", "_columns", "_defaults", "_key_at", "_loaded", "_thaws")
+    __slots__ = (
+        *("_cells", "_class", "_columns", "_defaults", "_documents", "_key_at", "_loaded", "_places"),
+        "_thaws",
+    )
 
     def __init__(self, cls: type, table: Table, loaded: Mapping[Any, Row]) -> None:
         self._cells: dict[Any, _Cell] = {}
@@ -40,6 +45,8 @@ class Rows:
         self._key_at = table.key_at
         self._loaded = loaded
         self._defaults = [column.default for column in table.columns]
+        self._places = range(len(table.columns))
+        self._documents = {at for at, column in enumerate(table.columns) if column.is_json}
         self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
 
     def apply(self, step: Step) -> Answer | None:
@@ -94,10 +101,8 @@ class Rows:
         live, after = cell.live, astuple(row)
         values: list[Any] | None = None
         written = False
-        for at, column in enumerate(self._columns):
-            new = after[at]
-            if new is live[at] and not column.is_json:
-                continue
+        for at in self._changed(live, after):
+            column, new = self._columns[at], after[at]
             value = column.stored(new)
             if column.is_key and value != cell.base[at]:
                 raise BadValue("is the row's key, and a handler changed it", column.name)
@@ -114,3 +119,13 @@ class Rows:
             if written:
                 cell.base = tuple(values)
         cell.stored = cell.base
+
+    def _changed(self, live: Row, after: Row) -> Iterable[int]:
+        """The columns whose value is another object now, and the documents, in which something may have changed."""
+        if self._documents:
+            return [
+                at
+                for at, (old, new) in enumerate(zip(live, after, strict=True))
+                if old is not new or at in self._documents
+            ]
+        return compress(self._places, map(is_not, live, after))

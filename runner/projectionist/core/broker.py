@@ -48,7 +48,7 @@ async def connect(
     watch = _Watch(name, on_state, patience=len(settings.url))
     try:
         with anyio.move_on_after(within_s):
-            await client.connect(**options, **watch.callbacks())
+            await client.connect(**options, **watch.callbacks(lambda: client.is_closed))
     except _GivenUpError:
         pass
     if not client.is_connected:
@@ -92,9 +92,10 @@ class _Watch:
         self._told: set[str] = set()
         self._name, self._on_state, self._patience = name, on_state, patience
 
-    def callbacks(self) -> dict[str, Any]:
+    def callbacks(self, is_closed: Callable[[], bool]) -> dict[str, Any]:
         async def disconnected() -> None:
-            self.tell("disconnected")
+            if not is_closed():  # by ourselves: that is not an outage
+                self.tell("disconnected")
 
         async def reconnected() -> None:
             self.trouble = None

@@ -19,6 +19,8 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.secret import MASK, Secret, Url
 
 PREFIX = "PROJECTIONIST_"
+ACTOR = "PROJECTIONIST_ACTOR"
+"""Who acts, for commands that record it: of the person at the terminal, and so no setting of a deployment."""
 NESTED = "__"
 
 Key = tuple[str, ...]
@@ -50,7 +52,7 @@ class Layers:
         self.tree = copy.deepcopy(self._filed)
         self._origins: dict[Key, str] = {}
         for variable in sorted(env):
-            if variable.startswith(PREFIX):
+            if variable.startswith(PREFIX) and variable != ACTOR:
                 self._lay(schema, variable, env[variable])
 
     def origin(self, at: Key) -> str:
@@ -197,7 +199,10 @@ def _options(kind: Any) -> Iterator[Any]:
 
 def _from_text(kind: Any, text: Text) -> Any:
     """What a text of the environment means for a field; the items of a list are separated by commas."""
-    (option, *_) = _options(kind)
+    options = [*_options(kind)]
+    if any(get_origin(one) is Literal and str(text) in get_args(one) for one in options):
+        return str(text)
+    option = options[0]
     if get_origin(option) in (tuple, list):
         return [part.strip() for part in text.split(",") if part.strip()]
     return msgspec.convert(str(text), option, strict=False) if option in (bool, int, float) else str(text)

@@ -27,6 +27,7 @@ Duration = Annotated[float, Meta(ge=0)]
 Limit = Annotated[float, Meta(ge=0.1)]
 App = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$", description="module:name, like shop.app:app")]
 Name = Annotated[str, Meta(min_length=1)]
+Kept = Annotated[float, Meta(ge=0)] | Literal["forever"]
 S = TypeVar("S", bound=Struct)
 
 
@@ -56,6 +57,7 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
     schema: Name = "projectionist"
     lock_s: Limit = 8
     statement_s: Limit = 60
+    correlation_index: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -196,6 +198,22 @@ class Alerts(Struct, frozen=True, kw_only=True):
     duplicates_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
 
 
+class Retention(Struct, frozen=True, kw_only=True):
+    """`[retention]`: what is removed beside the inbox, how often, and where it goes before."""
+
+    every_s: Annotated[float, Meta(ge=1)] = 3600
+    intents_s: Kept = 2_592_000
+    audit_s: Kept = "forever"
+    archive: Literal["none", "table", "files"] = "none"
+    archive_folder: Name | None = None
+    archive_s: Kept = "forever"
+    legal_hold: bool = False
+
+    def __post_init__(self) -> None:
+        if self.archive == "files" and self.archive_folder is None:
+            raise ValueError("archive = 'files' needs archive_folder")
+
+
 class Policy(Struct, frozen=True, kw_only=True):
     """`[consumer_defaults]`, and `[consumers.NAME]` over it key by key: what a deployment decides."""
 
@@ -210,6 +228,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     drain_limit: Count = 500
     gap_grace_ms: Duration = 500
     keep_generation_s: Duration = 86_400
+    retention_s: Kept | None = None
+    legal_hold: bool = False
     replay: Literal["forbidden", "no-effects", "allow"] | None = None
     ack: Literal["after-commit", "after-store"] = "after-commit"
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
@@ -230,6 +250,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     batch: Batch = Batch()
     run: Run = Run()
     telemetry: Telemetry = Telemetry()
+    retention: Retention = Retention()
     consumer_defaults: Policy = Policy()
     consumers: dict[str, Policy] = {}
     providers: dict[str, Raw] = {}

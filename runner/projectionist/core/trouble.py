@@ -21,6 +21,9 @@ _TRANSIENT_STATES = frozenset(
         "25P03",  # idle in transaction for too long: this process was stopped
     }
 )
+_GONE = ("closed", "closing", "released back to the pool", "another operation is in progress")
+"""What the driver says, in words alone, of a connection that is gone or was cut off in the middle of a statement. What
+else it complains about, such as the number of arguments, is a fault of ours that no waiting mends."""
 _SYNTAX = "42601"
 """A statement of ours that is none: nobody but us can mend it, and waiting hides it."""
 
@@ -46,7 +49,9 @@ def is_transient(error: BaseException) -> bool:
         # The driver's own confusion: a session that was ended while this process slept in the middle of a statement.
         case asyncpg.InternalClientError():
             return True
-        case asyncpg.InterfaceError() | DatabaseUnreachableError() | DatabaseRefusedError():
+        case asyncpg.InterfaceError():
+            return any(word in str(error) for word in _GONE)
+        case DatabaseUnreachableError() | DatabaseRefusedError():
             return True
         case _:
             return isinstance(error, OSError | TimeoutError)

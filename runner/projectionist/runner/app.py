@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.settings import load
 from projectionist.projections.definition import Definition, check_distinct, definition
+from projectionist.runner.waiting.waiter import Waiter
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.runner.waiting.answers import Answer
+    from projectionist.runner.waiting.waiter import Ack
 
 ProviderFactory = Callable[..., Any]
 
@@ -19,11 +26,18 @@ class App:
     """What one deployment runs. Providers are factories: only the relay makes them, and loads their secrets."""
 
     def __init__(
-        self, *, projections: Iterable[type] = (), providers: Mapping[str, ProviderFactory] | None = None
+        self,
+        *,
+        projections: Iterable[type] = (),
+        providers: Mapping[str, ProviderFactory] | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        """`settings` is for `wait_for`; without, it reads those that the processes read."""
         self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
         self.providers = dict(providers or {})
         check_distinct(self.definitions)
+        self._settings = settings
+        self._waiter: Waiter | None = None
 
     def definition(self, name: str) -> Definition:
         """The consumer registered as `name`, or by its class's name."""
@@ -36,3 +50,27 @@ class App:
     def chosen(self, names: Sequence[str]) -> tuple[Definition, ...]:
         """These consumers, or all when none is named."""
         return tuple(self.definition(name) for name in names) or self.definitions
+
+    async def wait_for(
+        self,
+        consumer: type | str,
+        aggregate: str | None = None,
+        version: int | None = None,
+        *,
+        ack: Ack | None = None,
+        timeout_s: float = 10,
+    ) -> Answer:
+        """Return when a consumer has applied a version of an aggregate (`type/id`), or what a publish has stored.
+
+        Returns at once where it is parked behind something that failed, and says why; after `timeout_s` with how far
+        it is. It never raises for time: look at the answer's `outcome`. All who wait in a process share one
+        connection and one question every 20 ms.
+        """
+        name = self.definition(consumer if isinstance(consumer, str) else consumer.__name__).name
+        if self._waiter is None:
+            self._waiter = Waiter(self.definitions, self._settings or load())
+        if ack is not None and aggregate is None and version is None:
+            return await self._waiter.sequence(name, ack, timeout_s)
+        if ack is None and aggregate is not None and version is not None:
+            return await self._waiter.version(name, aggregate, version, timeout_s)
+        raise AppError("what to wait for is not clear", remedy="Give aggregate and version, or ack")

@@ -30,6 +30,7 @@ from projectionist.runner.course import (
 )
 from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
+from projectionist.runner.obeying import Obeying, decided
 from projectionist.runner.parking import Behind, behind
 from projectionist.runner.reuse import (
     judge_old,
@@ -101,6 +102,7 @@ class Transaction:
         self.number = consumer.next_batch()
         self.incarnation = 0
         self.released: Sequence[Delivery] = ()
+        self.decided: Obeying | None = None
         self.writes = Writes()
         self.trail: Trail | None = None
 
@@ -140,7 +142,7 @@ class Transaction:
         if self.trail is not None:
             self.trail.committed(courses, folded.broken)
         if fresh:
-            self.consumer.witness = fresh[-1].source, fresh[-1].id
+            self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         tried = sum(1 for one in courses if one.tried)
         return Applied(self.writes, self.writes.soonest(), tried, over - begun, over - written, self.trail)
@@ -154,8 +156,10 @@ class Transaction:
     async def _deliveries(self) -> Sequence[Delivery]:
         """The deliveries of the batch; of those out of quarantine, which come from one incarnation of the stream,
         the ones that nobody has decided otherwise about."""
-        deliveries = self.batch.deliveries
-        self.incarnation = self.consumer.incarnation
+        deliveries, self.incarnation = self.batch.deliveries, self.consumer.incarnation
+        if self.consumer.repeats:
+            self.decided = await decided(self.store, self.consumer.reader, self.batch)
+            deliveries = self.decided.amended(deliveries)
         if not deliveries or deliveries[0].released is None:
             return deliveries
         self.incarnation = deliveries[0].incarnation or self.incarnation
@@ -206,10 +210,14 @@ class Transaction:
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
             new = map(put_by if self.consumer.stores_first else alone, fresh)
-            return [*new, *(alone(self.consumer.parking.unparked(row)) for row in again)]
+            old = [self.consumer.parking.unparked(row) for row in again]
+            return [*new, *map(alone, old if self.decided is None else self.decided.amended(old))]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
-            groups.setdefault(delivery.aggregate or "", []).append(delivery)
+            if self.decided is not None and (winner := self.decided.winner(delivery)):
+                self._reuses(delivery, *winner)
+            else:
+                groups.setdefault(delivery.aggregate or "", []).append(delivery)
         if not groups:
             return []
         courses = await self._plan(groups)
@@ -237,26 +245,23 @@ class Transaction:
         ]
         limit = max(1, min(limit, DRAIN_EVENTS // len(moving))) if moving else limit
         parked = await self._behind(moving, limit) if moving else {}
-        nothing = Behind([], limit)
         return [
             course(
-                p,
-                groups[p.aggregate],
-                run.deliveries,
-                sequence,
+                *(p, groups[p.aggregate], run.deliveries, sequence),
                 due=p.aggregate in due,
                 limit=run.limit,
                 lacking=run.lacking,
             )
             for p in positions
-            for run in (parked.get(p.aggregate, nothing),)
+            for run in (parked.get(p.aggregate) or Behind([], limit),)
         ]
 
     async def _behind(self, moving: Sequence[Position], limit: int) -> dict[str, Behind]:
         share = max(1, DRAIN_BYTES // len(moving))
         heads = [(p.aggregate, p.version, reach(p, limit)) for p in moving]
         rows = await self.store.successors(heads, share)
-        return behind(rows, self.consumer.parking, limit, share)
+        runs = behind(rows, self.consumer.parking, limit, share)
+        return runs if self.decided is None else self.decided.behind(runs)
 
     async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
         unknown = self.consumer.exists.unknown(aggregates)
@@ -267,7 +272,8 @@ class Transaction:
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
             raise Again("a position that this process had seen is gone")
-        return [Position(*row) for row in rows]
+        found = [Position(*row) for row in rows]
+        return found if self.decided is None else self.decided.reached(found)
 
     async def _judge_old(self, stale: Sequence[Delivery]) -> None:
         """Tell apart, among events at or below their position: a version used twice, late, or simply old."""

@@ -72,11 +72,13 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
+        self.repeats = False
+        """Whether fresh deliveries are compared with what was decided before a reset."""
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
-        self.witness: tuple[str, str] | None = None
-        """Source and id of an event that the last commit has settled: a database without it is an older one."""
+        self.witness: tuple[str, str, int] | None = None
+        """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self.reader = Reader(
             policy,
             stream=definition.stream,
@@ -126,6 +128,7 @@ class Consumer:
         ):
             self.join(control)
         self.own_type = control["own_type"]
+        self.repeats = control["repeats"]
         self.marks = None if control["build"] is None else control["slot"]
 
     def frozen_slot(self, slot: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 
 import msgspec
 
@@ -93,8 +94,10 @@ def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
     key = "elsewhere" if finding is Finding.FILTERED and evidence.elsewhere is not None else finding
     text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
     if finding is not Finding.IN_FLIGHT:
-        text += ", or step over them with `accept-gap {lack.aggregate} {first} {last}`"
-    filled = text.format(lack=lack, evidence=evidence, last=lack.until - 1, first=lack.version + 1)
+        text += ", or step over them with `{step}`"
+    lacking = f"--aggregate {quote(lack.aggregate)} --versions {lack.version + 1}..{lack.until - 1}"
+    step = f"projectionist parked accept-gap {lacking} --reason …"
+    filled = text.format(lack=lack, evidence=evidence, step=step)
     return filled + _listed(evidence.aside)
 
 

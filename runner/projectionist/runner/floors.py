@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from projectionist.core.db import Connection, Row
     from projectionist.runner.continuity import Judgement
 
-Witness = tuple[str, str]
-"""Source and id of the last event that a process knows to be settled."""
+Witness = tuple[str, str, int]
+"""Source, id and stream sequence of the last event that a process knows to be settled."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Floors:
         """The state as it is now. `runner` is the asking process, if it has joined."""
         row = await connection.fetchrow(
             *(self._sql["floor_known"], self._consumer, self._durable, silence_s, runner),
-            *(witness or (None, None)),
+            *(witness or (None, None, None)),
         )
         assert row is not None, "the registration was found before"
         return Remembered(

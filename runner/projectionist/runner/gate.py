@@ -71,6 +71,13 @@ class Gate:
             self._opened.set()
             announce(f"{self._name}.well")
 
+    def promising(self) -> None:
+        """Something has worked that proves too little: whoever is next may try at once."""
+        if self.closed:
+            self._next_try = clock.now()
+            self._opened.set()
+            self._opened = anyio.Event()
+
     async def attempt(self, make: Callable[[], Awaitable[T]]) -> T:
         """What `make` returns, when it is our turn; how it ends counts for all."""
         await self.passage()
@@ -113,6 +120,7 @@ class Gates:
         self.reach = postgres_reach()
         self.use = Gate("postgres.use", "PostgreSQL takes no writes", "PostgreSQL takes writes")
         self._one = anyio.Lock()
+        self._batch_failed = False
 
     @property
     def closed(self) -> bool:
@@ -124,10 +132,22 @@ class Gates:
         async with self._one:
             return await self.reach.attempt(make)
 
-    def refused(self, error: BaseException) -> bool:
+    def refused(self, error: BaseException, *, beat: bool = False) -> bool:
         """Close the gate if this error of a statement means that the server refuses everybody; whether it does."""
         state = error.sqlstate if isinstance(error, asyncpg.PostgresError) else None
         if state is None or not state.startswith(_WHOLE_SERVER):
             return False
+        self._batch_failed = self._batch_failed or not beat
         self.use.failed(error)
         return True
+
+    def wrote(self, *, beat: bool = False) -> None:
+        """Open the gate: a batch was committed, or a heartbeat and no batch has failed.
+
+        On a full disk a row is still replaced where another is appended no more: a heartbeat proves nothing then.
+        """
+        if beat and self._batch_failed:
+            self.use.promising()
+        else:
+            self._batch_failed = False
+            self.use.worked()

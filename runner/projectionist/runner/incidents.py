@@ -1,8 +1,21 @@
-"""What an operator is told to do about a stream that is not the one that was read so far."""
+"""Incidents as operators see and close them, and what to do about a stream that is not the one read so far."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.core.sql import Statements
 from projectionist.core.states import Fact
+from projectionist.runner.verbs import NotThere
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.verbs import Act
+
+MOST = 1_000_000
 
 _ADOPT = "`projectionist adopt {name} --reason …`"
 _REMEDIES = {
@@ -16,3 +29,49 @@ _REMEDIES = {
 def remedy(fact: Fact, consumer: str) -> str:
     """The next step, in one sentence."""
     return _REMEDIES[fact].format(name=consumer)
+
+
+class Incidents:
+    """Incidents of all consumers, over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def groups(self, consumer: str | None, kind: str | None, *, closed: bool) -> list[Record]:
+        """How many of which kind, open ones first; without `closed` only those."""
+        return await self._connection.fetch(self._sql["incidents_groups"], consumer, kind, closed)
+
+    async def each(
+        self,
+        consumer: str | None = None,
+        kind: str | None = None,
+        *,
+        closed: bool,
+        numbers: Sequence[int] | None = None,
+        limit: int = MOST,
+    ) -> list[Record]:
+        """Incidents one by one, in the order in which they were opened."""
+        given = (consumer, kind, closed, numbers, limit)
+        return await self._connection.fetch(self._sql["incidents_each"], *given)
+
+    async def one(self, number: int) -> Record:
+        """The incident of this number; NotThere if there is none."""
+        rows = await self.each(closed=True, numbers=[number])
+        if not rows:
+            raise NotThere(f"there is no incident {number}", remedy="`projectionist incidents list --each`")
+        return rows[0]
+
+    async def close(self, numbers: Sequence[int], act: Act) -> list[int]:
+        """Close these, which somebody has dealt with; those that were open.
+
+        Refuses what halts a consumer: that is decided by `adopt`, and would be opened again.
+        """
+        for row in await self.each(closed=False, numbers=numbers):
+            if row["kind"] in _REMEDIES:
+                raise NotThere(
+                    f"incident {row['number']} is about the stream itself",
+                    remedy=remedy(Fact(row["kind"]), row["consumer"]),
+                )
+        given = (list(numbers), act.actor, act.reason)
+        return [row["number"] for row in await self._connection.fetch(self._sql["incidents_close"], *given)]

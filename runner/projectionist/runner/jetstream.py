@@ -47,11 +47,14 @@ class StreamConfig(msgspec.Struct, frozen=True):
     max_msgs_per_subject: int = -1
     allow_rollup_hdrs: bool = False
     allow_msg_ttl: bool = False
-    mirror: Mirror | None = None
     max_age: int = 0
-    """In nanoseconds; 0: for ever."""
+    """Nanoseconds; 0: a message stays for ever."""
+    duplicate_window: int = 0
+    num_replicas: int = 1
     max_msgs: int = -1
     max_bytes: int = -1
+    discard: str = "old"
+    mirror: Mirror | None = None
 
 
 class StreamState(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.projections.errors import BadValue
 from projectionist.projections.failure import FailureKind
+from projectionist.projections.fold import Folded as FoldedSteps
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
 from projectionist.runner.closing import Broken
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.tables import RowTable
     from projectionist.runner.writes import Failed
+
+
+Rows = dict[Any, tuple[Any, ...]]
+"""Rows in database form, by key."""
 
 
 class Wished(msgspec.Struct, gc=False):
@@ -76,28 +81,66 @@ class Pure:
         steps = [
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
         ]
-        loaded = {} if self._rows is None or not steps else await self._load(self._rows, steps)
-        folded = fold(definition, steps, loaded)
+        loaded, folded = await self._folded(steps)
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
             broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
         wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
         return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
 
-    async def _load(self, rows: RowTable, steps: list[Step]) -> dict[Any, tuple[Any, ...]]:
-        """The rows that the steps need. Two types of aggregates never share a row because their ids are alike."""
-        kinds = {step.aggregate.partition("/")[0] for step in steps if step.handler.own}
-        if kinds and kinds != {self._consumer.own_type}:
-            own = self._consumer.own_type or await rows.own_type(min(kinds))
-            for step in steps:
-                if step.handler.own and step.aggregate.partition("/")[0] != own:
-                    step.key = BadValue(f"is the id of aggregates of type {own!r}; give other types a key=")
-        return await rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
+    async def _folded(self, steps: list[Step]) -> tuple[Rows, FoldedSteps]:
+        """The rows that the steps need, and what becomes of them."""
+        if self._rows is None or not steps:
+            return {}, fold(self._consumer.definition, steps, {})
+        loaded = await self._rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
+        own, kinds = self._consumer.own_type, {_kind(step) for step in steps if step.handler.own}
+        if kinds <= {own}:
+            return loaded, fold(self._consumer.definition, steps, loaded)
+        candidates = sorted(kinds) if own is None else [own]
+        return loaded, await self._own_folded(self._rows, steps, loaded, candidates)
+
+    async def _own_folded(
+        self, table: RowTable, steps: list[Step], loaded: Rows, candidates: Sequence[str]
+    ) -> FoldedSteps:
+        """Two types of aggregates never share a row because their ids are alike: one type is the rows' own.
+
+        That is the first of which an event was applied; one that fails decides nothing.
+        """
+        keys = [step.key for step in steps]
+        for own in candidates:
+            _refuse_others(steps, keys, own)
+            folded = fold(self._consumer.definition, steps, loaded)
+            if self._consumer.own_type is None and _applied(steps, folded, own):
+                if await table.own_type(own) != own:
+                    raise Again("an event of another type was applied meanwhile")
+                break
+        return folded
 
     async def write(self, folded: Folded) -> None:
         """Insert, update and delete rows."""
         if self._rows is not None and folded.rows and not await self._rows.write(folded.rows, folded.present):
             raise Again("a row that was absent has been written by another batch")
+
+
+def _kind(step: Step) -> str:
+    return step.aggregate.partition("/")[0]
+
+
+def _refuse_others(steps: list[Step], keys: list[Any], own: str) -> None:
+    for step, key in zip(steps, keys, strict=True):
+        stranger = step.handler.own and _kind(step) != own
+        text = f"is the id of aggregates of type {own!r}; give other types a key="
+        step.key = BadValue(text) if stranger else key
+
+
+def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> bool:
+    """Whether an event of this type was applied to a row of its own: a run that fails may have got past its first."""
+    for step in steps:
+        if step.handler.own and _kind(step) == own:
+            failure = folded.failures.get(step.index) or folded.failures.get(step.aggregate)
+            if failure is None or step.index < failure.step.index:
+                return True
+    return False
 
 
 def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[int, Delivery]]:

@@ -115,10 +115,12 @@ class Office:
             try:
                 await connection.execute(self._sql["beat"], runner, *facts)
             except asyncpg.PostgresError as error:
-                if self.gates.refused(error):  # a session of another time may see what new ones do not
+                if self.gates.refused(
+                    error, beat=True
+                ):  # a session of another time may see what new ones do not
                     await self._pool.expire_connections()
                 raise
-        self.gates.use.worked()
+        self.gates.wrote(beat=True)
 
     async def unclean(self, consumer: Consumer) -> bool:
         """Whether a process of this consumer has ended in the middle of its work, not long ago."""
@@ -144,7 +146,10 @@ class Office:
 
     async def reread(self, consumer: Consumer, most: int) -> bool:
         """Have at most so much of quarantine read again that other code could not read; whether there was any."""
-        tag = await self._pool.execute(self._sql["quarantine_rearm"], consumer.number, consumer.code, most)
+        async with self.lend() as connection:
+            tag = await connection.execute(
+                self._sql["quarantine_rearm"], consumer.number, consumer.code, most
+            )
         return not tag.endswith(" 0")
 
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:

@@ -53,7 +53,7 @@ class Reader:
         self._heads = Heads(policy.headers)
         self._kind = policy.aggregate_type or ""
         self._identities = Identities(policy, stream, self._heads.names[0])
-        self._hash = _digest if policy.hash == "raw" else self._canonical_digest
+        self._hash = event_hash if policy.hash == "raw" else self._canonical_digest
         self._epoch, self._epoch_until = 0.0, 0.0
 
     def read(self, arrival: Arrival) -> Delivery | Unreadable:
@@ -233,7 +233,7 @@ class Reader:
     ) -> bool:
         """Whether it is the hash of this event in any of the ways of the setting `hash`, which may have changed."""
         forms = {data, _canonical(data, self._policy.max_depth)}
-        return any(_digest(*place, form) == digest for form in forms)
+        return any(event_hash(*place, form) == digest for form in forms)
 
     def _too_large(self, data: bytes) -> str | None:
         if len(data) <= self._policy.max_event_bytes:
@@ -243,7 +243,7 @@ class Reader:
     def _canonical_digest(
         self, kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes
     ) -> bytes:
-        return _digest(kind, schema, aggregate, version, _canonical(data, self._policy.max_depth))
+        return event_hash(kind, schema, aggregate, version, _canonical(data, self._policy.max_depth))
 
     def _received_us(self, arrival: Arrival) -> int:
         if arrival.received > self._epoch_until:  # the wall clock may be set while we run
@@ -285,7 +285,8 @@ def data_hash(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
-def _digest(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
+def event_hash(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
+    """What one identity must always arrive with, over the bytes as they are."""
     named = aggregate or ""
     prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
     return blake2b(prefix + data, digest_size=16).digest()

@@ -22,6 +22,7 @@ from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
 from projectionist.runner.observed import Observer
 from projectionist.runner.office import Office
+from projectionist.runner.retention.janitor import Janitor
 from projectionist.runner.watchdog import watch
 from projectionist.runner.worker import Worker
 
@@ -86,9 +87,13 @@ async def _together(
     workers: list[Worker],
 ) -> None:
     workers += [Worker(definition, settings, client, office) for definition in definitions]
-    async with anyio.create_task_group() as running:
-        for worker in workers:
-            running.start_soon(worker.run)
+    janitor = Janitor(office, settings, client, [definition.name for definition in definitions])
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(janitor.run)
+        async with anyio.create_task_group() as running:
+            for worker in workers:
+                running.start_soon(worker.run)
+        beside.cancel_scope.cancel()
 
 
 def _troubles(client: Client, office: Office, workers: Sequence[Worker]) -> list[str]:

@@ -98,7 +98,7 @@ class Session:
 
     def well(self) -> None:
         """A batch was committed."""
-        self._gates.use.worked()
+        self._gates.wrote()
         self.read()
 
     def read(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +35,14 @@ class BreakerStatus(msgspec.Struct, frozen=True):
     """Seconds until some keys are tried; while they are (`half_open`), until another process may try some."""
 
 
+class PauseStatus(msgspec.Struct, frozen=True):
+    """Who has paused a consumer."""
+
+    who: str
+    reason: str
+    since: datetime
+
+
 class ConsumerStatus(msgspec.Struct, frozen=True):
     """Where one consumer stands."""
 
@@ -56,6 +65,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     backlog: int = 0
     """Events that are safe in the inbox and not applied yet."""
     breaker: BreakerStatus | None = None
+    pause: PauseStatus | None = None
 
     @property
     def lag(self) -> int | None:
@@ -85,6 +95,6 @@ async def breakdown(connection: Connection, schema: str, by: str) -> list[Counte
 
 
 def _decoded(row: dict[str, object]) -> dict[str, object]:
-    for name in ("outcomes", "heads", "runners", "breaker"):
+    for name in ("outcomes", "heads", "runners", "breaker", "pause"):
         row[name] = None if row[name] is None else msgspec.json.decode(str(row[name]))
     return row

@@ -6,6 +6,7 @@ act on the same event at once; whoever comes second sees what the first has done
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from projectionist.runner.store import Store
     from projectionist.runner.writes import Identity
 
+BY_HAND = 0
+"""Under which number of a runner acts are counted: no process has it."""
 GAP_HEADS = frozenset({Head.GAP, Head.WAITING})
 FAILED_HEADS = frozenset({Head.FAILED, Head.WAITING})
 
@@ -47,6 +50,14 @@ class Act(msgspec.Struct, frozen=True):
             )
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """What the operator saw at the head of an aggregate: its position, and the event it waits for."""
+
+    version: int
+    event: tuple[str, str]
+    attempts: int
+
+
 class Stand(msgspec.Struct):
     """Where an aggregate stands, under its lock."""
 
@@ -70,12 +81,12 @@ class Verbs:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def retry(self, aggregate: str, act: Act, *, version: int | None = None) -> None:
+    async def retry(self, aggregate: str, act: Act, *, seen: Seen | None = None) -> None:
         """Try the head of this aggregate again now, with one more try in its budget.
 
-        `version` is the position the operator saw; raises TooLate if the aggregate has moved since.
+        `seen` is what the operator saw; raises TooLate if the aggregate has moved, or was tried, since.
         """
-        async with self._stand(aggregate, version) as stand:
+        async with self._stand(aggregate, seen) as stand:
             if stand.head in {Head.CLEAR, Head.DRAINING}:
                 raise NotThere(f"nothing of {aggregate} waits to be tried again: it is {stand.head}")
             if stand.failed and stand.first is not None:
@@ -83,9 +94,12 @@ class Verbs:
             await self._move(stand, Head.FAILED if stand.failed else Head.GAP)
             await self._record("retry", stand, act)
 
-    async def skip(self, aggregate: str, act: Act, *, version: int | None = None) -> None:
-        """Step over the failed head of this aggregate, in every rebuild too; what waits behind it drains at once."""
-        async with self._stand(aggregate, version) as stand:
+    async def skip(self, aggregate: str, act: Act, *, seen: Seen | None = None) -> None:
+        """Step over the failed head of this aggregate, in every rebuild too; what waits behind it drains at once.
+
+        `seen` is what the operator saw; raises TooLate if the aggregate has moved, or was tried, since.
+        """
+        async with self._stand(aggregate, seen) as stand:
             if not stand.failed or stand.first is None:
                 raise NotThere(
                     f"no failed event is the head of {aggregate}: it is {stand.head}",
@@ -100,7 +114,8 @@ class Verbs:
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
         """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind drains at once."""
-        async with self._stand(aggregate, first - 1) as stand:
+        async with self._stand(aggregate, None) as stand:
+            _not_moved(stand, first - 1)
             if stand.head not in GAP_HEADS or stand.failed or stand.first is None:
                 raise NotThere(f"{aggregate} misses no version: it is {stand.head}")
             if not first <= last < stand.first["version"]:
@@ -152,26 +167,28 @@ class Verbs:
             if stand is not None and stand.failed and entry["version"] == _first_version(stand):
                 await self._move(stand, Head.FAILED)
 
-    async def retry_entry(self, identity: Identity, act: Act) -> None:
-        """Try a parked event without order again now; events in order are retried by their aggregate."""
+    async def retry_entry(self, identity: Identity, act: Act, *, attempts: int | None = None) -> None:
+        """Try a parked event without order again now; events in order are retried by their aggregate.
+
+        `attempts` is how often the operator saw it tried; raises TooLate if it was tried since.
+        """
         async with self._entry(identity) as (stand, entry):
             if stand is not None:
                 raise NotThere(
                     f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate"
                 )
+            if attempts is not None and entry["attempts"] != attempts:
+                raise _tried_again(entry, attempts)
             await self._store.run("once_more", entry["source"], entry["id"])
             await self._record_on("retry", "/".join(identity), act)
 
     @asynccontextmanager
-    async def _stand(self, aggregate: str, version: int | None) -> AsyncIterator[Stand]:
+    async def _stand(self, aggregate: str, seen: Seen | None) -> AsyncIterator[Stand]:
         async with self._store.connection.transaction():
             await self._store.enter()
             stand = await self._locked(aggregate)
-            if version is not None and stand.version != version:
-                raise TooLate(
-                    f"{aggregate} stands at version {stand.version} by now, not at {version}",
-                    remedy="Look again before you decide",
-                )
+            if seen is not None:
+                _compare(stand, seen)
             if stand.head == Head.DRAINING:
                 raise TooLate(f"{aggregate} is being drained at this moment", remedy="Look again in a second")
             yield stand
@@ -211,6 +228,8 @@ class Verbs:
     async def _settle(self, entry: Record, state: Entry) -> None:
         await self._store.run("remove", entry["source"], entry["id"])
         await self._store.run("restate", entry["source"], entry["id"], state)
+        # The row of one act may be waited for, since whoever holds it wants nothing more that is not its own.
+        await self._store.count(BY_HAND, Counter({(entry["type"], state): 1}))
 
     async def _decide(
         self,
@@ -241,3 +260,30 @@ class Verbs:
 
 def _first_version(stand: Stand) -> int | None:
     return None if stand.first is None else stand.first["version"]
+
+
+def _compare(stand: Stand, seen: Seen) -> None:
+    """TooLate if the operator decides about something else than what stands there."""
+    _not_moved(stand, seen.version)
+    first = stand.first
+    if first is None or (first["source"], first["id"]) != seen.event:
+        raise TooLate(
+            f"{stand.aggregate} waits for another event by now", remedy="Look again before you decide"
+        )
+    if first["attempts"] != seen.attempts:
+        raise _tried_again(first, seen.attempts)
+
+
+def _tried_again(entry: Record, attempts: int) -> TooLate:
+    return TooLate(
+        f"event {entry['id']!r} was tried again meanwhile: {entry['attempts']} attempts, not {attempts}",
+        remedy="Look again before you decide",
+    )
+
+
+def _not_moved(stand: Stand, version: int) -> None:
+    if stand.version != version:
+        raise TooLate(
+            f"{stand.aggregate} stands at version {stand.version} by now, not at {version}",
+            remedy="Look again before you decide",
+        )

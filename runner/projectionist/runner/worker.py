@@ -18,6 +18,7 @@ from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.turn import Taken
+from projectionist.runner.retention.lint import refuse_forgetting
 from projectionist.runner.serving import Serving
 from projectionist.runner.source import JetStreamSource
 from projectionist.runner.standing import Halted, Standing
@@ -126,6 +127,7 @@ class Worker:
         stream = await source.open()
         try:
             policy = self._settings.policy(self.definition.name)
+            refuse_forgetting(self.definition, policy, stream.config)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             standing.joined(consumer)
             self._served = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 import pytest
 from tests.integration.holding.test_peers import quick, running
@@ -23,10 +24,17 @@ async def head(rig: Rig, aggregate: str) -> tuple[object, ...]:
     return rows[0] if rows else ()
 
 
-async def survived(rig: Rig, starts: int = 9) -> int:
+STORES = {
+    "PROJECTIONIST_CONSUMER_DEFAULTS__ACK": "after-store",
+    "PROJECTIONIST_TELEMETRY__UNWATCHED": "accepted",
+    "PROJECTIONIST_RUN__LEASE_S": "1",
+}
+
+
+async def survived(rig: Rig, env: Mapping[str, str] | None = None, *, starts: int = 9) -> int:
     """Start the process anew whenever it has died, until it lives on; how often it died."""
     for deaths in range(starts):
-        async with running(rig, "Orders") as child:
+        async with running(rig, "Orders", pause_at=None, **(env or {})) as child:
 
             async def over() -> bool:
                 done = await head(rig, "order/bad") in [(1, "waiting", 1), (1, "waiting", 2)]
@@ -42,8 +50,9 @@ async def survived(rig: Rig, starts: int = 9) -> int:
     raise AssertionError(f"{starts} processes were not enough")
 
 
+@pytest.mark.parametrize("env", [{}, STORES], ids=["acked after its commit", "stored first"])
 async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_others_are_applied(
-    live: Rig,
+    live: Rig, env: dict[str, str]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -55,7 +64,7 @@ async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_oth
         await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
         await live.publish(OrderPaid(), f"o{number}", 2)
 
-    deaths = await survived(live)
+    deaths = await survived(live, env)
 
     assert 3 <= deaths <= 6
     assert await live.fetch(

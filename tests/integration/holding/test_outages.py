@@ -3,62 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
 from tests.support.gateway import Gateway, gateway
-from tests.support.load import Load, tuned
+from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist, run_projectionist
 from tests.support.rig import Rig
 from tests.support.shop import shop
-from tests.support.waiting import Heard, cancelled, eventually, listening
+from tests.support.waiting import eventually, listening, silent_for
 
 pytestmark = pytest.mark.asyncio
-
-
-@asynccontextmanager
-async def flowing(load: Load) -> AsyncIterator[None]:
-    """The load, as long as the block runs."""
-    task = asyncio.create_task(load.flow())
-    try:
-        yield
-    finally:
-        load.stop()
-        await asyncio.wait({task}, timeout=30)
-        await cancelled(task)
-    task.result()
-
-
-@pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """What the runner has logged at INFO and above, as it grows."""
-    lines: list[str] = []
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    log, keep = logging.getLogger("projectionist"), Keep()
-    log.addHandler(keep)
-    with caplog.at_level(logging.INFO, logger="projectionist"):
-        yield lines
-    log.removeHandler(keep)
-
-
-async def silent_for(heard: Heard, name: str, seconds: float) -> None:
-    """Let time go by in which `name` must not be announced."""
-    before = heard.counts[name]
-    await asyncio.sleep(seconds)
-    assert heard.counts[name] == before
-
-
-async def failed_tries(rig: Rig) -> int:
-    return int(await rig.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'"))
 
 
 async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_is_lost_or_doubled(
@@ -80,7 +37,7 @@ async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_
         await live.settled(s.Orders, s.Spend)
 
     await load.check()
-    assert await failed_tries(live) == 0
+    assert await live.failed_tries() == 0
 
 
 async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_backlog_drains_by_itself(
@@ -110,7 +67,7 @@ async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_back
     assert len(said) == 1, said
     assert len([line for line in told if "PostgreSQL" in line]) == 2
     await load.check()
-    assert await failed_tries(live) == 0
+    assert await live.failed_tries() == 0
 
 
 async def test_a_commit_whose_answer_is_lost_is_read_and_not_guessed(live: Rig) -> None:
@@ -182,7 +139,7 @@ async def test_a_postgresql_that_takes_no_writes_is_tried_once_a_second_and_told
     # A session opened just before the end may meet it once more.
     assert 1 <= len([line for line in told if "takes no writes" in line]) <= 2
     await load.check()
-    assert await failed_tries(live) == 0
+    assert await live.failed_tries() == 0
 
 
 async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(live: Rig) -> None:
@@ -203,7 +160,7 @@ async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(liv
             await live.settled(s.Orders, s.Spend)
 
     await load.check()
-    assert await failed_tries(live) == 0
+    assert await live.failed_tries() == 0
     assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
 
 
@@ -279,3 +236,27 @@ async def test_a_process_that_is_refused_at_the_start_ends_and_says_so(live: Rig
     assert ended.code == 1
     assert "refuses user or password" in ended.err
     assert "trying again" not in ended.err
+
+
+@pytest.mark.parametrize("stopped_s", [1.0, 12.0], ids=["shortly", "beyond ack wait and heartbeats"])
+async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
+    live: Rig, told: list[str], stopped_s: float
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    tuned(live, policy={"ack_wait_s": 2.0})
+    async with live.running(s.Orders, s.Spend, processes=2):
+        with listening() as heard:
+            await load.more(200)
+            await heard.wait("batch.acked", 2)
+            lines = len(told)
+            with live.lab.nats_stopped():
+                await asyncio.sleep(stopped_s)
+                said = told[lines:]
+            await eventually(lambda: load_after(load), seconds=30)
+            await live.settled(s.Orders, s.Spend, seconds=60)
+
+    # At most one line for each of the four consumers and of the two connections.
+    assert len(said) <= 6, said
+    await load.check()

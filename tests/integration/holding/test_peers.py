@@ -37,13 +37,13 @@ def environment(rig: Rig, **more: str) -> dict[str, str]:
 
 
 def running(
-    rig: Rig, *only: str, pause_at: Mapping[str, int] | None = None, code: str = ""
+    rig: Rig, *only: str, pause_at: Mapping[str, int] | None = None, code: str = "", **more: str
 ) -> AbstractAsyncContextManager[Child]:
     """The shop in a process of its own."""
     names = ("--only", *only) if only else ()
     return projectionist(
         *("run", "tests.support.held_shop:app", *names),
-        env=environment(rig, HELD_CODE=code),
+        env=environment(rig, HELD_CODE=code, **more),
         pause_at=pause_at,
     )
 

@@ -77,7 +77,7 @@ async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_i
         kind, detail = await incident(live)
         assert kind == "lost"
         assert detail.startswith(f"order/o1 lacks version 2: not in stream {live.stream.name}")
-        assert "accept-gap order/o1 2 2" in detail
+        assert "accept-gap --aggregate order/o1 --versions 2..2" in detail
         assert (await live.fetch("select seq, version from {s}.incidents"))[0] == (behind, 3)
 
         await live.publish(OrderNoted("two"), "o1", 2)

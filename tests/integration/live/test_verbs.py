@@ -14,7 +14,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings import Policy
-from projectionist.runner.verbs import Act, NotThere, TooLate, Verbs
+from projectionist.runner.verbs import Act, NotThere, Seen, TooLate, Verbs
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "ticket 7")
@@ -280,8 +280,9 @@ async def test_accepting_a_part_of_a_gap_leaves_the_rest_of_it(live: Rig) -> Non
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda verbs: verbs.retry(AGGREGATE, ACT, version=0),
-        lambda verbs: verbs.skip(AGGREGATE, ACT, version=9),
+        lambda verbs: verbs.retry(AGGREGATE, ACT, seen=Seen(0, ("shop", "2"), 1)),
+        lambda verbs: verbs.skip(AGGREGATE, ACT, seen=Seen(1, ("shop", "3"), 1)),
+        lambda verbs: verbs.skip(AGGREGATE, ACT, seen=Seen(1, ("shop", "2"), 0)),
         lambda verbs: verbs.accept_gap(AGGREGATE, 5, 6, ACT),
         lambda verbs: verbs.discard(("shop", "unknown"), ACT),
     ],

@@ -107,7 +107,7 @@ async def test_a_sample_goes_before_the_group(rig: Outbox) -> None:
         rest = await seen(rig, "retry", "--state", "dead", "--reason", "the sample went well", "--all")
         assert (sorted(rest["changed"]), rest["left"]) == (sorted(keys[1:]), 0)
         await rig.all_become("sent")
-    acts = (await seen(rig, "show", keys[1], "--by", "ada"))["acts"]
+    acts = (await seen(rig, "show", keys[1], "--as", "ada"))["acts"]
     assert [(act["verb"], act["reason"]) for act in acts] == [("retry", "the sample went well")]
     audit = await rig.connection.fetchrow("select * from projectionist.audit order by number limit 1")
     assert audit is not None
@@ -222,7 +222,7 @@ async def test_a_held_destination_is_opened_by_a_retry(rig: Outbox) -> None:
         (["list", "--state", "odd"], 2, "there is no state 'odd'"),
         (["retry", "k", "--reason", "x"], 1, "no intent has the key 'k'"),
         (["show", "k"], 1, "no intent has the key 'k'"),
-        (["retry", "k", "--reason", "x", "--by", " "], 1, "an act needs a name and a reason"),
+        (["retry", "k", "--reason", "x", "--as", " "], 1, "an act needs a name and a reason"),
     ],
 )
 async def test_a_call_that_means_nothing_says_what_to_do(

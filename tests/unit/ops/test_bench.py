@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from uuid import UUID
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from projectionist.core.secret import Secret, Url
 from projectionist.core.settings import Nats, Postgres, Settings, load
-from projectionist.ops.bench import contenders
+from projectionist.ops.bench import contenders, latency, size
 from projectionist.ops.bench.figures import costs_of
 from projectionist.ops.bench.live import Live, Rounds
 from projectionist.ops.bench.load import Load, messages
@@ -20,7 +21,6 @@ from projectionist.ops.bench.trial import Cost
 
 LOAD = Load(events=500, aggregates=20, payload=300)
 SCENE = Scene(stream="S", schema="bench_1", durables=("d",), consumer=7)
-ABOUT = {"machine": {"cores": 2}, "versions": {}, "settings": {"servers": "given"}}
 
 
 def test_the_same_load_is_the_same_events() -> None:
@@ -101,15 +101,13 @@ def measured() -> Live:
 
 
 def test_a_ratio_is_the_median_of_those_inside_the_rounds() -> None:
-    found = document(measured(), LOAD, 2, ABOUT)
+    found = document(measured())
     assert found["live"]["ratio_twin"] == 0.625
     assert found["live"]["ratio_twin_spread"] == [0.5, 0.75]
     assert found["live"]["ratio_faststream"] is None
     assert found["live"]["statements_per_1000"] == {"product": 12.5}
     assert found["live"]["product"]["events_per_s"] == 375
     assert found["live"]["product"]["cpu_ms_per_1000"] == 500
-    assert found["settings"]["repeats"] == 2
-    assert found["settings"]["servers"] == "given"
 
 
 def test_what_the_servers_used_is_the_difference_where_it_is_known() -> None:
@@ -120,9 +118,29 @@ def test_what_the_servers_used_is_the_difference_where_it_is_known() -> None:
     assert found["wal_bytes_per_1000"] == 1000
 
 
+def test_shares_of_latencies_are_values_that_were_measured() -> None:
+    found = latency.figures([float(n) for n in range(1000, 0, -1)])
+    assert found == {"p50": 501, "p90": 901, "p99": 991, "p999": 1000, "events": 1000}
+    assert latency.figures([7.0])["p999"] == 7.0
+    shown = latency.text(latency.Measured({"visible_ms": {100: found}}, {}))
+    assert "publish to row visible" in shown
+    measured = latency.Measured({"visible_ms": {100: found}}, {"faststream": "why"})
+    assert latency.document(measured)["latency"]["visible_ms"]["100"]["p50"] == 501
+
+
+def test_curves_are_drawn_as_a_picture_that_is_whole() -> None:
+    found = {"aggregates": {100: [3.0, 1.0], 1000: [2.0, 4.0]}, "inbox_rows": {0: [4.0, 2.0], 10: [3.0, 1.0]}}
+    picture = ET.fromstring(size.plot(found))  # noqa: S314  our own
+    texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "events/s by aggregates" in texts
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}circle"))) == 4
+    assert size.document(found)["size"]["inbox_10m_ratio"] == 0.625
+    assert size.document(found)["size"]["aggregates"] == {"100": 2.0, "1000": 3.0}
+
+
 def test_people_read_the_ratio_first_and_who_was_left_out() -> None:
-    lines = text(measured(), LOAD, ABOUT).splitlines()
+    lines = text(measured(), LOAD).splitlines()
     assert lines[3].startswith("ratio")
     assert lines[6].startswith("0.62")
     assert "faststream: left out, it is not installed" in lines
-    assert "Statements for 1,000 events: product 12." in text(measured(), LOAD, ABOUT)
+    assert "Statements for 1,000 events: product 12." in text(measured(), LOAD)

@@ -92,7 +92,7 @@ def test_each_finding_says_what_it_rests_on_and_what_to_do(
 
     assert told(LACK, find(LACK, facts), facts) == (
         f"order/o1 lacks versions 4 to 5: {what}. Next: {then}, "
-        "or step over them with `accept-gap order/o1 4 5`"
+        "or step over them with `projectionist parked accept-gap --aggregate order/o1 --versions 4..5 --reason …`"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_coun
 def test_an_aggregates_id_may_hold_what_a_format_would_read() -> None:
     lack = msgspec.structs.replace(LACK, aggregate="order/{x}")
 
-    assert "accept-gap order/{x} 4 5" in told(lack, Finding.LOST, evidence())
+    assert "accept-gap --aggregate 'order/{x}' --versions 4..5" in told(lack, Finding.LOST, evidence())
 
 
 def test_what_waits_for_somebody_has_a_kind_of_incident() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 
+import anyio
 import asyncpg
 import pytest
 
@@ -106,3 +107,19 @@ async def test_only_what_concerns_everybody_closes_the_gate_for_all(error: Excep
     assert gates.refused(error) is refuses
     assert gates.use.closed is refuses
     assert not gates.reach.closed
+
+
+async def test_a_heartbeat_that_was_written_proves_nothing_once_a_batch_was_refused() -> None:
+    gates, full = Gates(), asyncpg.DiskFullError("full")
+    gates.refused(full, beat=True)
+    gates.wrote(beat=True)
+    assert not gates.use.closed
+
+    gates.refused(full)
+    gates.refused(full, beat=True)
+    gates.wrote(beat=True)
+    assert gates.use.closed
+    with anyio.fail_after(0.1):
+        await gates.use.passage()  # it has only shown that trying is worth while
+    gates.wrote()
+    assert not gates.use.closed

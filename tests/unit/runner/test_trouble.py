@@ -24,6 +24,9 @@ OUTAGES: list[BaseException] = [
     exceptions.ReadOnlySQLTransactionError("25006"),
     exceptions.InvalidCachedStatementError("cached plan must not change result type"),
     asyncpg.InterfaceError("connection is closed"),
+    asyncpg.InterfaceError("cannot call Connection.fetch(): connection has been released back to the pool"),
+    asyncpg.InterfaceError("pool is closing"),
+    asyncpg.InterfaceError("cannot perform operation: another operation is in progress"),
     DatabaseUnreachableError("away"),
     DatabaseRefusedError("starting up"),
     ConnectionResetError("reset"),
@@ -68,6 +71,7 @@ def test_a_refused_value_is_looked_for(error: BaseException) -> None:
     [
         *(AssertionError(), KeyError("x"), AttributeError(), RecursionError()),
         exceptions.PostgresSyntaxError("42601"),
+        asyncpg.InterfaceError("the server expects 1 argument for this query, 2 were passed"),
     ],
     ids=lambda e: type(e).__name__,
 )

@@ -28,6 +28,8 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     """How many settled events its inbox holds before the first."""
     keeps: bool = True
     """Whether it writes the inbox."""
+    purges: bool = False
+    """Whether it removes some of the past meanwhile."""
     later: bool = False
     """Whether it acks before it has settled."""
     environment: Mapping[str, str] = {}
@@ -43,6 +45,13 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
         """How many messages of the load it gets."""
         least = max(PEER_LEAST, load.messages // self.share)
         return load.messages if self.share == 1 else min(load.messages, least)
+
+
+_PURGING = {
+    "PROJECTIONIST_RETENTION__EVERY_S": "1",
+    "PROJECTIONIST_CONSUMER_DEFAULTS__RETENTION_S": "864000",
+}
+"""Retention begins after a second, and has more to remove than it can during the run."""
 
 
 def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, str]]:
@@ -64,6 +73,13 @@ def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, s
     if past:
         part["product_inbox_rows"] = Contender(
             title="product on an inbox that is full", arguments=PRODUCT, past=past
+        )
+        part["product_purging"] = Contender(
+            title="product on such an inbox, retention at work",
+            arguments=PRODUCT,
+            past=past,
+            purges=True,
+            environment=_PURGING,
         )
     why = ""
     if find_spec("faststream") is None:
@@ -116,6 +132,9 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
             arguments=PRODUCT,
             environment=told,
             load=_with(traced=0.01),
+        ),
+        "traced": Contender(
+            title="the same, every event sampled", arguments=PRODUCT, environment=told, load=_with(traced=1)
         ),
         "payload_4k": Contender(title="bodies of 4 KB", arguments=PRODUCT, load=_with(payload=4096)),
     }

@@ -48,6 +48,11 @@ class Ground:
         """Where a message goes."""
         return f"{self.stream}.order.{message.order}"
 
+    @property
+    def told_subjects(self) -> str:
+        """Where the relays of a benchmark publish."""
+        return f"{self.stream}.told.*"
+
     async def publish(self, load: Load) -> None:
         """Put the whole load into the stream; returns when all of it is there."""
         jetstream = self.client.jetstream(publish_async_max_pending=2000)
@@ -102,7 +107,9 @@ async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncI
         client = await broker.connect(settings.nats, name=OURS)
         stream = f"BENCH_{token_hex(4)}"
         try:
-            await client.jetstream().add_stream(name=stream, subjects=[f"{stream}.order.*"])
+            await client.jetstream().add_stream(
+                name=stream, subjects=[f"{stream}.order.*", f"{stream}.told.*"]
+            )
             try:
                 yield Ground(settings, connection, client, stream, Meter(connection, embedded))
             finally:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.ops.bench.collector import collecting
 from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, variants
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.lone import Lone, lone
+from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import Cost, run, trial
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def varied(
     async with AsyncExitStack() as stack:
         grounds: dict[Load, Ground] = {}
         part = {}
-        collector = stack.enter_context(collecting())
+        collector = await stack.enter_async_context(stub())
         for name, one in variants(collector).items():
             own = one.load(fewer)
             if own not in grounds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from projectionist.ops.bench.children import BenchError, running
 from projectionist.ops.bench.contenders import contenders
-from projectionist.ops.bench.figures import costs_of
+from projectionist.ops.bench.figures import costs_of, ratio, spread
 from projectionist.ops.bench.trial import Cost, run, trial
 from projectionist.ops.terminal import table
 
@@ -25,7 +26,10 @@ TITLES = {
     "rebuild": "projectionist rebuild: stream to verified swap",
     "drain": "bare acked drain: transport alone",
     "twin": "twin: read, fold, copy, no guards",
+    "eventsourcing": "eventsourcing's ProjectionRunner, one transaction an event",
 }
+PEER_SHARE = 100
+"""The peer gets one event of so many, of a store of its own."""
 MODULES = {"rebuild": "projectionist.ops.bench.rebuilder", "twin": "projectionist.ops.bench.refold"}
 
 
@@ -46,10 +50,11 @@ class Measured(msgspec.Struct):
 
     costs: dict[str, list[Cost]]
     phases: list[dict[str, float]]
+    skipped: dict[str, str] = {}
 
     def ratios(self, name: str) -> list[float]:
         """The product's rate by that of another in the same round."""
-        pairs = zip(self.costs["rebuild"], self.costs[name], strict=True)
+        pairs = zip(self.costs["rebuild"], self.costs[name], strict=False)
         return [product.rate / other.rate for product, other in pairs]
 
 
@@ -65,25 +70,34 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
         for number in range(repeats):
             measured.costs["drain"].append(await run(ground, load, part["drain"]))
             for name, module in MODULES.items():
-                cost, built = await _built(ground, scene, module, load.events)
+                cost, built = await _built(ground, scene, module)
+                if built.events != load.events:
+                    raise BenchError(f"{module} read {built.events} of {load.events} events")
                 measured.costs[name].append(cost)
                 if name == "rebuild":
                     measured.phases.append(built.phases)
                 tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} events/s")
+    if find_spec("eventsourcing") is None:
+        measured.skipped["eventsourcing"] = "it is not installed: pip install 'projectionist[bench]'"
+        return measured
+    for number in range(repeats):
+        some = str(max(1000, load.events // PEER_SHARE))
+        async with ground.scene() as other:
+            cost, _ = await _built(ground, other, "projectionist.ops.bench.rebuild_peer", some)
+        measured.costs["eventsourcing"].append(cost)
+        tell(f"round {number + 1} of {repeats}: eventsourcing {cost.rate:,.0f} events/s")
     return measured
 
 
-async def _built(ground: Ground, scene: Scene, module: str, events: int) -> tuple[Cost, Built]:
-    async with running(ground.settings, scene, ("-m", module)) as child:
+async def _built(ground: Ground, scene: Scene, module: str, *arguments: str) -> tuple[Cost, Built]:
+    async with running(ground.settings, scene, ("-m", module, *arguments)) as child:
         code = await child.over(PATIENCE_S)
         said = child.said()
     begin = said.find('{\n  "rebuilt"')
     if code or begin < 0:
         raise BenchError(f"{module} ended with {code}: {said}")
     (built,) = msgspec.json.decode(_document(said[begin:]), type=_Said).rebuilt
-    if built.events != events:
-        raise BenchError(f"{module} read {built.events} of {events} events")
-    return Cost(events, built.seconds, child.cpu_s, child.rss_mb), built
+    return Cost(built.events, built.seconds, child.cpu_s, child.rss_mb), built
 
 
 def _document(text: str) -> str:
@@ -91,27 +105,27 @@ def _document(text: str) -> str:
     return text[: f"{text}\n".index("\n}\n") + 2]
 
 
-def document(measured: Measured, load: Load, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Measured) -> dict[str, Any]:
     """Everything, for programs: `rebuild.ratio_drain`, `rebuild.ratio_twin`, and what each cost."""
     found: dict[str, Any] = {}
-    for name in ("drain", "twin"):
+    for name in ("drain", "twin", "eventsourcing"):
         ratios = measured.ratios(name)
-        found[f"ratio_{name}"] = round(median(ratios), 3)
-        found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)]
-    found |= {name: costs_of(costs) for name, costs in measured.costs.items()}
+        found |= {f"ratio_{name}": ratio(ratios), f"ratio_{name}_spread": spread(ratios)}
+    found |= {name: costs_of(costs) for name, costs in measured.costs.items() if costs}
     found["phases_s"] = _phases(measured)
-    settings = msgspec.structs.asdict(load) | {"repeats": repeats}
-    return {"rebuild": found, **about, "settings": settings | about["settings"]}
+    return {"rebuild": found | {"skipped": measured.skipped}}
 
 
-def text(measured: Measured, load: Load, about: dict[str, Any]) -> str:
+def text(measured: Measured, load: Load) -> str:
     """Everything, for people."""
     lines = [("ratio", "events/s", "ms CPU/1,000", "RSS MB", "")]
     for name, title in TITLES.items():
+        if not measured.costs[name]:
+            continue
         own = costs_of(measured.costs[name])
-        ratio = "" if name == "rebuild" else f"{median(measured.ratios(name)):.2f}"
+        shown = "" if name == "rebuild" else f"{median(measured.ratios(name)):.2f}"
         numbers = f"{own['events_per_s']:,.0f}", f"{own['cpu_ms_per_1000']:.1f}", f"{own['rss_mb']:.0f}"
-        lines.append((ratio, *numbers, title))
+        lines.append((shown, *numbers, title))
     phases = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in _phases(measured).items())
     return "\n".join(
         (
@@ -121,7 +135,8 @@ def text(measured: Measured, load: Load, about: dict[str, Any]) -> str:
             table(lines),
             "",
             f"of which: {phases}",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
+            *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
+            "",
         )
     )
 

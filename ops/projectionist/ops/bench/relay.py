@@ -19,7 +19,8 @@ from projectionist.core.sql import Statements
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
 from projectionist.ops.bench.figures import costs_of
-from projectionist.ops.bench.scene import Scene
+from projectionist.ops.bench.scene import STUB, Scene
+from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.terminal import table
 from projectionist.outbox.wishes import open_all
@@ -31,9 +32,16 @@ if TYPE_CHECKING:
 TITLES = {
     "product": "product: projectionist relay, NATS provider, every guarantee on",
     "twin": "twin: lease a batch, publish it, settle it",
+    "http": "product: HTTP provider, a server on this machine that says yes at once; a fifth of the intents",
     "pgqueuer": "pgqueuer, as many jobs that do nothing",
 }
-MODULES = {"product": "relay_product", "twin": "relay_twin", "pgqueuer": "relay_peer"}
+COMMANDS = {
+    "product": ("relay_product", "nats"),
+    "twin": ("relay_twin",),
+    "http": ("relay_product", "http"),
+    "pgqueuer": ("relay_peer",),
+}
+HTTP_SHARE = 5
 
 
 class Backlog(msgspec.Struct, frozen=True):
@@ -70,7 +78,7 @@ async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[
     return Measured(costs, skipped)
 
 
-def document(measured: Measured, backlog: Backlog, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Measured) -> dict[str, Any]:
     """Everything, for programs: `relay.ratio_NAME`, and what each contender cost."""
     found: dict[str, Any] = {}
     for name in TITLES:
@@ -79,11 +87,10 @@ def document(measured: Measured, backlog: Backlog, repeats: int, about: dict[str
             found[f"ratio_{name}"] = round(median(ratios), 3) if ratios else None
             found[f"ratio_{name}_spread"] = [round(min(ratios), 3), round(max(ratios), 3)] if ratios else []
     found |= {name: costs_of(costs, "intents") for name, costs in measured.costs.items()}
-    settings = msgspec.structs.asdict(backlog) | {"repeats": repeats} | about["settings"]
-    return {"relay": found | {"skipped": measured.skipped}, **about, "settings": settings}
+    return {"relay": found | {"skipped": measured.skipped}}
 
 
-def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
+def text(measured: Measured, backlog: Backlog) -> str:
     """Everything, for people."""
     lines = [("ratio", "spread", "intents/s", "ms CPU/1,000", "RSS MB", "")]
     for name, costs in measured.costs.items():
@@ -107,7 +114,6 @@ def text(measured: Measured, backlog: Backlog, about: dict[str, Any]) -> str:
             table(lines),
             *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
             "",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
 
@@ -133,12 +139,13 @@ async def _scene(ground: Ground) -> AsyncIterator[Scene]:
 async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
     """One that sends the intents of the table: measured by when they were settled, by the database's clock."""
     sql = Statements("projectionist.ops.bench", scene.schema)
-    sizes = backlog.intents, backlog.aggregates, backlog.payload
+    intents = backlog.intents // HTTP_SHARE if name == "http" else backlog.intents
+    sizes = max(intents, 1), backlog.aggregates, backlog.payload
     await ground.connection.execute(sql["relay_fill"], *sizes, scene.schema)
     if name == "twin":  # it knows only what is in the queue; to open it is part of what the product does
         await open_all(ground.connection, Statements("projectionist.outbox", scene.schema))
     await ground.settle_down()
-    async with _contender(ground.settings, scene, name) as child:
+    async with stub() as url, _contender(ground.settings, scene, name, url=url) as child:
         await _until(child, lambda: _sent_all(ground, sql))
     row = await ground.connection.fetchrow(sql["relay_took"])
     assert row is not None
@@ -154,8 +161,10 @@ async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
     return Cost(backlog.intents, took, child.cpu_s, child.rss_mb)
 
 
-def _contender(settings: Settings, scene: Scene, name: str, *arguments: int) -> Any:
-    return running(settings, scene, ("-m", f"projectionist.ops.bench.{MODULES[name]}", *map(str, arguments)))
+def _contender(settings: Settings, scene: Scene, name: str, *sizes: int, url: str = "") -> Any:
+    module, *arguments = COMMANDS[name]
+    command = ("-m", f"projectionist.ops.bench.{module}", *arguments, *map(str, sizes))
+    return running(settings, scene, command, {STUB: url} if url else None)
 
 
 async def _until(child: Child, done: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""The product as it is: `projectionist relay`, in a process like the other contenders'."""
+"""The product as it is: `projectionist relay`, in a process like the other contenders'. Its argument names the app."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import sys
 from projectionist.ops.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["relay", "projectionist.ops.bench.relay_app:app"]))
+    sys.exit(main(["relay", f"projectionist.ops.bench.relay_app:{sys.argv[1]}"]))

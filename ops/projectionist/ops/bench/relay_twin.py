@@ -32,7 +32,7 @@ async def relay(settings: Settings) -> None:
     while rows := await connection.fetch(sql["relay_twin_lease"], uuid4(), BATCH):
         acks = [
             await stream.publish_async(
-                f"{SCENE.stream}.order.{msgspec.json.decode(row['body'])['order']}",
+                f"{SCENE.stream}.told.{msgspec.json.decode(row['body'])['order']}",
                 row["body"],
                 headers={"Nats-Msg-Id": row["key"]},
             )

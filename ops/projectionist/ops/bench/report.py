@@ -9,9 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from projectionist.core.settings import Batch
 from projectionist.core.sql import Statements
 from projectionist.ops.bench.figures import costs_of, ratio, shown, spread
 from projectionist.ops.terminal import table
@@ -21,10 +18,13 @@ if TYPE_CHECKING:
     from projectionist.ops.bench.live import Live, Rounds
     from projectionist.ops.bench.load import Load
 
-_PACKAGES = ("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop", "faststream", "pgqueuer")
+_PACKAGES = (
+    *("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop"),
+    *("faststream", "pgqueuer", "eventsourcing"),
+)
 
 
-def document(measured: Live, load: Load, repeats: int, about: dict[str, Any]) -> dict[str, Any]:
+def document(measured: Live) -> dict[str, Any]:
     """Everything, for programs: `live.ratio_NAME`, and what each contender cost."""
     rounds = measured.rounds
     others = [name for name in rounds.costs if name != "product"] + list(measured.skipped)
@@ -37,21 +37,28 @@ def document(measured: Live, load: Load, repeats: int, about: dict[str, Any]) ->
     live |= {"skipped": measured.skipped}
     if measured.varied is not None:
         live |= _varied(measured.varied)
-    settings = msgspec.structs.asdict(load) | {"repeats": repeats, "batch_rows": Batch().max_rows}
-    return {"live": live, **about, "settings": settings | about["settings"]}
+    return {"live": live}
 
 
 def _varied(rounds: Rounds) -> dict[str, Any]:
     return {
+        "cost_tracing_unsampled": _cost(rounds, "unsampled"),
+        "cost_tracing_1pct": _cost(rounds, "sampled"),
         "variants": {
             name: {"of_plain": ratio(ratios), "of_plain_spread": spread(ratios)} | costs_of(costs)
             for name, costs in rounds.costs.items()
             if (ratios := rounds.ratios(name, "plain"))
-        }
+        },
     }
 
 
-def text(measured: Live, load: Load, about: dict[str, Any]) -> str:
+def _cost(rounds: Rounds, name: str) -> float | None:
+    """What tracing takes away from the rate of the same events where nobody listens."""
+    left = ratio(rounds.ratios(name, "contexts"))
+    return None if left is None else round(1 - left, 3)
+
+
+def text(measured: Live, load: Load) -> str:
     """Everything, for people."""
     lone, rounds = measured.lone, measured.rounds
     statements = ", ".join(f"{name} {count:,.0f}" for name, count in measured.statements.items())
@@ -67,7 +74,6 @@ def text(measured: Live, load: Load, about: dict[str, Any]) -> str:
             *(f"{name}: left out, {why}" for name, why in measured.skipped.items()),
             *(_varied_text(measured.varied) if measured.varied is not None else ()),
             "",
-            *(f"{part}: {', '.join(f'{k} {v}' for k, v in about[part].items())}" for part in about),
         )
     )
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
 
 VARIABLE = "BENCH_SCENE"
+STUB = "BENCH_STUB"
+"""The variable that holds the URL of the server that says yes."""
 
 
 class Scene(msgspec.Struct, frozen=True):

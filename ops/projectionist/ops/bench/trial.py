@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from projectionist.ops.bench.load import Load
     from projectionist.ops.bench.scene import Scene
 
+LONG_S = 5
+"""A run that lasts so long must have given retention its turn."""
 PATIENCE_S = 30
 """How long a contender may stand still before the benchmark gives up."""
 
@@ -63,6 +65,13 @@ async def run(ground: Ground, load: Load, one: Contender) -> Cost:
         settled = await ground.connection.fetchval(
             Statements("projectionist.ops.bench", scene.schema)["settled"]
         )
+        left = (
+            await ground.connection.fetchval(Statements("projectionist.ops.bench", scene.schema)["past_left"])
+            if one.purges
+            else 0
+        )
+    if one.purges and left == one.past and cost.seconds > LONG_S:
+        raise BenchError(f"{one.title}: nothing was removed")
     if one.keeps and settled < min(wanted, load.events):
         raise BenchError(f"{one.title} acked {cost.events} messages and keeps {settled}")
     return cost

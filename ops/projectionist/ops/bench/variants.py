@@ -29,6 +29,22 @@ class BenchSpend(
         self.total_cents = event.total_cents
 
 
+def _spend(number: int) -> type[Projection]:
+    """Another consumer of the same kind."""
+
+    class More(
+        BenchSpend,
+        stream=SCENE.stream,
+        subjects=SUBJECTS,
+        table=f"{SCENE.schema}.bench_spend_{number}",
+        key="order_id",
+        name=f"BenchSpend{number}",
+    ):
+        pass
+
+    return More
+
+
 class Told(Intent, provider="events"):
     """One side effect an event."""
 
@@ -88,5 +104,6 @@ class BenchSql(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
 
 plain = App(projections=[BenchOrders])
 two = App(projections=[BenchOrders, BenchSpend])
+four = App(projections=[BenchOrders, BenchSpend, _spend(2), _spend(3)])
 sql = App(projections=[BenchSql])
 intents = App(projections=[BenchTelling])

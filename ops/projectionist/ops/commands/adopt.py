@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.ops import apps
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.runner.adoption import Adopted
+    from projectionist.runner.verbs import Act
 
 HELP = "decide that a stream which was replaced, restored or has lost its end is to be read from now on"
 EXAMPLE = """
@@ -24,15 +25,16 @@ projectionist adopt OrderSummary --reason "SHOP was restored from Monday's backu
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("consumer", metavar="CONSUMER", help="the consumer that was halted")
-    parser.add_argument("--reason", required=True, help="why this is right; kept in the audit trail")
+    apps.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Adopt it, and say what that means."""
     from projectionist.ops.servers import settings
+    from projectionist.runner.verbs import Act
 
-    adopted = asyncio.run(_adopt(settings(), args.consumer, args.reason))
+    adopted = asyncio.run(_adopt(settings(), args.consumer, Act(args.actor, args.reason)))
     if args.json:
         say_json(msgspec.to_builtins(adopted))
         return Exit.DONE
@@ -44,12 +46,10 @@ def run(args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-async def _adopt(settings: Settings, consumer: str, reason: str) -> Adopted:
+async def _adopt(settings: Settings, consumer: str, act: Act) -> Adopted:
     from projectionist.core import broker, db
     from projectionist.runner.adoption import Adoption
-    from projectionist.runner.verbs import Act
 
-    act = Act(getpass.getuser(), reason)
     connection = await db.connect(settings.postgres, application_name="projectionist adopt")
     try:
         client = await broker.connect(settings.nats, name="projectionist adopt")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 from typing import TYPE_CHECKING
 
+from projectionist.ops import apps
 from projectionist.ops.terminal import Exit, say
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("action", choices=("reset",), help="reset: close it now, instead of after its pause")
     parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
-    parser.add_argument("--reason", required=True, help="why this is right; it is recorded")
-    parser.add_argument("--actor", default=None, help="who does this (default: the user of this machine)")
+    apps.declare_act(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.servers import settings
     from projectionist.runner.verbs import Act
 
-    act = Act(args.actor or getpass.getuser(), args.reason)
+    act = Act(args.actor, args.reason)
     was_open = asyncio.run(_reset(settings().postgres, args.consumer, act))
     say(f"{args.consumer}: the breaker {'is closed again' if was_open else 'was not open'}")
     return Exit.DONE

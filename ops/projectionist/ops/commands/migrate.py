@@ -33,6 +33,8 @@ class Pending(msgspec.Struct):
     schema: str
     release: list[Migration]
     read_models: list[Change]
+    indexes: list[str] = []
+    """Statements for what the settings ask for beside."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         say(_told(pending, done=not args.check))
     rebuilds = any(change.rebuild for change in pending.read_models)
-    waiting = args.check and (pending.release or pending.read_models)
+    waiting = args.check and (pending.release or pending.read_models or pending.indexes)
     return Exit.ATTENTION if rebuilds or waiting else Exit.DONE
 
 
@@ -74,7 +76,7 @@ def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definitio
 async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> Pending:
     """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
     from projectionist.core.db import connect
-    from projectionist.migrations import migrate, plan
+    from projectionist.migrations import migrate, optional, plan
     from projectionist.runner.readmodels import ReadModels, created
 
     schema = found.postgres.schema
@@ -90,7 +92,10 @@ async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool)
         changes = await models.plan(consumers)
         if apply:
             await models.apply(consumers, changes)
-        return Pending(schema, release, changes)
+        indexes = await optional.pending(connection, schema, correlation=found.postgres.correlation_index)
+        if apply:
+            await optional.apply(connection, indexes)
+        return Pending(schema, release, changes, indexes)
     finally:
         await connection.close()
 
@@ -102,7 +107,12 @@ def _document(pending: Pending, args: argparse.Namespace) -> dict[str, Any]:
     if args.plan:
         release = [{"name": each.name, "sql": script(each, pending.schema)} for each in pending.release]
     word = "pending" if args.plan or args.check else "applied"
-    return {"schema": pending.schema, word: release, "read_models": pending.read_models}
+    return {
+        "schema": pending.schema,
+        word: release,
+        "read_models": pending.read_models,
+        "indexes": pending.indexes,
+    }
 
 
 def _script(pending: Pending) -> str:
@@ -116,6 +126,7 @@ def _script(pending: Pending) -> str:
         ]
         lines += [f"-- needs a rebuild: {reason}" for reason in change.rebuild]
         parts.append("\n".join([*lines, *(f"{statement};" for statement in change.statements)]))
+    parts += [f"{statement};" for statement in pending.indexes]
     return "\n\n".join(parts) or _nothing(pending)
 
 
@@ -130,6 +141,7 @@ def _told(pending: Pending, *, done: bool) -> str:
                 f"{'done' if done else 'pending'}: {change.what} the read model of {change.consumer}"
             )
         lines += [f"  note: {note}" for note in change.notes]
+    lines += [f"{'done' if done else 'pending'}: {statement}" for statement in pending.indexes]
     if lines:
         return "\n".join(lines)
     return f"Schema {pending.schema} is up to date." if done else _nothing(pending)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 from typing import TYPE_CHECKING, Any
 
-from projectionist.ops.terminal import Exit, UsageError, note, say, say_json, table
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
@@ -49,8 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     outcome.add_argument("--sent", action="store_true", help="resolve: it was carried out")
     outcome.add_argument("--not-sent", action="store_true", help="resolve: it was not, send it again")
     parser.add_argument("--provider-id", metavar="ID", help="resolve --sent: the provider's own identifier")
-    parser.add_argument("--reason", help="why, for the audit trail; every change needs one")
-    parser.add_argument("--by", metavar="NAME", help="who acts (default: the user of this session)")
+    apps.declare_act(parser, required=False)
     parser.add_argument("--body", action="store_true", help="show: the content too, which may be personal")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -129,17 +128,17 @@ async def _list(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
     groups = await verbs.groups(chosen)
     if args.each:
         rows = [dict(row) for row in await verbs.each(chosen, args.limit)]
-        _said(
+        told(
             args,
             {"intents": rows},
-            _lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
+            lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
         )
     else:
         shown = [{name: getattr(group, name) for name in group.__struct_fields__} for group in groups]
-        _said(
+        told(
             args,
             {"groups": shown},
-            _lines(shown, ("count", "state", "provider", "oldest", "error", "sample")),
+            lines(shown, ("count", "state", "provider", "oldest", "error", "sample")),
         )
     return Exit.ATTENTION if any(group.state in FOR_A_PERSON for group in groups) else Exit.DONE
 
@@ -154,18 +153,18 @@ def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
     if args.json:
         say_json({**shown, "attempts": attempts, "acts": acts})
         return Exit.DONE
-    say(table((name, _cell(value)) for name, value in shown.items() if value is not None))
-    history = _lines(attempts, ("attempt", "outcome", "status", "started", "took_s", "relay", "reason"))
+    say(table((name, cell(value)) for name, value in shown.items() if value is not None))
+    history = lines(attempts, ("attempt", "outcome", "status", "started", "took_s", "relay", "reason"))
     say("\n" + (history or "never tried"))
     if acts:
-        say("\n" + _lines(acts, ("at", "who", "verb", "reason")))
+        say("\n" + lines(acts, ("at", "who", "verb", "reason")))
     return Exit.DONE
 
 
 async def _change(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
     from projectionist.outbox.verbs import Act
 
-    act = Act(args.by or getpass.getuser(), args.reason)
+    act = Act(args.actor, args.reason)
     keys, left = args.keys, 0
     if not keys:
         count = sum(group.count for group in await verbs.groups(chosen))
@@ -192,22 +191,3 @@ async def _done(verbs: Verbs, keys: list[str], act: Any, args: argparse.Namespac
     if args.sent:
         return await verbs.resolve_sent(keys, act, provider_id=args.provider_id)
     return await verbs.resolve_not_sent(keys, act)
-
-
-def _said(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:
-    if args.json:
-        say_json(document)
-    else:
-        say(text or "Nothing is there.")
-
-
-def _lines(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
-    if not rows:
-        return ""
-    return table([columns, *([_cell(row[name]) for name in columns] for row in rows)])
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    return value.isoformat(timespec="seconds") if hasattr(value, "isoformat") else str(value)

@@ -94,6 +94,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
     texts = [table(rows)]
     if status.consumers:
         texts.append(consumer_table(status.consumers))
+        texts += [pause_line(one) for one in status.consumers if one.pause is not None]
         texts += [breaker_line(one) for one in status.consumers if one.breaker is not None]
     if status.counted:
         texts.append(
@@ -117,6 +118,13 @@ def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
         "p50/p99 ms",
     )
     return table([head, *(_line(one) for one in consumers)])
+
+
+def pause_line(one: ConsumerStatus) -> str:
+    """Who has paused a consumer, when and why."""
+    assert one.pause is not None
+    when = one.pause.since.isoformat(timespec="seconds")
+    return f"{one.name}: paused by {one.pause.who} at {when}: {one.pause.reason}"
 
 
 def breaker_line(one: ConsumerStatus) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.reading import Reader
 
+_ACCEPTS = frozenset({Decided.ACCEPT_GAP, Decided.BASELINE})
 _STEPS_OVER = frozenset({Decided.SKIP, Decided.DISCARD, Decided.ACCEPT_GAP, Decided.BASELINE})
 
 
@@ -25,6 +26,8 @@ class Decisions:
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         """`rows` in the order in which they were made: the last edit of an event counts, the first winner."""
         self._ranges: dict[str, list[tuple[int, int]]] = {}
+        self._accepted: dict[str, list[tuple[int, int]]] = {}
+        self._dropped: set[tuple[str, str]] = set()
         self._winners: dict[tuple[str, int], tuple[str, str]] = {}
         self._edits: dict[tuple[str, str], bytes] = {}
         self._amended: dict[int, tuple[bytes | None, bytes | None]] = {}
@@ -47,15 +50,18 @@ class Decisions:
             elif kind in _STEPS_OVER:
                 last = version if row["upto"] is None else row["upto"]
                 self._ranges.setdefault(aggregate, []).append((version, last))
+                if kind in _ACCEPTS:
+                    self._accepted.setdefault(aggregate, []).append((version, last))
+        elif kind in _STEPS_OVER:
+            self._dropped.add((row["source"], row["id"]))
 
     def after(self, aggregate: str, version: int) -> int:
         """The highest version that is reached from this one by stepping over alone."""
-        ranges = self._ranges.get(aggregate)
-        if ranges is None:
-            return version
-        while (further := max((b for a, b in ranges if a <= version + 1 <= b), default=version)) > version:
-            version = further
-        return version
+        return _after(self._ranges.get(aggregate), version)
+
+    def accepted(self, aggregate: str, version: int) -> int:
+        """The same by stepping over versions of which no event was there."""
+        return _after(self._accepted.get(aggregate), version)
 
     def stepped_over(self, aggregate: str, version: int) -> bool:
         """Whether this version is one that no event is applied under."""
@@ -73,6 +79,16 @@ class Decisions:
         winner = self._winners.get((delivery.aggregate or "", delivery.version or 0))
         return winner is None or winner == (delivery.source, delivery.id)
 
+    def winner(self, delivery: Delivery) -> tuple[str, str] | None:
+        """The event its version belongs to, if two claimed it."""
+        return self._winners.get((delivery.aggregate or "", delivery.version or 0))
+
+    def drops(self, delivery: Delivery) -> bool:
+        """Whether the event is not to be applied: itself, or whatever comes under its version."""
+        if (delivery.source, delivery.id) in self._dropped:
+            return True
+        return delivery.version is not None and self.stepped_over(delivery.aggregate or "", delivery.version)
+
     def reading(self, reader: Reader) -> Callable[[Arrival], Delivery | Unreadable]:
         """Reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied then."""
         if not self._amended and not self._edits:
@@ -86,14 +102,22 @@ class Decisions:
                 head, data = amended
                 head, data = head or arrival.head, arrival.data if data is None else data
                 one = reader.read(msgspec.structs.replace(arrival, head=head, data=data))
-            return self._edited(one, reader) if isinstance(one, Delivery) else one
+            return self.edited(one, reader) if isinstance(one, Delivery) else one
 
         return read
 
-    def _edited(self, delivery: Delivery, reader: Reader) -> Delivery:
+    def edited(self, delivery: Delivery, reader: Reader) -> Delivery:
         """With the bytes an operator gave it while it was parked, if one did."""
         data = self._edits.get((delivery.source, delivery.id))
         if data is None:
             return delivery
         event, problem = reader.body(delivery.type, delivery.schema, data)
         return msgspec.structs.replace(delivery, data=data, event=event, problem=problem)
+
+
+def _after(ranges: list[tuple[int, int]] | None, version: int) -> int:
+    if ranges is None:
+        return version
+    while (further := max((b for a, b in ranges if a <= version + 1 <= b), default=version)) > version:
+        version = further
+    return version

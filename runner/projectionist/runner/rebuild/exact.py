@@ -1,7 +1,7 @@
 """Single rows, folded anew from exactly the events that live has applied to them: for verify and recompute.
 
 Row and inbox are read in one snapshot, so the test is exact while the system moves: every applied event of the
-row is in the inbox, in the state and under the sequence it was applied with.
+row is in the inbox, in the state and under the sequence it was applied with, or was until retention removed it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.forgotten import forgotten_by_retention
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
 from projectionist.runner.subjects import only
@@ -61,7 +62,8 @@ class Candidates:
         self._consumer = consumer
         self._definition = consumer.definition
         self._keys = set(keys)
-        self._one_of = Decisions(decided).reading(consumer.reader)
+        self.decisions = Decisions(decided)
+        self._one_of = self.decisions.reading(consumer.reader)
         self._decided = len(decided)
         self._next = 1
         self.events: dict[Any, list[Delivery]] = {key: [] for key in self._keys}
@@ -112,9 +114,11 @@ async def refold(desk: Desk, consumer: Consumer, candidates: Candidates) -> list
     """
     live = await load(desk, consumer, list(candidates.events))
     known = await _known(desk, consumer, candidates)
+    forgotten = await forgotten_by_retention(desk, consumer, candidates.events.values(), candidates.decisions)
     found = []
     for key, events in candidates.events.items():
-        applied = in_order([d for d in events if _is_applied(d, known, consumer)])
+        applied = [d for d in events if _is_applied(d, known, consumer)]
+        applied = in_order([*applied, *forgotten.among(events, applied)])
         states = _fold(consumer, key, applied)
         folded = states[-1][1] if states else None
         one = Refolded(key, live.get(key), folded, len(applied), [])

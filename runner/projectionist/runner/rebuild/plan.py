@@ -119,7 +119,9 @@ async def losing_aggregates(desk: Desk, consumer: int, incarnation: int, stream:
     if settled["first"] >= first and not settled["earlier"]:
         return []
     found = await desk.rows("build_losing", consumer, first, incarnation, LISTED)
-    return [row["aggregate"] for row in found] or ["events of no aggregate"]
+    return [row["aggregate"] for row in found] or [
+        "events of no aggregate, or of which the inbox keeps nothing"
+    ]
 
 
 def _refusal(losing: list[str], standing: list[str]) -> str:

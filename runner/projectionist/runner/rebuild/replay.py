@@ -19,6 +19,7 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.apply import Batch
 from projectionist.runner.consumer import Consumer
+from projectionist.runner.course import UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.models import model_for
 from projectionist.runner.rebuild.desk import Desk, RebuildError
@@ -102,6 +103,7 @@ class Replayer:
 
     async def _run(self, span: Range, act: Act, *, dry_run: bool) -> Replayed:
         row = await self._registered()
+        await self._refuse_forgotten(row["number"], span)
         stream = await jetstream.stream(self._client, self._definition.stream)
         result = Replayed(self._definition.name, span.first, span.last, self._policy)
         consumer = await self._consumer(row)
@@ -120,6 +122,16 @@ class Replayer:
             await self._desk.run("replay_runner_ended", consumer.runner)
         announce("replay.done")
         return result
+
+    async def _refuse_forgotten(self, consumer: int, span: Range) -> None:
+        """Without order what retention has removed from the inbox would look new."""
+        line = await self._desk.value("purge_line", consumer) or 0
+        if self._definition.sequence == UNORDERED and span.first <= line:
+            raise RebuildError(
+                f"up to sequence {line} retention has removed what {self._definition.name} knew of its events: "
+                "they would be applied once more",
+                remedy=f"Begin at {line + 1}",
+            )
 
     async def _each(
         self,

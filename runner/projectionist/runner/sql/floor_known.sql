@@ -1,5 +1,6 @@
 -- What is known of a consumer's stream and durable; how many other processes run it ($4: our own number, $3: silent for so
--- long is dead); and whether the last event that we know to be settled ($5, $6) is.
+-- long is dead); and whether the last event that we know to be settled ($5, $6; at sequence $7) is, or was until retention
+-- removed it.
 select c.number, c.epoch, c.incarnation, s.created, f.floor, f.floor_hash, f.floor_stored, f.top, f.top_hash, f.top_stored,
     f.seen, f.deliveries, f.durable_created, f.timeline as timeline_then,
     case when not pg_is_in_recovery()
@@ -7,7 +8,7 @@ select c.number, c.epoch, c.incarnation, s.created, f.floor, f.floor_hash, f.flo
     (select count(*) from {schema}.runners r
         where r.consumer = c.number and r.stopped is null and r.number is distinct from $4
             and r.beat > clock_timestamp() - $3::float8 * interval '1 second') as peers,
-    $6::text is null or exists (
+    $6::text is null or $7::bigint <= f.purged or exists (
         select from {schema}.inbox i where i.consumer = c.number and i.source = $5 and i.id = $6
     ) as witnessed
 from {schema}.consumers c

@@ -10,6 +10,9 @@ on conflict (consumer, durable) do update
 set incarnation = excluded.incarnation, floor = excluded.floor, floor_hash = excluded.floor_hash,
     floor_stored = excluded.floor_stored, top = excluded.top, top_hash = excluded.top_hash,
     top_stored = excluded.top_stored, seen = excluded.seen, deliveries = excluded.deliveries,
+    purged = case when floors.incarnation = excluded.incarnation then floors.purged else 0 end,
+    purged_from = case when floors.incarnation = excluded.incarnation or floors.purged_from is null then floors.purged_from
+        else 0 end,
     durable_created = excluded.durable_created, timeline = excluded.timeline, written = clock_timestamp()
 where not $13 or floors.incarnation <> excluded.incarnation
 returning timeline

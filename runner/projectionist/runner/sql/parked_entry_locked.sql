@@ -1,4 +1,4 @@
 -- A parked event, under its own lock.
-select source, id, aggregate, version, ordered, attempts, hash
+select source, id, type, aggregate, version, ordered, attempts, hash
 from {schema}.parked where consumer = $1 and source = $2 and id = $3
 for update

@@ -20,6 +20,9 @@ select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_m
     ), '[]') as runners,
     coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head = 'draining'), 0)::bigint
         + (select count(*) from {schema}.parked where consumer = c.number and not ordered and cause = 'stored') as backlog,
+    (select jsonb_build_object('who', who, 'reason', reason, 'since', at)
+        from {schema}.audit where c.paused and object = c.name || ': ' || c.name and verb = 'pause'
+        order by number desc limit 1) as pause,
     (select jsonb_build_object(
             'state', state, 'reason', reason, 'until_s', extract(epoch from until - clock_timestamp())::float8
         ) from {schema}.consumer_breakers where consumer = c.number and state <> 'closed') as breaker

@@ -1,0 +1,217 @@
+"""`bench latency`: from publish to a visible row, and from publish to a called provider, at steady rates."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.headers import DEFAULTS
+from projectionist.core.sql import Statements
+from projectionist.ops.bench.children import BenchError, Child, running
+from projectionist.ops.bench.contenders import Contender, contenders, variants
+from projectionist.ops.bench.ground import ground as made
+from projectionist.ops.bench.load import SOURCE, Load, messages
+from projectionist.ops.bench.trial import caught_up
+from projectionist.ops.terminal import table
+from projectionist.outbox import intent_key
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from projectionist.core.settings import Settings
+    from projectionist.ops.bench.ground import Ground
+
+RATES = (1, 100, 1000, 5000)
+"""Events a second."""
+PEER_MOST = 1000
+"""The peer gets no more: it would only fall behind."""
+SECONDS, WARM_S = 8.0, 1.5
+"""How long a rate is kept up, and how long before its events count."""
+PROBES_PER_S = 200
+"""So many events a second are watched at most."""
+LONGEST_S = 20.0
+"""An event that has not arrived by then ends the benchmark."""
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+
+TITLES = {
+    "visible_ms": "product: publish to row visible",
+    "faststream_visible_ms": "FastStream, one transaction an event: publish to row visible",
+    "called_ms": "product: publish to provider called, through runner and relay",
+}
+
+Tell = Callable[[str], None]
+
+
+class Measured(msgspec.Struct):
+    """Milliseconds by what was watched, by rate, by share; and how many events they come from."""
+
+    found: dict[str, dict[int, dict[str, float]]]
+    skipped: dict[str, str]
+
+
+class Watch:
+    """The events that are waited for, and how long each took."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, float] = {}
+        self.taken: list[float] = []
+
+    def seen(self, name: str) -> None:
+        """An event has arrived."""
+        if (begun := self.waiting.pop(name, None)) is not None:
+            self.taken.append((time.perf_counter() - begun) * 1000)
+
+
+async def latency(settings: Settings, load: Load, tell: Tell) -> Measured:
+    """Measure; `tell` hears what is being done."""
+    part, skipped = contenders(settings.nats, past=0)
+    measured = Measured({name: {} for name in TITLES}, skipped)
+    for rate in RATES:
+        shown = await _visible(settings, load, part["product"], rate)
+        measured.found["visible_ms"][rate] = shown
+        tell(f"{rate:,} events/s: visible after {shown['p50']:.1f} ms, p99 {shown['p99']:.1f} ms")
+        if "faststream" in part and rate <= PEER_MOST:
+            measured.found["faststream_visible_ms"][rate] = await _visible(
+                settings, load, part["faststream"], rate
+            )
+        called = measured.found["called_ms"][rate] = await _called(settings, load, rate)
+        tell(f"{rate:,} events/s: provider called after {called['p50']:.1f} ms, p99 {called['p99']:.1f} ms")
+    return measured
+
+
+async def _visible(settings: Settings, load: Load, one: Contender, rate: int) -> dict[str, float]:
+    async with (
+        made(settings) as ground,
+        ground.scene() as scene,
+        running(settings, scene, one.arguments) as child,
+    ):
+        await caught_up(child, scene, ground.client)
+        statement = Statements("projectionist.ops.bench", scene.schema)["visible_of"]
+
+        async def look(watch: Watch) -> None:
+            """Ask again and again which of them are committed."""
+            while True:
+                if watch.waiting:
+                    names = list(watch.waiting)
+                    for row in await ground.connection.fetch(statement, scene.consumer, SOURCE, names):
+                        watch.seen(row["id"])
+                await asyncio.sleep(0.0002)
+
+        return await _watched(ground, child, load, rate, look, str)
+
+
+async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]:
+    app = variants()["intents"]
+    async with AsyncExitStack() as stack:
+        ground = await stack.enter_async_context(made(settings))
+        scene = await stack.enter_async_context(ground.scene(app=app.app))
+        relay: Sequence[str] = ("-m", "projectionist.ops.bench.relay_product", "nats")
+        child = await stack.enter_async_context(running(settings, scene, app.arguments))
+        await stack.enter_async_context(running(settings, scene, relay))
+        await caught_up(child, scene, ground.client)
+
+        async def look(watch: Watch) -> None:
+            """Hear what the relay publishes, under the intent's key."""
+
+            async def heard(message: Msg) -> None:
+                watch.seen((message.headers or {}).get("Nats-Msg-Id", ""))
+
+            await ground.client.subscribe(ground.told_subjects, cb=heard)
+            await asyncio.Event().wait()
+
+        return await _watched(ground, child, load, rate, look, _told_key)
+
+
+def _told_key(identity: str) -> str:
+    return intent_key("BenchTelling", SOURCE, identity, "Told")
+
+
+async def _watched(
+    ground: Ground,
+    child: Child,
+    load: Load,
+    rate: int,
+    look: Callable[[Watch], Awaitable[None]],
+    name_of: Callable[[str], str],
+) -> dict[str, float]:
+    """Publish at a steady rate, and watch some of the events arrive."""
+    watch = Watch()
+    looking = asyncio.ensure_future(look(watch))
+    try:
+        await _publish(
+            ground, child, msgspec.structs.replace(load, events=_events(rate)), rate, watch, name_of
+        )
+        deadline = time.monotonic() + LONGEST_S
+        while watch.waiting:
+            child.check()
+            if looking.done():
+                looking.result()
+            if time.monotonic() > deadline:
+                raise BenchError(
+                    f"{len(watch.waiting)} events did not arrive in {LONGEST_S:.0f} s: {child.said()}"
+                )
+            await asyncio.sleep(0.01)
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+    return figures(watch.taken)
+
+
+def _events(rate: int) -> int:
+    return max(10, round(rate * (SECONDS + WARM_S)))
+
+
+async def _publish(
+    ground: Ground, child: Child, load: Load, rate: int, watch: Watch, name_of: Callable[[str], str]
+) -> None:
+    every, begun = max(1, rate // PROBES_PER_S), time.perf_counter()
+    for number, message in enumerate(messages(load)):
+        due = begun + number / rate
+        if (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        if number % every == 0 and (number >= rate * WARM_S or rate == 1):
+            watch.waiting[name_of(message.headers[DEFAULTS["id"]])] = time.perf_counter()
+        await ground.client.publish(ground.subject(message), message.body, headers=message.headers)
+        if number % 100 == 0:
+            child.check()
+            await asyncio.sleep(0)
+    await ground.client.flush()
+
+
+def figures(taken: Sequence[float]) -> dict[str, float]:
+    """Shares of what was measured; each is one of the values."""
+    ranked = sorted(taken)
+    found = {
+        name: round(ranked[min(len(ranked) - 1, int(len(ranked) * share))], 2)
+        for name, share in SHARES.items()
+    }
+    return found | {"events": len(ranked)}
+
+
+def document(measured: Measured) -> dict[str, Any]:
+    """Everything, for programs: `latency.visible_ms.{rate}.{p50,p90,p99,p999}`."""
+    found: dict[str, Any] = {
+        name: {str(rate): shares for rate, shares in rates.items()} for name, rates in measured.found.items()
+    }
+    return {"latency": found | {"skipped": measured.skipped}}
+
+
+def text(measured: Measured) -> str:
+    """Everything, for people."""
+    lines = [("events/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "watched", "")]
+    for name, rates in measured.found.items():
+        for rate, shares in rates.items():
+            values = (f"{shares[share]:.1f}" for share in SHARES)
+            lines.append((f"{rate:,}", *values, f"{shares['events']:,.0f}", TITLES[name]))  # type: ignore[arg-type] # as many
+    return "\n".join(
+        (
+            table(lines),
+            *(f"{name}: left out, {why}" for name, why in measured.skipped.items()),
+            "",
+        )
+    )

@@ -1,0 +1,66 @@
+"""`projectionist audit`: who has done what, when and why."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.ops.terminal import Exit, UsageError, lines, told
+
+if TYPE_CHECKING:
+    from projectionist.ops.database import Database
+
+HELP = "show what was decided and done by hand: who, what, when, why"
+EXAMPLE = """
+projectionist audit                                  the newest fifty acts
+projectionist audit --consumer OrderSummary --verb skip
+projectionist audit --about order/7                  every act on an aggregate, event or intent
+projectionist audit --who ann --newer 86400 --json
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--consumer", metavar="NAME", help="only acts on this projection or reactor")
+    parser.add_argument("--who", metavar="NAME", help="only acts of this person or process")
+    parser.add_argument("--verb", help="only this act, as the list shows it")
+    parser.add_argument("--about", metavar="TEXT", help="only acts on what holds this text")
+    parser.add_argument("--newer", type=float, metavar="SECONDS", help="only acts of so many last seconds")
+    parser.add_argument("--limit", type=int, default=50, help="so many, the newest (default: 50)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read it from the database of the settings."""
+    if args.limit < 1:
+        raise UsageError("--limit is at least one")
+    rows = asyncio.run(_read(args))
+    told(
+        args,
+        {"acts": rows},
+        lines([_line(row) for row in rows], ("at", "who", "verb", "object", "reason", "detail")),
+    )
+    return Exit.DONE
+
+
+async def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from projectionist.ops.database import database
+
+    async with database("audit") as db:
+        return await read(db, args.consumer, args.who, args.verb, args.about, args.newer, args.limit)
+
+
+async def read(db: Database, *given: object) -> list[dict[str, Any]]:
+    """The acts that the filters choose: consumer, who, verb, about, newer, limit."""
+    from projectionist.core.sql import Statements
+
+    rows = await db.connection.fetch(Statements("projectionist.runner", db.schema)["audit_read"], *given)
+    return [dict(row) | {"detail": msgspec.json.decode(row["detail"])} for row in rows]
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    detail = ", ".join(f"{name} {value}" for name, value in row["detail"].items() if value is not None)
+    return row | {"detail": detail or "-"}

@@ -1,0 +1,103 @@
+"""`projectionist incidents`: facts that must not be explained away, until somebody has dealt with them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, say, say_json, table, told
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.runner.incidents import Incidents
+
+HELP = "list incidents, show one, and close those that are dealt with"
+EXAMPLE = """
+projectionist incidents list                          open ones, by consumer and kind
+projectionist incidents list --each --closed          one line each, closed ones too
+projectionist incidents show 12
+projectionist incidents close 12 13 --reason "the producer has mended its ids"
+projectionist incidents close --consumer OrderSummary --kind late --reason "known" --all
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("act", choices=("list", "show", "close"), help="what to do")
+    parser.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="incidents by number")
+    parser.add_argument("--consumer", metavar="NAME", help="only those of this projection or reactor")
+    parser.add_argument("--kind", help="only those of this kind, as the list shows it")
+    parser.add_argument("--closed", action="store_true", help="list: closed ones too")
+    parser.add_argument("--each", action="store_true", help="list one line an incident instead of groups")
+    parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
+    parser.add_argument("--all", action="store_true", help="close: all that the filters choose")
+    apps.declare_act(parser, required=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it on the database of the settings."""
+    if args.act == "show" and len(args.numbers) != 1:
+        raise UsageError("show takes one NUMBER", remedy="`projectionist incidents list --each` shows them")
+    if args.act == "close":
+        apps.need_reason(args, "close")
+        if bool(args.numbers) == args.all:
+            raise UsageError(
+                "close takes numbers, or filters and --all",
+                remedy="`projectionist incidents list --each` shows numbers",
+            )
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.database import database
+    from projectionist.runner.incidents import Incidents
+
+    async with database("incidents") as db:
+        incidents = Incidents(db.connection, db.schema)
+        if args.act == "close":
+            return await _close(incidents, args)
+        if args.act == "show":
+            return _show(await incidents.one(args.numbers[0]), args)
+        return await _list(incidents, args)
+
+
+async def _list(incidents: Incidents, args: argparse.Namespace) -> int:
+    groups = [dict(row) for row in await incidents.groups(args.consumer, args.kind, closed=args.closed)]
+    if args.each:
+        found = await incidents.each(args.consumer, args.kind, closed=args.closed, limit=args.limit)
+        rows = [dict(row) for row in found]
+        columns = ("number", "consumer", "kind", "seq", "aggregate", "version", "opened", "closed", "detail")
+        told(args, {"incidents": rows}, lines(rows, columns))
+    else:
+        told(
+            args,
+            {"groups": groups},
+            lines(groups, ("count", "consumer", "kind", "closed", "oldest", "sample")),
+        )
+    return Exit.ATTENTION if any(not group["closed"] for group in groups) else Exit.DONE
+
+
+def _show(row: Record, args: argparse.Namespace) -> int:
+    if args.json:
+        say_json(dict(row))
+    else:
+        say(table((name, cell(value)) for name, value in row.items() if value is not None))
+    return Exit.DONE if row["closed"] else Exit.ATTENTION
+
+
+async def _close(incidents: Incidents, args: argparse.Namespace) -> int:
+    from projectionist.runner.verbs import Act
+
+    act = Act(args.actor, args.reason)
+    numbers = args.numbers or [
+        row["number"] for row in await incidents.each(args.consumer, args.kind, closed=False)
+    ]
+    closed = await incidents.close(numbers, act)
+    left = [number for number in numbers if number not in closed]
+    text = f"close: {len(closed)} done" + "".join(f"\n{number} was not open" for number in left)
+    told(args, {"closed": closed, "unchanged": left}, text)
+    return Exit.ATTENTION if left or not closed else Exit.DONE

@@ -1,0 +1,134 @@
+"""`projectionist journey`: everything that happened to one event."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from projectionist.core.settings import Settings
+    from projectionist.runner.journey import Journey, Journeys, Passage, Standing
+
+HELP = "show everything that happened to an event, an aggregate, or the event of an intent"
+EXAMPLE = """
+projectionist journey e-17                     one event: arrivals, consumers, intents, attempts, replies
+projectionist journey --aggregate order/7      where an aggregate stands, and its newest events
+projectionist journey --intent KEY             the event that this side effect came from
+projectionist journey --correlation c-4        all events of one flow (setting postgres.correlation_index)
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("id", nargs="?", metavar="ID", help="the event's id")
+    parser.add_argument("--source", help="the event's source, where several use its id")
+    parser.add_argument("--aggregate", metavar="TYPE/ID", help="an aggregate instead of an event")
+    parser.add_argument("--intent", metavar="KEY", help="the event of this intent")
+    parser.add_argument("--correlation", metavar="ID", help="the events with this correlation id")
+    parser.add_argument("--consumer", metavar="NAME", help="--aggregate: with this consumer only")
+    parser.add_argument("--limit", type=int, default=50, help="so many events of a list (default: 50)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look it up in the database of the settings."""
+    if sum(value is not None for value in (args.id, args.aggregate, args.intent, args.correlation)) != 1:
+        raise UsageError("journey takes one thing", remedy="An ID, --aggregate, --intent or --correlation")
+    if args.limit < 1:
+        raise UsageError("--limit is at least one")
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.database import database
+    from projectionist.runner.journey import Journeys
+
+    async with database("journey") as db:
+        journeys = Journeys(db.connection, db.schema)
+        if args.aggregate is not None:
+            found = await journeys.aggregate(args.aggregate, args.consumer, args.limit)
+            told(args, {"aggregate": args.aggregate, "consumers": found}, "\n\n".join(map(_standing, found)))
+        elif args.correlation is not None:
+            events = await _correlated(journeys, db.settings, args)
+            columns = ("received", "source", "id", "type", "aggregate", "version", "causation", "consumers")
+            told(args, {"correlation": args.correlation, "events": events}, lines(events, columns))
+        else:
+            events_found = await (
+                journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
+            )
+            told(args, {"events": events_found}, "\n\n".join(map(_journey, events_found)))
+    return Exit.DONE
+
+
+async def _correlated(
+    journeys: Journeys, settings: Settings, args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    if not settings.postgres.correlation_index:
+        raise ProjectionistError(
+            "correlation ids are not indexed",
+            remedy="Set correlation_index = true in [postgres] and run `projectionist migrate`",
+        )
+    return await journeys.correlated(args.correlation, args.limit)
+
+
+# -- for people ------------------------------------------------------------------------------------------------------
+
+
+def _journey(one: Journey) -> str:
+    head = [f"{one.type or 'event'} {one.id} of {one.source}"]
+    if one.aggregate is not None:
+        head[0] += f": {one.aggregate}" + ("" if one.version is None else f" version {one.version}")
+    links = (("correlation", one.correlation), ("causation", one.causation), ("trace", one.trace))
+    head += [f"{name} {value}" for name, value in links if value]
+    parts = ["\n".join(head), *("\n".join(_passage(passage)) for passage in one.consumers)]
+    if one.acts:
+        parts.append(lines(one.acts, ("at", "who", "verb", "object", "reason")))
+    return "\n\n".join(parts)
+
+
+def _passage(one: Passage) -> Iterator[str]:
+    yield f"{one.consumer}: {one.state or 'not known'}" + (f" ({one.note})" if one.note else "")
+    if one.received is not None:
+        yield f"  received   {cell(one.received)}  sequence {one.seq} of incarnation {one.incarnation}, {one.subject}"
+        process = f", {one.host}:{one.pid}" if one.host else ""
+        yield f"  {one.state:<10} {cell(one.processed)}  {_how(one)}batch {one.batch}{process}"
+    if one.rows:
+        yield f"  rows       {', '.join(one.rows)}"
+    if one.parked is not None:
+        waits = "a person or new code" if one.parked["waits"] else f"{cell(one.parked['next_try'])}"
+        yield f"  waits      for {waits}: {one.parked['why']} ({one.parked['attempts']} attempts)"
+    for each in one.beside:
+        by = f" by {each.who}" if each.who else ""
+        text = " ".join(filter(None, (each.what, each.why and f"({each.why})")))
+        place = "" if each.seq is None else f"sequence {each.seq}  "
+        yield f"  {each.kind:<10} {cell(each.at)}  {place}{text}{by}"
+    for intent in one.intents:
+        yield f"  intent     {cell(intent['created'])}  {intent['slot']} to {intent['provider']}: {intent['state']}"
+        yield f"             key {intent['key']}"
+        for attempt in intent["attempts"]:
+            reply = " ".join(
+                str(attempt[name]) for name in ("status", "provider_id", "reason") if attempt[name]
+            )
+            yield f"    attempt {attempt['attempt']}  {cell(attempt['started'])}  {attempt['outcome']} {reply}".rstrip()
+
+
+def _how(one: Passage) -> str:
+    """What it went through before it was settled."""
+    if one.state == "parked" or one.verdict not in ("gap", "blocked"):
+        return ""
+    return "after it was parked, " if one.processed != one.received else ""
+
+
+def _standing(one: Standing) -> str:
+    text = f"{one.consumer}: version {one.version}, {one.head}" + (f" ({one.finding})" if one.finding else "")
+    text += f", {one.parked} parked" if one.parked else ""
+    if one.removed > 0:
+        text += f". {one.removed} of its versions are no longer in the inbox: retention has removed them"
+    columns = ("version", "id", "type", "state", "verdict", "seq", "received", "processed")
+    return f"{text}\n{lines(one.events, columns)}".rstrip()

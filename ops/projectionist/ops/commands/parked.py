@@ -1,0 +1,268 @@
+"""`projectionist parked`: see what waits and why, and decide about it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from projectionist.ops.database import Database
+    from projectionist.runner.handling import Done, Handling
+    from projectionist.runner.parked import Chosen, Parked, Waiting
+
+HELP = "list parked and failed events, show one, and retry, skip, discard, edit them or accept a gap"
+EXAMPLE = """
+projectionist parked list                               what waits, by consumer, type and error
+projectionist parked list --consumer OrderSummary --each     one line an event
+projectionist parked show e-17 --consumer OrderSummary       one event: envelope, attempts, error, stack
+projectionist parked show e-17 --reveal --reason "ticket 7"  its payload too, which is recorded
+projectionist parked retry --error "ValueError: cannot digest" --reason "mended"         one, to see
+projectionist parked retry --error "ValueError: cannot digest" --reason "mended" --all   five, then the rest
+projectionist parked skip e-17 --consumer OrderSummary --reason "test order"
+projectionist parked discard e-18 --consumer OrderSummary --reason "sent by mistake"
+projectionist parked accept-gap --aggregate order/7 --versions 3..4 --reason "never published"
+projectionist parked edit e-17 --consumer OrderSummary --data fixed.json --reason "wrong unit"
+"""
+
+ACTS = ("list", "show", "retry", "skip", "discard", "accept-gap", "edit")
+GROUP = ("count", "waiting", "consumer", "cause", "type", "oldest", "sample", "why")
+EVENT = ("name", "id", "type", "aggregate", "version", "cause", "attempts", "parked_at", "why")
+FILTERS = ("consumer", "cause", "type", "aggregate", "error", "older")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("act", choices=ACTS, help="what to do")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="events by id; or choose by the filters")
+    parser.add_argument("--consumer", metavar="NAME", help="only those of this projection or reactor")
+    parser.add_argument(
+        "--cause", choices=("failed", "gap", "blocked", "stored"), help="only those parked so"
+    )
+    parser.add_argument("--type", metavar="TYPE", help="only events of this type")
+    parser.add_argument("--aggregate", metavar="TYPE/ID", help="only those of this aggregate")
+    parser.add_argument("--error", metavar="TEXT", help="only those with this reason, as the list shows it")
+    parser.add_argument("--source", help="the event's source, where an id alone is not enough")
+    parser.add_argument(
+        "--wait", type=float, default=30, metavar="SECONDS", help="retry --all: for the sample (default: 30)"
+    )
+    parser.add_argument(
+        "--versions", metavar="A..B", help="accept-gap: these (default: all that are missing)"
+    )
+    parser.add_argument("--data", metavar="FILE", help="edit: the corrected payload")
+    apps.declare_many(parser, "event")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it on the database of the settings."""
+    _check(args)
+    return asyncio.run(_run(args))
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.act in ("show", "edit") and len(args.ids) != 1:
+        raise UsageError(f"{args.act} takes one ID", remedy="`projectionist parked list --each` shows ids")
+    if args.act == "list" and args.ids:
+        raise UsageError("list takes no ID", remedy="Use show for one event")
+    if args.act in ("retry", "skip", "discard", "accept-gap") and not (args.ids or _filtered(args)):
+        raise UsageError(
+            f"{args.act} takes ids or filters", remedy="Name ID…, or --consumer, --error and the like"
+        )
+    if args.act not in ("list", "show") or args.reveal:
+        apps.need_reason(args, "--reveal" if args.reveal else args.act)
+    if args.act == "edit" and not args.data:
+        raise UsageError("edit needs --data FILE", remedy="Write the corrected payload into a file")
+    if args.rate <= 0 or args.wait < 0 or args.limit < 1:
+        raise UsageError("--rate, --wait and --limit are not below zero, --rate and --limit not zero either")
+
+
+def _filtered(args: argparse.Namespace) -> bool:
+    return any(getattr(args, name) is not None for name in FILTERS)
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.database import database
+    from projectionist.runner.parked import Parked
+
+    async with database("parked") as db:
+        parked = Parked(db.connection, db.schema)
+        if args.consumer is not None:
+            await parked.consumer(args.consumer)
+        if args.act == "list":
+            return await _list(parked, args)
+        if args.act == "show":
+            return await _show(parked, args)
+        return await _change(db, parked, args)
+
+
+def _chosen(args: argparse.Namespace) -> Chosen:
+    from projectionist.runner.parked import Chosen
+
+    return Chosen(
+        **{name: getattr(args, name) for name in FILTERS if name != "older"},
+        older_s=args.older,
+        ids=args.ids or None,
+        source=args.source,
+    )
+
+
+async def _list(parked: Parked, args: argparse.Namespace) -> int:
+    groups = await parked.groups(_chosen(args))
+    if args.each:
+        events = await parked.each(_chosen(args), args.limit)
+        told(args, {"events": events}, _lines(events, EVENT))
+    else:
+        told(args, {"groups": groups}, _lines(groups, GROUP))
+    return Exit.ATTENTION if any(group.waiting for group in groups) else Exit.DONE
+
+
+def _lines(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
+    return lines([msgspec.structs.asdict(one) for one in found], columns)
+
+
+# -- show ------------------------------------------------------------------------------------------------------------
+
+
+async def _show(parked: Parked, args: argparse.Namespace) -> int:
+    from projectionist.runner.verbs import Act
+
+    found = await parked.show(args.ids[0], args.consumer, args.source)
+    shown = []
+    for row in found:
+        if args.reveal:
+            thing = f"{row['source']}/{row['id']}"
+            await parked.reveal(row["consumer"], thing, Act(args.actor, args.reason))
+        shown.append(_shown(row, reveal=args.reveal))
+    if args.json:
+        say_json({"events": shown})
+    else:
+        say("\n\n".join(map(_text, shown)))
+    return Exit.ATTENTION if any(row["waits"] for row in found) else Exit.DONE
+
+
+def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
+    """One event for the reader: hashes as hex, no payload unless it is asked for."""
+    data = row.pop("data")
+    del row["consumer"]
+    row["consumer"] = row.pop("name")
+    row["hash"], edited = bytes(row["hash"]).hex(), row["edited_hash"]
+    row["edited_hash"] = None if edited is None else bytes(edited).hex()
+    row["size"] = None if data is None else len(data)
+    if reveal:
+        row["data"] = None if data is None else bytes(data).decode("utf-8", "backslashreplace")
+    return row
+
+
+def _text(row: dict[str, Any]) -> str:
+    row, stack, data = dict(row), row.get("stack"), row.get("data")
+    decisions = row.pop("decisions")
+    facts = table(
+        (name, cell(value))
+        for name, value in row.items()
+        if value is not None and name not in ("stack", "data")
+    )
+    parts = [facts, stack, lines(decisions, ("at", "kind", "actor", "reason", "hash"))]
+    if "data" in row:
+        parts.append(data if data is not None else f"the payload is in the stream, at sequence {row['seq']}")
+    return "\n\n".join(part for part in parts if part)
+
+
+# -- change ----------------------------------------------------------------------------------------------------------
+
+
+async def _change(db: Database, parked: Parked, args: argparse.Namespace) -> int:
+    from projectionist.runner.handling import Handling
+    from projectionist.runner.verbs import Act
+
+    handling = Handling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
+    targets = await _targets(parked, args)
+    left = 0
+    if not (args.ids or args.all):
+        left, targets = len(targets) - 1, targets[:1]
+    done = await _done(db, parked, handling, targets, args)
+    done.left += max(left, 0)
+    return _report(done, targets, args)
+
+
+async def _targets(parked: Parked, args: argparse.Namespace) -> list[Waiting]:
+    from projectionist.runner.parked import MOST
+    from projectionist.runner.verbs import NotThere
+
+    if not args.ids and args.act != "discard":
+        return await parked.heads(_chosen(args))
+    found = await parked.each(_chosen(args), MOST)
+    for event in args.ids:
+        matching = [one for one in found if one.id == event]
+        if not matching:
+            raise NotThere(
+                f"no event {event!r} is parked", remedy="`projectionist journey` says what became of it"
+            )
+        if len(matching) > 1:
+            where = ", ".join(f"{one.name} (source {one.source!r})" for one in matching)
+            raise UsageError(f"{event!r} is parked by {where}", remedy="Say --consumer, or --source")
+    return found
+
+
+async def _done(
+    db: Database, parked: Parked, handling: Handling, targets: Sequence[Waiting], args: argparse.Namespace
+) -> Done:
+    match args.act:
+        case "retry" if args.all and not args.ids:
+            return await handling.retry_groups(targets, within_s=args.wait)
+        case "retry":
+            return await handling.retry(targets)
+        case "skip":
+            return await handling.skip(targets)
+        case "discard":
+            return await handling.discard(targets)
+        case "accept-gap":
+            return await _accept(parked, handling, targets, args)
+    return await _edit(db, handling, targets[0], args)
+
+
+async def _accept(
+    parked: Parked, handling: Handling, targets: Sequence[Waiting], args: argparse.Namespace
+) -> Done:
+    gaps = [one for one in targets if one.ordered and (one.cause != "failed" or one.finding)]
+    if args.versions is None:
+        return await handling.accept_gap([(one, *await parked.lacks(one)) for one in gaps])
+    first, separator, last = args.versions.partition("..")
+    if not (first.isdecimal() and (last.isdecimal() or not separator)):
+        raise UsageError(f"{args.versions!r} is not A..B", remedy="Write it like --versions 3..4")
+    if len(targets) != 1:
+        raise UsageError(
+            f"--versions is for one aggregate, not for {len(targets)}",
+            remedy="Say --aggregate and --consumer",
+        )
+    return await handling.accept_gap([(one, int(first), int(last or first)) for one in targets])
+
+
+async def _edit(db: Database, handling: Handling, one: Waiting, args: argparse.Namespace) -> Done:
+    from projectionist.runner.parked import corrected
+
+    data = await asyncio.to_thread(Path(args.data).read_bytes)
+    digest = await corrected(db.connection, db.schema, one, data, db.settings.policy(one.name))
+    return await handling.edit(one, data, digest)
+
+
+def _report(done: Done, targets: Sequence[Waiting], args: argparse.Namespace) -> int:
+    if args.json:
+        say_json({"act": args.act, **msgspec.structs.asdict(done)})
+        return Exit.ATTENTION if done.unchanged or done.left or not done.changed else Exit.DONE
+    say(f"{args.act}: {len(done.changed)} done")
+    for event, why in done.unchanged.items():
+        say(f"{event}: {why}")
+    if done.note:
+        note(done.note)
+    elif done.left:
+        look = f"projectionist parked show {targets[0].id} --consumer {targets[0].name}"
+        note(f"That was one. See what became of it (`{look}`), then say --all for {done.left} more.")
+    return Exit.ATTENTION if done.unchanged or done.left or not done.changed else Exit.DONE

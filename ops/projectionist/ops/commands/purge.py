@@ -1,0 +1,70 @@
+"""`projectionist purge`: remove what retention no longer keeps, now."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, say, say_json, table
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.runner.retention.purge import Report
+
+HELP = "remove settled rows that retention no longer keeps; running processes do the same in the background"
+EXAMPLE = """
+projectionist purge --dry-run                 what would go, and of which consumers nothing goes, and why
+projectionist purge shop.app:app              every consumer of the app, and what belongs to all of them
+projectionist purge shop.app:app OrderSummary
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser, names="the consumers (default: all)")
+    parser.add_argument("--dry-run", action="store_true", help="count, and remove nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    from projectionist.ops import at_work
+
+    return at_work.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.at_work import at_work
+    from projectionist.runner.retention.janitor import streams
+    from projectionist.runner.retention.purge import Purger
+
+    async with at_work(args, command="purge", unnamed=True) as work:
+
+        @asynccontextmanager
+        async def lend() -> AsyncIterator[Connection]:
+            yield work.connection
+
+        names = [definition.name for definition in work.definitions]
+        report = await Purger(lend, work.settings, names, streams(work.client)).run(dry_run=args.dry_run)
+    if args.json:
+        say_json({"dry_run": args.dry_run, "went": report.went, "held": report.held, "files": report.files})
+    else:
+        _show(report, dry_run=args.dry_run)
+    return Exit.DONE
+
+
+def _show(report: Report, *, dry_run: bool) -> None:
+    verb = "would go" if dry_run else "gone"
+    if report.went:
+        say(
+            table([("table", "consumer", verb), *((w.table, w.consumer, f"{w.rows:,}") for w in report.went)])
+        )
+    else:
+        say("nothing is old enough to go")
+    if report.files:
+        say(f"files of the archive: {report.files} {verb}")
+    for one in report.held:
+        say(f"{one.consumer}: nothing goes, {one.why}")

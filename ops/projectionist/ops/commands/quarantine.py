@@ -1,0 +1,194 @@
+"""`projectionist quarantine`: see what could not be read or contradicts itself, and decide about it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from projectionist.runner.aside import Aside, Chosen
+    from projectionist.runner.handling import Done
+    from projectionist.runner.parked import Parked
+    from projectionist.runner.quarantine_verbs import Place, QuarantineVerbs
+    from projectionist.runner.verbs import Act
+
+HELP = "list what could not be read, show one entry, and have it read again, correct or discard it"
+EXAMPLE = """
+projectionist quarantine list                                what is there, by consumer and error
+projectionist quarantine list --each                         one line an entry
+projectionist quarantine show 4711 --consumer OrderSummary   headers, cause, attempts; --reveal: the payload
+projectionist quarantine retry --cause version --reason "new header mapping"         one, to see
+projectionist quarantine retry --cause version --reason "new header mapping" --all   then the rest
+projectionist quarantine edit 4711 --consumer OrderSummary --header ce-aggregateversion=3 --reason "ticket 7"
+projectionist quarantine discard 4711 --consumer OrderSummary --reason "a test message"
+"""
+
+GROUP = ("count", "consumer", "cause", "oldest", "sample", "why")
+ENTRY = ("name", "seq", "cause", "id", "subject", "attempts", "received", "why")
+ACTS = ("list", "show", "retry", "edit", "discard")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("act", choices=ACTS, help="what to do")
+    parser.add_argument("seqs", nargs="*", type=int, metavar="SEQ", help="entries by their stream sequence")
+    parser.add_argument("--consumer", metavar="NAME", help="only those of this projection or reactor")
+    parser.add_argument("--cause", help="only those refused so, as the list shows it")
+    parser.add_argument("--error", metavar="TEXT", help="only those with this detail, as the list shows it")
+    parser.add_argument("--incarnation", type=int, help="of the stream, if not the newest that has SEQ")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME=VALUE", help="edit: read it with this header"
+    )
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="NAME", help="edit: read it without this header"
+    )
+    parser.add_argument("--data", metavar="FILE", help="edit: read this payload instead")
+    apps.declare_many(parser, "entry")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it on the database of the settings."""
+    if args.act in ("show", "edit") and len(args.seqs) != 1:
+        raise UsageError(
+            f"{args.act} takes one SEQ", remedy="`projectionist quarantine list --each` shows them"
+        )
+    if args.act == "list" and args.seqs:
+        raise UsageError("list takes no SEQ", remedy="Use show for one entry")
+    if args.act in ("retry", "discard") and bool(args.seqs) == _filtered(args):
+        raise UsageError(
+            f"{args.act} takes sequences or filters, one of the two", remedy="Name SEQ…, or --cause, --error"
+        )
+    if args.act not in ("list", "show") or args.reveal:
+        apps.need_reason(args, "--reveal" if args.reveal else args.act)
+    if args.rate <= 0 or args.limit < 1:
+        raise UsageError("--rate and --limit are above zero")
+    return asyncio.run(_run(args))
+
+
+def _filtered(args: argparse.Namespace) -> bool:
+    chooses = any(value is not None for value in (args.cause, args.error, args.older))
+    return chooses or (args.consumer is not None and not args.seqs)
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.database import database
+    from projectionist.runner.aside import Aside, Chosen
+    from projectionist.runner.parked import Parked
+    from projectionist.runner.verbs import Act
+
+    async with database("quarantine") as db:
+        aside, parked = Aside(db.connection, db.schema), Parked(db.connection, db.schema)
+        if args.consumer is not None:
+            await parked.consumer(args.consumer)
+        chosen = Chosen(consumer=args.consumer, cause=args.cause, error=args.error, older_s=args.older)
+        if args.act == "list":
+            return await _list(aside, chosen, args)
+        if args.act == "show":
+            return await _show(aside, parked, args)
+        return await _change(aside, chosen, Act(args.actor, args.reason), args)
+
+
+async def _list(aside: Aside, chosen: Chosen, args: argparse.Namespace) -> int:
+    groups = await aside.groups(chosen)
+    found: Sequence[msgspec.Struct] = await aside.each(chosen, args.limit) if args.each else groups
+    columns = ENTRY if args.each else GROUP
+    text = lines([msgspec.structs.asdict(one) for one in found], columns)
+    told(args, {"entries" if args.each else "groups": found}, text)
+    return Exit.ATTENTION if groups else Exit.DONE
+
+
+async def _show(aside: Aside, parked: Parked, args: argparse.Namespace) -> int:
+    from projectionist.runner.verbs import Act
+
+    shown = []
+    for row in await aside.show(args.seqs[0], args.consumer, args.incarnation):
+        if args.reveal:
+            thing = f"sequence {row['seq']} of incarnation {row['incarnation']}"
+            await parked.reveal(row["consumer"], thing, Act(args.actor, args.reason))
+        shown.append(_shown(row, reveal=args.reveal))
+    if args.json:
+        say_json({"entries": shown})
+    else:
+        say("\n\n".join(map(_text, shown)))
+    return Exit.ATTENTION if any(row["state"] == "quarantined" for row in shown) else Exit.DONE
+
+
+def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
+    """One entry for the reader: its headers as text, no payload unless it is asked for."""
+    data, headers = row.pop("data"), row.pop("headers")
+    row["consumer"] = row.pop("name")
+    row["hash"] = bytes(row["hash"]).hex()
+    row["headers"] = [
+        line for line in bytes(headers or b"").decode("utf-8", "backslashreplace").split("\r\n")[1:] if line
+    ]
+    if reveal:
+        row["data"] = bytes(data or b"").decode("utf-8", "backslashreplace")
+    return row
+
+
+def _text(row: dict[str, Any]) -> str:
+    apart = ("headers", "decisions", "data")
+    parts = [
+        table((name, cell(value)) for name, value in row.items() if value is not None and name not in apart),
+        "\n".join(row["headers"]),
+        lines(row["decisions"], ("at", "kind", "actor", "reason", "hash")),
+        row.get("data"),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+async def _change(aside: Aside, chosen: Chosen, act: Act, args: argparse.Namespace) -> int:
+    left = 0
+    if args.seqs:
+        places = [await _place(aside, seq, args) for seq in args.seqs]
+    else:
+        found = await aside.each(chosen, idle=args.act == "retry")
+        left = 0 if args.all else max(0, len(found) - 1)
+        places = [(one.consumer, one.place) for one in found[: None if args.all else 1]]
+    done = await aside.act(places, await _deed(act, args), rate=args.rate)
+    done.left = left
+    return _report(done, args)
+
+
+async def _place(aside: Aside, seq: int, args: argparse.Namespace) -> tuple[int, Place]:
+    rows = await aside.show(seq, args.consumer, args.incarnation)
+    if len(rows) > 1:
+        names = ", ".join(row["name"] for row in rows)
+        raise UsageError(f"sequence {seq} is in the quarantine of {names}", remedy="Say --consumer")
+    return rows[0]["consumer"], (rows[0]["incarnation"], rows[0]["seq"])
+
+
+async def _deed(act: Act, args: argparse.Namespace) -> Callable[[QuarantineVerbs, Place], Awaitable[None]]:
+    if args.act == "retry":
+        return lambda verbs, place: verbs.retry(place, act)
+    if args.act == "discard":
+        return lambda verbs, place: verbs.discard(place, act)
+    headers: dict[str, str | None] = dict.fromkeys(args.without)
+    for text in args.header:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageError(f"{text!r} is not NAME=VALUE", remedy="Write it like --header ce-id=e-17")
+        headers[name] = value
+    data = None if args.data is None else await asyncio.to_thread(Path(args.data).read_bytes)
+    return lambda verbs, place: verbs.edit(place, act, headers=headers, data=data)
+
+
+def _report(done: Done, args: argparse.Namespace) -> int:
+    if args.json:
+        say_json({"act": args.act, **msgspec.structs.asdict(done)})
+    else:
+        say(f"{args.act}: {len(done.changed)} done")
+        for seq, why in done.unchanged.items():
+            say(f"{seq}: {why}")
+        if done.left:
+            note(f"That was one. See what became of it, then say --all for {done.left} more.")
+    return Exit.ATTENTION if done.unchanged or done.left or not done.changed else Exit.DONE

@@ -1,0 +1,69 @@
+"""`projectionist reset`: start a consumer as new."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, confirmed, note, say, told
+
+if TYPE_CHECKING:
+    from projectionist.runner.resetting import Emptied
+
+HELP = "start a consumer as new: empty its rows and inbox and read the stream again, without earlier effects"
+EXAMPLE = """
+projectionist reset OrderSummary --reason "rows were edited by hand"         says what it would do, and asks
+projectionist reset OrderSummary --reason "rows were edited by hand" --yes   while it is paused, or run by nobody
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--partial", action="store_true", help="although the stream has lost events that were applied"
+    )
+    apps.declare_act(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say what goes, ask, and do it."""
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.core import broker
+    from projectionist.ops.database import database
+    from projectionist.runner.resetting import Resetting
+    from projectionist.runner.verbs import Act
+
+    act = Act(args.actor, args.reason)
+    async with database("reset") as db:
+        client = await broker.connect(db.settings.nats, name="projectionist reset")
+        try:
+            resetting = Resetting(db.connection, client, db.schema)
+            if not args.yes:
+                say(_text(await resetting.plan(args.consumer, partial=args.partial), "would go"))
+                if not confirmed(f"Start {args.consumer} as new?"):
+                    note("nothing was changed: say --yes to do it")
+                    return Exit.USAGE
+            done = await resetting.reset(args.consumer, act, partial=args.partial)
+        finally:
+            await client.close()
+    told(args, msgspec.structs.asdict(done), _text(done, "are gone"))
+    return Exit.DONE
+
+
+def _text(done: Emptied, gone: str) -> str:
+    rows = f"all rows of {', '.join(done.tables)}, " if done.tables else ""
+    return (
+        f"{done.consumer}: {rows}{done.positions:,} positions, {done.inbox:,} inbox entries and {done.parked:,} parked "
+        f"events {gone}. Stream {done.stream} is read from its first message; {done.decisions:,} decisions are "
+        f"repeated; effects are real from sequence {done.effects_from:,} on."
+    )

@@ -1,0 +1,21 @@
+"""`projectionist resume`: let a paused consumer go on."""
+
+from __future__ import annotations
+
+import argparse
+
+from projectionist.ops import pausing
+
+HELP = "let a paused consumer go on"
+EXAMPLE = """
+projectionist resume OrderSummary --reason "the address service has moved"
+"""
+
+arguments = pausing.arguments
+
+
+def run(args: argparse.Namespace) -> int:
+    """Resume it, and say whether it was paused."""
+    from projectionist.runner.pausing import resume
+
+    return pausing.run(args, resume, "goes on", "was not paused")

@@ -1,0 +1,70 @@
+"""`projectionist wait`: until a consumer has applied an event."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from projectionist.ops import apps
+from projectionist.ops.terminal import Exit, UsageError, say, say_json
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
+    from projectionist.runner.app import App
+    from projectionist.runner.waiting.answers import Answer
+
+HELP = "wait until a consumer has applied an event; says at once if it is parked, and why"
+EXAMPLE = """
+projectionist wait shop.app:app OrderSummary order/7 3       version 3 of an aggregate
+projectionist wait OrderSummary --seq 4711                   what a publish was answered
+projectionist wait OrderSummary --source shop --id e-17      an event by its identity
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    apps.declare(parser, names="the consumer, and an aggregate (type/id) with its version")
+    parser.add_argument("--seq", type=int, metavar="N", help="the event at this sequence of the stream")
+    parser.add_argument("--source", help="with --id: the event's source")
+    parser.add_argument("--id", help="the event's id")
+    parser.add_argument("--timeout", type=float, default=10, metavar="SECONDS", help="how long (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Wait."""
+    from projectionist.ops import loops
+    from projectionist.ops.servers import settings
+    from projectionist.runner.app import App
+    from projectionist.runner.waiting.answers import Outcome
+
+    found = settings()
+    app, names = apps.split(args, found.app)
+    if not names:
+        raise UsageError("no consumer is named", remedy="Write `projectionist wait APP NAME type/id VERSION`")
+    answer = loops.run(_wait(apps.load(app, App), found, names, args))
+    if args.json:
+        say_json({"outcome": answer.outcome, "reason": answer.reason})
+    else:
+        say(str(answer))
+    if answer.outcome == Outcome.PENDING:
+        return Exit.FAILED
+    return Exit.ATTENTION if answer.outcome in (Outcome.PARKED, Outcome.QUARANTINED) else Exit.DONE
+
+
+async def _wait(app: App, settings: Settings, names: list[str], args: argparse.Namespace) -> Answer:
+    from projectionist.outbox.publisher import Published
+    from projectionist.runner.waiting.waiter import Waiter
+
+    definition, waiter = app.definition(names[0]), Waiter(app.definitions, settings)
+    where = names[1:]
+    if args.seq is not None and not where and args.id is None:
+        ack = Published(definition.stream, args.seq, duplicate=False)
+        return await waiter.sequence(definition.name, ack, args.timeout)
+    if args.id is not None and not where and args.seq is None:
+        return await waiter.identity(definition.name, args.source or definition.stream, args.id, args.timeout)
+    if len(where) == 2 and where[1].isdigit() and args.seq is None and args.id is None:
+        return await waiter.version(definition.name, where[0], int(where[1]), args.timeout)
+    raise UsageError(
+        "what to wait for is not clear", remedy="Give type/id and version, --seq, or --source and --id"
+    )

@@ -1,0 +1,42 @@
+"""The database of the settings, for commands that need nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from projectionist.core import db
+from projectionist.migrations import MigrationError, plan
+from projectionist.ops.servers import settings
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+
+
+class Database(NamedTuple):
+    """A connection in no transaction, and the settings it was made by."""
+
+    settings: Settings
+    connection: Connection
+
+    @property
+    def schema(self) -> str:
+        """The schema of our own tables."""
+        return self.settings.postgres.schema
+
+
+@asynccontextmanager
+async def database(command: str) -> AsyncIterator[Database]:
+    """Connect; raises MigrationError where the database is not of this release."""
+    found = settings()
+    connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
+    try:
+        if await plan(connection, found.postgres.schema):
+            raise MigrationError(
+                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
+            )
+        yield Database(found, connection)
+    finally:
+        await connection.close()

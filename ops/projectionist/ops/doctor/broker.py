@@ -1,0 +1,174 @@
+"""The broker: does each stream keep what its consumers need, and is each durable the one that was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.tls import context as tls_context
+from projectionist.ops.doctor import database
+from projectionist.ops.doctor.check import Check, attention, note, well
+from projectionist.runner import durable, jetstream
+from projectionist.runner.durable import Wanted
+from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Row
+    from projectionist.core.settings import Nats, Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
+
+ABOUT = "nats"
+NANO = 1e9
+FULL = 0.8
+WINDOW_S = 120
+SLOWEST = 3
+"""So many times the time that 99 of 100 batches take has to fit into the ack wait."""
+
+
+class _Limits(msgspec.Struct, frozen=True):
+    max_storage: int = -1
+    max_memory: int = -1
+
+
+class _Account(msgspec.Struct, frozen=True):
+    storage: int = 0
+    limits: _Limits = _Limits()
+
+
+class _Told(msgspec.Struct, frozen=True):
+    ts: datetime | None = None
+
+
+async def server(client: Client, settings: Nats) -> list[Check]:
+    """The connection, its account, its clock."""
+    version = client.connected_server_version
+    hosts = [host for url in settings.url for host in url.hosts()]
+    tls = "TLS" if tls_context(settings, hosts, name="nats") else "no TLS"
+    checks = [well(ABOUT, "version", f"NATS {version.major}.{version.minor}.{version.patch}, {tls}")]
+    try:
+        account = await jetstream.ask(client, "INFO", b"", _Account)
+    except BrokerError as error:
+        return [*checks, attention(ABOUT, "jetstream", str(error), "Turn JetStream on for this account")]
+    limit = account.limits.max_storage
+    if limit > 0 and account.storage > FULL * limit:
+        checks.append(
+            attention(
+                *(ABOUT, "disk", f"{account.storage / limit:.0%} of the account's storage is taken"),
+                "Raise the limit, or give streams a max_age: a full stream refuses events",
+            )
+        )
+    return checks
+
+
+async def stream(client: Client, name: str) -> tuple[Stream | None, list[Check]]:
+    """One stream, whoever reads it."""
+    about = f"stream {name}"
+    asked = datetime.now(UTC)
+    try:
+        found = await jetstream.stream(client, name)
+        told = await jetstream.ask(client, f"STREAM.INFO.{name}", b"", _Told)
+    except StreamMissing:
+        return None, [
+            attention(
+                about,
+                "there",
+                "there is no such stream",
+                f"Create stream {name}, or mend stream= of the class",
+            )
+        ]
+    except BrokerError as error:
+        return None, [attention(about, "there", str(error), "Look at the stream's leader: nats stream info")]
+    checks = list(_config(about, found))
+    if told.ts is not None:
+        answered = datetime.now(UTC)
+        skew = (told.ts - (asked + (answered - asked) / 2)).total_seconds()
+        checks.append(database.clock(skew, about))
+    return found, checks
+
+
+def _config(about: str, found: Stream) -> Iterator[Check]:
+    config = found.config
+    age = f"{config.max_age / NANO / 86_400:g} days" if config.max_age else "for ever"
+    yield well(about, "keeps", f"{found.state.messages:,} messages, each {age}")
+    if config.num_replicas < 2:
+        yield note(
+            *(about, "replicas", "one replica: with its disk the stream is gone"),
+            "Use three in a cluster; with one, `sync_interval: always` at the server, which no client can see",
+        )
+    window = config.duplicate_window / NANO
+    if 0 < window < WINDOW_S:
+        yield attention(
+            *(about, "duplicate window", f"the stream knows a message id for {window:g} s only"),
+            f"Set it to {WINDOW_S} s or more: a publish without an answer is repeated for longer",
+        )
+    for name, limit in (("max_msgs", config.max_msgs), ("max_bytes", config.max_bytes)):
+        if limit > 0:
+            what = "drops the oldest" if config.discard == "old" else "refuses new ones"
+            yield note(about, name, f"beyond {limit:,} the stream {what}, whether they were read or not")
+
+
+async def held(
+    client: Client, definition: Definition, row: Row, settings: Settings, found: Stream
+) -> list[Check]:
+    """The durable of one consumer, against what it should be."""
+    about, policy = definition.name, settings.policy(definition.name)
+    wanted = Wanted(
+        *(definition.stream, row["durable"], definition.subjects),
+        *(definition.sequence == "contiguous", settings.batch.max_rows, policy.ack_wait_s),
+    )
+    try:
+        durable.check_stream(wanted, found.config)
+    except ProjectionistError as error:
+        return [attention(about, "stream", error.message, error.remedy)]
+    try:
+        there = await jetstream.consumer(client, definition.stream, row["durable"])
+    except ConsumerMissing:
+        mend = (
+            "Start it: it goes on at the floor that PostgreSQL remembers (docs/operations/durable-changed.md)"
+        )
+        if row["floor_s"] is None:
+            return [note(about, "durable", "it has never run")]
+        return [attention(about, "durable", f"durable {row['durable']} is gone", mend)]
+    except BrokerError as error:
+        return [attention(about, "durable", str(error), "Look at the durable's leader: nats consumer info")]
+    return list(_durable(about, wanted, there, found, row))
+
+
+def _durable(
+    about: str, wanted: Wanted, there: jetstream.Consumer, found: Stream, row: Row
+) -> Iterator[Check]:
+    config = durable.configuration(wanted, found.config)
+    try:
+        durable.check_durable(wanted, there, config)
+    except ProjectionistError as error:
+        yield attention(about, "durable", error.message, error.remedy)
+    if drift := durable.drifted(there, config):
+        mend = "A start sets it right; if it comes back, something else manages this durable: have it stop"
+        yield attention(about, "durable", f"{'; '.join(drift)}", mend)
+    if there.ack_floor.stream_seq > found.state.last_seq:
+        yield attention(
+            *(
+                about,
+                "floor",
+                f"it has acked {there.ack_floor.stream_seq}, the stream ends at {found.state.last_seq}",
+            ),
+            "The stream lost its end or was replaced: see docs/operations/stream-regressed.md",
+        )
+    p99_s = (row["p99_ms"] or 0) / 1000
+    if p99_s * SLOWEST > wanted.ack_wait_s:
+        yield attention(
+            *(
+                about,
+                "ack wait",
+                f"99 of 100 batches take up to {p99_s:.1f} s, the ack wait is {wanted.ack_wait_s:g} s",
+            ),
+            f"Set ack_wait_s of [consumers.{about}] to {p99_s * SLOWEST:.0f} or more, or make batches smaller",
+        )
+    yield well(about, "lag", f"{there.num_pending:,} messages behind, {there.num_ack_pending:,} unacked")

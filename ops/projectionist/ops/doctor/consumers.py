@@ -1,0 +1,135 @@
+"""The consumers: what waits for somebody, whose code is whose, and whether what is forgotten can come back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.ops.doctor.check import Check, attention, note, well
+from projectionist.runner.retention.lint import kept_s, remedy, unsafe
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
+
+
+def registered(
+    definition: Definition, row: Row | None, settings: Settings, found: Stream | None
+) -> Iterator[Check]:
+    """One consumer of the app."""
+    name = definition.name
+    if row is None:
+        yield attention(name, "registered", "it is not in the database yet", "projectionist migrate")
+        return
+    yield from _code(definition, row)
+    yield from _waiting(name, row)
+    yield from _processes(name, row)
+    policy = settings.policy(name)
+    if found is not None and (why := unsafe(policy, definition.sequence, found.config)):
+        yield attention(name, "retention", why, remedy(name, found.config))
+    else:
+        kept = kept_s(policy, definition.sequence)
+        yield well(name, "retention", "for ever" if kept is None else f"{kept / 86_400:g} days")
+    if policy.legal_hold or settings.retention.legal_hold:
+        yield note(name, "legal hold", "nothing of it is removed")
+    if policy.ack == "after-store" and not settings.telemetry.watched:
+        yield attention(
+            *(name, "watched", "it acks what it has only stored, and nobody is told of its backlog"),
+            "Set exporter or endpoint of [telemetry]",
+        )
+
+
+def strangers(rows: Sequence[Row], definitions: Sequence[Definition]) -> Iterator[Check]:
+    """Consumers that the database knows and the app does not."""
+    ours = {one.name for one in definitions} | {name for one in definitions for name in one.formerly}
+    for row in rows:
+        if row["name"] not in ours:
+            yield note(
+                row["name"], "app", "the database knows it, this app does not: nobody purges its inbox"
+            )
+
+
+def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:
+    """Whether somebody can carry out what it wishes."""
+    from projectionist.outbox.intent import options_of  # noqa: PLC0415  loaded where it is needed
+
+    lacking = sorted({options_of(one).provider for one in definition.intents} - known.keys())
+    if lacking:
+        yield attention(
+            *(definition.name, "providers", f"its intents are for {', '.join(lacking)}, which the app lacks"),
+            "App(providers={…}): until then they are held",
+        )
+
+
+def _code(definition: Definition, row: Row) -> Iterator[Check]:
+    name = definition.name
+    if definition.revision > row["revision"]:
+        yield note(
+            name, "code", f"revision {definition.revision} is to be built", "projectionist run builds it"
+        )
+    elif definition.revision < row["revision"]:
+        yield attention(
+            name,
+            "code",
+            f"revision {row['revision']} runs, this is {definition.revision}",
+            "Deploy the newer code",
+        )
+    elif definition.shape != row["shape"]:
+        yield attention(
+            name, "code", "its table has another shape than its class", "projectionist migrate --plan"
+        )
+    elif definition.code == row["code"]:
+        yield well(name, "code", f"revision {row['revision']}, the code that runs is this one")
+    elif row["was_here"]:
+        yield attention(
+            *(name, "code", "newer code has taken over; this one would not start"),
+            "Deploy the newer code, or go back on purpose with `projectionist run --readopt`",
+        )
+    else:
+        yield note(name, "code", "this code is newer than the one that runs; the next start takes it up")
+
+
+def _waiting(name: str, row: Row) -> Iterator[Check]:
+    stopped = row["stopped"] + row["alone"]
+    for count, what, mend in (
+        (stopped, "failed or wait for somebody", f"projectionist parked list --consumer {name}"),
+        (row["quarantined"], "are in quarantine", f"projectionist quarantine list --consumer {name}"),
+        (row["incidents"], "are open incidents", f"projectionist incidents list --consumer {name}"),
+        (
+            row["undelivered"],
+            "are intents that are dead, held or unclear",
+            f"projectionist outbox list --consumer {name}",
+        ),
+    ):
+        if count:
+            yield attention(name, "stuck", f"{count:,} {what}", mend)
+    if row["breaker"]:
+        yield attention(
+            name,
+            "breaker",
+            row["breaker"],
+            f"projectionist breaker reset {name} --reason …, once it is mended",
+        )
+    if row["paused"]:
+        yield attention(name, "paused", "an operator has paused it", f"projectionist resume {name}")
+    if row["building"]:
+        yield note(
+            name,
+            "build",
+            "a rebuild is open; retention waits for it",
+            f"projectionist rebuild {name} goes on with it",
+        )
+
+
+def _processes(name: str, row: Row) -> Iterator[Check]:
+    if row["silent"]:
+        yield attention(
+            *(name, "processes", f"{row['silent']} ended without a word, or stand still"),
+            "Look at the process; if it is gone, its work is taken over and this goes after a day",
+        )
+    if row["running"]:
+        yield well(name, "processes", f"{row['running']} running")
+    else:
+        yield note(name, "processes", "nobody runs it now", "projectionist run")

@@ -1,0 +1,149 @@
+"""PostgreSQL: can a commit be trusted, is there room, and are our tables swept. Pure but for `look`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from projectionist.core.sql import Statements
+from projectionist.ops.doctor.check import Check, attention, note, well
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection, Row
+    from projectionist.core.settings import Settings
+
+OLDEST = 140_000
+"""A purge reads a table by ranges of pages, which PostgreSQL can do from 14 on."""
+SKEW_S = 2.0
+SHARED = 4
+"""Connections of a process beside those of its consumers."""
+EACH = 3
+DEAD_SHARE, DEAD_LEAST = 0.2, 100_000
+HIT_SHARE, HIT_LEAST = 0.9, 1_000_000
+IDLE_S = 60.0
+GIGABYTE = 1e9
+
+ABOUT = "postgres"
+
+
+async def look(connection: Connection, settings: Settings, consumers: int) -> list[Check]:
+    """Everything about the database behind this connection."""
+    statements = Statements("projectionist.ops", settings.postgres.schema)
+    asked = datetime.now(UTC)
+    server = await connection.fetchrow(statements["doctor_postgres"])
+    assert server is not None, "one row, always"
+    skew = (server["now"] - (asked + (datetime.now(UTC) - asked) / 2)).total_seconds()
+    tables = await connection.fetch(statements["doctor_tables"], settings.postgres.schema)
+    return [
+        *_server(server),
+        *_connections(server, connection.get_server_pid(), consumers),
+        _clock(skew, ABOUT),
+        *_tables(tables),
+    ]
+
+
+def _server(row: Row) -> Iterator[Check]:
+    shown = f"PostgreSQL {row['version']}, {row['bytes'] / GIGABYTE:.1f} GB, {'TLS' if row['encrypted'] else 'no TLS'}"
+    if row["number"] < OLDEST:
+        yield attention(ABOUT, "version", f"{shown}: older than 14", "Upgrade PostgreSQL to 14 or later")
+    else:
+        yield well(ABOUT, "version", shown)
+    if row["standby"]:
+        yield attention(
+            ABOUT,
+            "standby",
+            "this server is a standby and takes no writes",
+            "Point postgres.url to the primary",
+        )
+    for name in ("fsync", "full_page_writes"):
+        if row[name] != "on":
+            mend = f"Set {name} = on; off is for throw-away servers alone"
+            yield note(
+                ABOUT, name, f"{name} is {row[name]}: a crash of the machine may damage the database", mend
+            )
+    preferences = dict(one.split("=", 1) for one in row["of_database"])
+    if "off" in (row["synchronous_commit"], preferences.get("synchronous_commit")):
+        yield attention(
+            *(ABOUT, "synchronous_commit", "the database prefers commits that a crash may take back"),
+            "Set synchronous_commit = on: batches insist on it by themselves, your own producers' transactions do not",
+        )
+    if "off" in (row["autovacuum"], row["track_counts"]):
+        yield attention(
+            ABOUT,
+            "autovacuum",
+            "autovacuum is off: tables will only grow",
+            "Set autovacuum = on and track_counts = on",
+        )
+    if row["oldest_idle_s"] > IDLE_S:
+        yield attention(
+            *(
+                ABOUT,
+                "idle transaction",
+                f"a session has been idle in a transaction for {row['oldest_idle_s']:.0f} s",
+            ),
+            "End it: while it is open no dead row can be swept (pg_stat_activity names it)",
+        )
+
+
+def _connections(row: Row, told: int, consumers: int) -> Iterator[Check]:
+    if told != row["backend"]:
+        yield attention(
+            *(
+                ABOUT,
+                "pooler",
+                "a pooler stands between: the session that answers is not the one that was opened",
+            ),
+            "Point postgres.url to the server itself, or to a pool in session mode",
+        )
+    need = SHARED + EACH * consumers
+    found = f"{row['free']} of {row['connections']} connections are free, a process of this app takes up to {need}"
+    if row["free"] < need:
+        yield attention(
+            ABOUT, "connections", found, "Raise max_connections, or run fewer consumers a process with --only"
+        )
+    else:
+        yield well(ABOUT, "connections", found)
+
+
+def _clock(skew_s: float, about: str) -> Check:
+    found = f"its clock and the one here differ by {abs(skew_s):.1f} s"
+    if abs(skew_s) > SKEW_S:
+        return attention(
+            about, "clock", found, "Have both machines follow NTP: retention and delays are reckoned in time"
+        )
+    return well(about, "clock", found)
+
+
+def _tables(rows: Sequence[Row]) -> Iterator[Check]:
+    for row in rows:
+        name = row["name"]
+        if row["unswept"]:
+            yield attention(
+                ABOUT,
+                name,
+                "autovacuum is switched off for this table",
+                f"alter table {name} reset (autovacuum_enabled)",
+            )
+        if row["dead"] > max(DEAD_LEAST, DEAD_SHARE * row["live"]):
+            swept = "never" if row["swept"] is None else f"{row['swept']:%Y-%m-%d %H:%M}"
+            yield attention(
+                *(ABOUT, name, f"{row['dead']:,} dead rows beside {row['live']:,}, last swept: {swept}"),
+                f"vacuum (analyze) {name}, and look for what holds it up: old transactions, slots",
+            )
+        pages = row["hit"] + row["read"]
+        if pages > HIT_LEAST and row["hit"] < HIT_SHARE * pages:
+            yield note(
+                *(ABOUT, name, f"{row['hit'] / pages:.0%} of its pages were in memory"),
+                "Give PostgreSQL more shared_buffers, or its events ids that rise with time",
+            )
+        for index in row["idle_indexes"]:
+            yield note(ABOUT, name, f"index {index} has not been used since statistics were reset")
+    yield well(
+        ABOUT,
+        "tables",
+        f"{sum(row['bytes'] for row in rows) / GIGABYTE:.2f} GB in {len(rows)} tables of ours",
+    )
+
+
+clock = _clock

@@ -1,0 +1,129 @@
+"""Everything the doctor looks at, in the order in which one thing needs another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core import broker, db
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.migrations import plan
+from projectionist.ops.doctor import broker as broker_checks
+from projectionist.ops.doctor import consumers, database, identities
+from projectionist.ops.doctor.check import Check, Level, attention, well
+from projectionist.ops.doctor.questions import questions
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection, Row
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.app import App
+    from projectionist.runner.jetstream import Stream
+
+SILENT_BEATS = 3
+
+
+class Examined(msgspec.Struct):
+    """What was found, and the answers about the consumers that were asked about."""
+
+    checks: list[Check]
+    questions: dict[str, list[tuple[str, str]]]
+
+    @property
+    def well(self) -> bool:
+        """Whether nobody has to act."""
+        return all(check.level != Level.ATTENTION for check in self.checks)
+
+
+async def examine(app: App, definitions: Sequence[Definition], settings: Settings) -> Examined:
+    """Look at the servers, the streams and these consumers; what does not answer is a finding, not an error."""
+    checks: list[Check] = []
+    rows = await _database(app, definitions, settings, checks)
+    streams = await _broker(definitions, settings, checks, rows)
+    for definition in definitions:
+        row = None if rows is None else rows.get(definition.name)
+        if rows is not None:
+            checks += consumers.registered(definition, row, settings, streams.get(definition.stream))
+        checks += consumers.providers(definition, app.providers)
+    asked = {one.name: questions(one, settings, streams.get(one.stream)) for one in definitions}
+    return Examined(checks, asked)
+
+
+async def _database(
+    app: App, definitions: Sequence[Definition], settings: Settings, checks: list[Check]
+) -> dict[str, Row] | None:
+    """The consumers' rows by name; None where they cannot be read."""
+    try:
+        connection = await db.connect(settings.postgres, application_name="projectionist doctor")
+    except ProjectionistError as error:
+        checks.append(attention("postgres", "connection", error.message, error.remedy))
+        return None
+    try:
+        checks += await database.look(connection, settings, len(app.definitions))
+        pending = [one.name for one in await plan(connection, settings.postgres.schema)]
+        if pending:
+            checks.append(
+                attention("postgres", "migrations", f"{', '.join(pending)} pending", "projectionist migrate")
+            )
+            return None
+        checks.append(well("postgres", "migrations", f"schema {settings.postgres.schema} is up to date"))
+        return await _rows(connection, app, definitions, settings, checks)
+    except ProjectionistError as error:
+        checks.append(attention("postgres", "migrations", error.message, error.remedy))
+        return None
+    finally:
+        await connection.close()
+
+
+async def _rows(
+    connection: Connection,
+    app: App,
+    definitions: Sequence[Definition],
+    settings: Settings,
+    checks: list[Check],
+) -> dict[str, Row]:
+    statements = Statements("projectionist.ops", settings.postgres.schema)
+    silent_s = SILENT_BEATS * settings.run.heartbeat_s
+    codes = [definition.code for definition in definitions]
+    found = await connection.fetch(statements["doctor_consumers"], silent_s, codes)
+    checks += consumers.strangers(found, app.definitions)
+    return {row["name"]: row for row in found}
+
+
+async def _broker(
+    definitions: Sequence[Definition], settings: Settings, checks: list[Check], rows: dict[str, Row] | None
+) -> dict[str, Stream]:
+    try:
+        client = await broker.connect(settings.nats, name="projectionist doctor", within_s=3)
+    except ProjectionistError as error:
+        checks.append(attention("nats", "connection", error.message, error.remedy))
+        return {}
+    try:
+        checks += await broker_checks.server(client, settings.nats)
+        streams = {}
+        for name in sorted({definition.stream for definition in definitions}):
+            stream, found = await broker_checks.stream(client, name)
+            checks += found
+            if stream is not None:
+                streams[name] = stream
+        for definition in definitions:
+            if definition.stream in streams:
+                stream = streams[definition.stream]
+                checks += await _of(client, definition, stream, settings, rows)
+        return streams
+    finally:
+        await client.close()
+
+
+async def _of(
+    client: Client, definition: Definition, stream: Stream, settings: Settings, rows: dict[str, Row] | None
+) -> list[Check]:
+    checks: list[Check] = []
+    if rows is not None and definition.name in rows:
+        checks += await broker_checks.held(client, definition, rows[definition.name], settings, stream)
+    return checks + await identities.look(client, definition, settings, stream)

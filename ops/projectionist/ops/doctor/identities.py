@@ -1,0 +1,59 @@
+"""A look at what producers send: the last messages of a stream, read as the consumer reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.ops.doctor.check import Check, attention, note
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.delivery import Delivery, Unreadable
+from projectionist.runner.rebuild.scan import scan
+from projectionist.runner.subjects import only
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.jetstream import Stream
+
+SAMPLE = 500
+
+
+async def look(client: Client, definition: Definition, settings: Settings, found: Stream) -> list[Check]:
+    """Whether they name their events, and whether those can be read."""
+    policy, name = settings.policy(definition.name), definition.name
+    reader = Consumer(definition, policy, 0, name, 0).reader
+    filter_subject = only(definition.subjects.filter, found.config.subjects or ())
+    first, last = max(found.state.first_seq, found.state.last_seq - SAMPLE + 1), found.state.last_seq
+    read, unnamed, bad = 0, 0, ""
+    if found.state.messages:
+        async for block in scan(client, definition.stream, filter_subject, first, last):
+            for one in map(reader.read, block):
+                read += 1
+                unnamed += isinstance(one, Delivery) and one.used_fallback
+                if isinstance(one, Unreadable):
+                    bad = bad or f"{one.reason}: {one.detail}"
+    checks = []
+    if unnamed:
+        says = note if definition.sequence != "unordered" else attention
+        checks.append(
+            says(
+                *(
+                    name,
+                    "identity",
+                    f"{unnamed} of the last {read} events come without an id of their producer",
+                ),
+                f"Have producers send {policy.headers.id}; without order a repeat lacking one is another event",
+            )
+        )
+    if bad:
+        checks.append(
+            attention(
+                name,
+                "readable",
+                f"among the last {read} events some cannot be read: {bad}",
+                "Mend the producer",
+            )
+        )
+    return checks

@@ -1,0 +1,177 @@
+"""A walk over a stream: which versions of each aggregate are missing, and which belong to two events.
+
+Two passes, so that memory grows with aggregates and irregularities alone: the first counts versions, the second looks
+again at those that came more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.runner import jetstream
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.rebuild.scan import scan
+from projectionist.runner.subjects import only
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+    from projectionist.runner.rebuild.progress import Progress
+
+Place = tuple[str, int]
+"""An aggregate and a version."""
+
+
+class Hole(msgspec.Struct, frozen=True):
+    """Versions that the stream does not hold, though it holds a later one."""
+
+    aggregate: str
+    first: int
+    last: int
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Who claims a version."""
+
+    seq: int
+    source: str
+    id: str
+    hash: bytes
+
+
+class Reuse(msgspec.Struct, frozen=True):
+    """One version of an aggregate, claimed by different events."""
+
+    aggregate: str
+    version: int
+    events: list[Event]
+
+
+class Walked(msgspec.Struct):
+    """What a walk has found."""
+
+    consumer: str
+    stream: str
+    first: int
+    last: int
+    events: int = 0
+    aggregates: int = 0
+    repeats: int = 0
+    """Versions that came again, as the same event."""
+    unversioned: int = 0
+    unreadable: int = 0
+    late_beginnings: int = 0
+    """Aggregates whose first version here is not 1."""
+    holes: list[Hole] = []
+    reused: list[Reuse] = []
+
+
+class Versions:
+    """The versions of each aggregate as they come, in any order."""
+
+    def __init__(self) -> None:
+        self._top: dict[str, int] = {}
+        """Up to where nothing is missing."""
+        self._beyond: dict[str, set[int]] = {}
+        self.again: set[Place] = set()
+
+    def __len__(self) -> int:
+        return len(self._top)
+
+    def take(self, aggregate: str, version: int) -> None:
+        """One more event."""
+        top, beyond = self._top.get(aggregate, 0), self._beyond.get(aggregate)
+        if version <= top or (beyond is not None and version in beyond):
+            self.again.add((aggregate, version))
+        elif version > top + 1:
+            self._beyond.setdefault(aggregate, set()).add(version)
+        else:
+            top = version
+            while beyond and top + 1 in beyond:
+                top += 1
+                beyond.remove(top)
+            if beyond is not None and not beyond:
+                del self._beyond[aggregate]
+        self._top[aggregate] = top
+
+    def late(self) -> int:
+        """How many aggregates begin later than at 1."""
+        return sum(1 for aggregate in self._beyond if not self._top[aggregate])
+
+    def holes(self) -> Iterator[Hole]:
+        """What is missing, by aggregate."""
+        for aggregate in sorted(self._beyond):
+            expected = self._top[aggregate] + 1
+            for version in sorted(self._beyond[aggregate]):
+                if version > expected:
+                    yield Hole(aggregate, expected, version - 1)
+                expected = version + 1
+
+
+def reused(claims: Iterable[tuple[Place, Event]]) -> tuple[list[Reuse], int]:
+    """Those of the claims that contradict each other; and how many only repeat the first."""
+    by_place: dict[Place, list[Event]] = {}
+    repeats = 0
+    for place, event in claims:
+        known = by_place.setdefault(place, [])
+        if any((one.source, one.id, one.hash) == (event.source, event.id, event.hash) for one in known):
+            repeats += 1
+        else:
+            known.append(event)
+    found = [
+        Reuse(aggregate, version, events)
+        for (aggregate, version), events in sorted(by_place.items())
+        if len(events) > 1
+    ]
+    return found, repeats
+
+
+async def walk(
+    client: Client,
+    definition: Definition,
+    settings: Settings,
+    progress: Progress,
+    *,
+    first: int = 1,
+    last: int | None = None,
+) -> Walked:
+    """Walk the stream of a consumer, as that reads it, from sequence to sequence."""
+    stream = await jetstream.stream(client, definition.stream)
+    begin = max(first, stream.state.first_seq)
+    end = min(last or stream.state.last_seq, stream.state.last_seq)
+    result = Walked(definition.name, definition.stream, begin, end)
+    reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
+    filter_subject = only(definition.subjects.filter, stream.config.subjects or ())
+    versions = Versions()
+
+    progress.begin("counting versions", max(0, end - begin + 1))
+    async for block in scan(client, definition.stream, filter_subject, begin, end):
+        for one in map(reader.read, block):
+            result.events += 1
+            if not isinstance(one, Delivery):
+                result.unreadable += 1
+            elif one.aggregate is None or one.version is None:
+                result.unversioned += 1
+            else:
+                versions.take(one.aggregate, one.version)
+        await progress.advance(len(block))
+
+    claims: list[tuple[Place, Event]] = []
+    if versions.again:
+        progress.begin("comparing what came again", max(0, end - begin + 1))
+        async for block in scan(client, definition.stream, filter_subject, begin, end):
+            for one in map(reader.read, block):
+                if isinstance(one, Delivery) and (one.aggregate, one.version) in versions.again:
+                    place = (one.aggregate or "", one.version or 0)
+                    claims.append((place, Event(one.seq, one.source, one.id, one.hash)))
+            await progress.advance(len(block))
+    result.aggregates, result.late_beginnings = len(versions), versions.late()
+    result.holes = list(versions.holes())
+    result.reused, result.repeats = reused(claims)
+    return result

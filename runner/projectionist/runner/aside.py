@@ -1,0 +1,121 @@
+"""What operators see of quarantine, over all consumers, and verbs on many entries of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.sql import Statements
+from projectionist.runner.handling import paced
+from projectionist.runner.parked import MOST
+from projectionist.runner.quarantine_verbs import QuarantineVerbs
+from projectionist.runner.session import store_of
+from projectionist.runner.verbs import NotThere
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.handling import Done
+    from projectionist.runner.quarantine_verbs import Place
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries; what is None does not matter."""
+
+    consumer: str | None = None
+    cause: str | None = None
+    error: str | None = None
+    """As the groups show it: without numbers and quoted values."""
+    older_s: float | None = None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Entries that are alike; `sample` is the stream sequence of the first."""
+
+    consumer: str
+    cause: str
+    why: str
+    count: int
+    oldest: datetime
+    sample: int
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry: what one stream sequence has brought into quarantine."""
+
+    consumer: int
+    name: str
+    """Of the consumer."""
+    incarnation: int
+    seq: int
+    cause: str
+    why: str
+    subject: str
+    source: str | None
+    id: str | None
+    aggregate: str | None
+    version: int | None
+    attempts: int
+    due: datetime | None
+    size: int
+    received: datetime
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in the stream."""
+        return self.incarnation, self.seq
+
+
+class Aside:
+    """Quarantine over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def groups(self, chosen: Chosen) -> list[Group]:
+        """Entries by consumer, cause and detail, the largest group first."""
+        given = msgspec.structs.astuple(chosen)
+        rows = await self._connection.fetch(self._sql["quarantine_groups"], *given)
+        return [msgspec.convert(dict(row), Group) for row in rows]
+
+    async def each(self, chosen: Chosen, limit: int = MOST, *, idle: bool = False) -> list[Entry]:
+        """Entries one by one, the oldest first; `idle`: only what nobody has asked to be read again already."""
+        given = (*msgspec.structs.astuple(chosen), idle, limit)
+        rows = await self._connection.fetch(self._sql["quarantine_each"], *given)
+        return [msgspec.convert(dict(row), Entry) for row in rows]
+
+    async def show(self, seq: int, consumer: str | None, incarnation: int | None) -> list[dict[str, Any]]:
+        """All that is known of what a stream sequence has brought; of several consumers, one each."""
+        rows = await self._connection.fetch(self._sql["quarantine_shown"], seq, consumer, incarnation)
+        if not rows:
+            raise NotThere(
+                f"nothing of sequence {seq} was put into quarantine",
+                remedy="`projectionist quarantine list --each` shows sequences",
+            )
+        found = []
+        for row in rows:
+            place = (row["consumer"], row["incarnation"], row["seq"])
+            decided = await self._connection.fetch(self._sql["quarantine_decided"], *place)
+            found.append(dict(row) | {"decisions": [dict(one) for one in decided]})
+        return found
+
+    async def act(
+        self,
+        chosen: Sequence[tuple[int, Place]],
+        do: Callable[[QuarantineVerbs, Place], Awaitable[None]],
+        *,
+        rate: float,
+    ) -> Done:
+        """Do one thing to these entries (consumer's number and place), at most so many a second."""
+
+        def verbs(consumer: int) -> QuarantineVerbs:
+            return QuarantineVerbs(store_of(self._connection, self._schema, consumer))
+
+        return await paced(
+            chosen, lambda one: do(verbs(one[0]), one[1]), name=lambda one: str(one[1][1]), rate=rate
+        )

@@ -1,0 +1,169 @@
+"""Verbs on many parked events: each compared with what was seen, a sample before a group, at a rate, twice harmless."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.runner.session import store_of
+from projectionist.runner.verbs import NotThere, TooLate, Verbs
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.runner.parked import Waiting
+    from projectionist.runner.verbs import Act
+
+SAMPLE = 5
+"""How many of a group are tried before the rest."""
+POLL_S = 0.1
+
+T = TypeVar("T")
+One = Callable[[Verbs, "Waiting"], Awaitable[None]]
+
+
+class Done(msgspec.Struct):
+    """What was done, and what could not be: the event's id and why."""
+
+    changed: list[str] = []
+    unchanged: dict[str, str] = {}
+    left: int = 0
+    """How many of the chosen were not touched."""
+    note: str = ""
+    """Why they were not."""
+
+
+class Handling:
+    """Does one thing to several parked events over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str, act: Act, *, rate: float) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+        self._act = act
+        self._rate = rate
+
+    async def retry(self, chosen: Sequence[Waiting]) -> Done:
+        """Try all of these again now."""
+        return await self._each(chosen, self._retry)
+
+    async def retry_groups(self, chosen: Sequence[Waiting], *, within_s: float) -> Done:
+        """Try a few of each group of failures that are alike, and all the rest once one of them has got through.
+
+        A rest is left where none has, or none was tried within `within_s`, since no process runs the consumer.
+        """
+        groups: dict[tuple[int, str], list[Waiting]] = {}
+        for one in chosen:
+            groups.setdefault((one.consumer, one.why), []).append(one)
+        done = Done()
+        for group in groups.values():
+            done = _both(done, await self._group(group, within_s))
+        return done
+
+    async def _group(self, group: Sequence[Waiting], within_s: float) -> Done:
+        sample = group[:SAMPLE] if group[0].cause == "failed" else ()
+        rest = group[len(sample) :]
+        done = await self._each(sample, self._retry)
+        tried = [one for one in sample if one.id not in done.unchanged]
+        if tried and rest and (why := await self._judged(tried, within_s)):
+            done.left, done.note = len(rest), why
+            return done
+        return _both(done, await self._each(rest, self._retry))
+
+    async def skip(self, chosen: Sequence[Waiting]) -> Done:
+        """Step over these heads for good."""
+
+        async def skip(verbs: Verbs, one: Waiting) -> None:
+            if one.ordered and one.aggregate is not None:
+                _refuse_follower(one)
+                await verbs.skip(one.aggregate, self._act, seen=one.seen)
+            else:
+                await verbs.discard((one.source, one.id), self._act)
+
+        return await self._each(chosen, skip)
+
+    async def discard(self, chosen: Sequence[Waiting]) -> Done:
+        """Drop these events for good."""
+        return await self._each(chosen, lambda verbs, one: verbs.discard((one.source, one.id), self._act))
+
+    async def accept_gap(self, chosen: Sequence[tuple[Waiting, int, int]]) -> Done:
+        """Step over these missing versions (the first parked event behind them, first, last) for good."""
+        lacks = {(one.consumer, one.aggregate): (first, last) for one, first, last in chosen}
+
+        async def accept(verbs: Verbs, one: Waiting) -> None:
+            await verbs.accept_gap(one.place, *lacks[one.consumer, one.aggregate], self._act)
+
+        return await self._each([one for one, _, _ in chosen], accept)
+
+    async def edit(self, one: Waiting, data: bytes, digest: bytes) -> Done:
+        """Give one event other bytes."""
+        return await self._each(
+            [one], lambda verbs, it: verbs.edit((it.source, it.id), data, digest, self._act)
+        )
+
+    async def _retry(self, verbs: Verbs, one: Waiting) -> None:
+        if one.ordered and one.aggregate is not None:
+            _refuse_follower(one)
+            await verbs.retry(one.aggregate, self._act, seen=one.seen)
+        else:
+            await verbs.retry_entry((one.source, one.id), self._act, attempts=one.attempts)
+
+    async def _each(self, chosen: Sequence[Waiting], do: One) -> Done:
+        def verbs(one: Waiting) -> Verbs:
+            return Verbs(store_of(self._connection, self._schema, one.consumer))
+
+        return await paced(chosen, lambda one: do(verbs(one), one), name=lambda one: one.id, rate=self._rate)
+
+    async def _judged(self, sample: Sequence[Waiting], within_s: float) -> str:
+        """Nothing if one of the sample has got through, else why the rest is left."""
+        until, consumer = clock.now() + within_s, sample[0].consumer
+        columns = list(zip(*((one.source, one.id, one.attempts) for one in sample), strict=True))
+        while True:
+            row = await self._connection.fetchrow(self._sql["parked_since"], consumer, *columns)
+            mended, still_open = (False, False) if row is None else (row["mended"], row["open"])
+            if mended:
+                return ""
+            if not still_open:
+                return f"all {len(sample)} of the sample failed again, so the rest was left alone"
+            if clock.now() >= until:
+                return f"none of the sample was tried within {within_s:g} s: is the consumer running?"
+            await asyncio.sleep(POLL_S)
+
+
+async def paced(
+    things: Sequence[T], do: Callable[[T], Awaitable[None]], *, name: Callable[[T], str], rate: float
+) -> Done:
+    """Do one thing to each, at most so many a second; what the verbs refuse is told by its name."""
+    done, begun = Done(), clock.now()
+    for number, one in enumerate(things):
+        if (early := number / rate - (clock.now() - begun)) > 0:
+            await asyncio.sleep(early)
+        try:
+            await do(one)
+            done.changed.append(name(one))
+        except (TooLate, NotThere) as refused:
+            done.unchanged[name(one)] = str(refused)
+    announce("verbs.done")
+    return done
+
+
+def _both(one: Done, other: Done) -> Done:
+    return Done(
+        one.changed + other.changed,
+        one.unchanged | other.unchanged,
+        one.left + other.left,
+        one.note or other.note,
+    )
+
+
+def _refuse_follower(one: Waiting) -> None:
+    if not one.heads:
+        raise NotThere(
+            f"event {one.id!r} waits in the order of {one.aggregate}, which is {one.head}",
+            remedy=f"Act on what it waits for: `projectionist parked list --aggregate {one.aggregate} --each`",
+        )

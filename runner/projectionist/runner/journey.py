@@ -1,0 +1,217 @@
+"""Everything that is on record about one event, from its arrival to the answers of providers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.sql import Statements
+from projectionist.outbox.verbs import Verbs as Intents
+from projectionist.runner.verbs import NotThere
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+
+GONE = "its inbox row is gone: retention has removed it, or a reset; what is left is below"
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """A duplicate, an entry of quarantine, a decision or an incident."""
+
+    kind: str
+    at: datetime
+    incarnation: int | None
+    seq: int | None
+    what: str | None
+    who: str | None
+    why: str | None
+
+
+class Passage(msgspec.Struct):
+    """What one consumer has made of the event."""
+
+    consumer: str
+    state: str = ""
+    verdict: str = ""
+    incarnation: int | None = None
+    seq: int | None = None
+    """Of the stream."""
+    subject: str = ""
+    received: datetime | None = None
+    processed: datetime | None = None
+    """When its state was last set: applied, drained, parked."""
+    batch: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    """Of the process that had it."""
+    rows: list[str] = []
+    """The tables its handlers write, with the row's key where that is the aggregate's own."""
+    parked: dict[str, Any] | None = None
+    """Why it waits, if it does."""
+    beside: list[Beside] = []
+    intents: list[dict[str, Any]] = []
+    note: str = ""
+    """What is missing here, and why."""
+
+
+class Journey(msgspec.Struct):
+    """One event."""
+
+    source: str
+    id: str
+    type: str | None = None
+    schema: int | None = None
+    aggregate: str | None = None
+    version: int | None = None
+    correlation: str | None = None
+    causation: str | None = None
+    trace: str | None = None
+    """The id of the trace it came in."""
+    consumers: list[Passage] = []
+    acts: list[dict[str, Any]] = []
+    """What was done by hand about it, or about its aggregate."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where one consumer has an aggregate, and the newest events of it."""
+
+    consumer: str
+    version: int
+    head: str
+    finding: str | None
+    parked: int
+    due: datetime | None
+    events: list[dict[str, Any]]
+    removed: int
+    """How many versions up to `version` the inbox does not hold and no decision names: retention has removed them."""
+
+
+class Journeys:
+    """Looks things up over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._sql = Statements("projectionist.runner", schema)
+        self._intents = Intents(connection, schema)
+
+    async def events(self, event: str, source: str | None = None) -> list[Journey]:
+        """The journeys of the events with this id, one a source; NotThere if no consumer knows it."""
+        await self._intents.opened()
+        sources = [source] if source is not None else await self._sources(event)
+        found = [one for name in sources if (one := await self._journey(name, event)).consumers]
+        if not found:
+            raise NotThere(
+                f"no consumer knows event {event!r}",
+                remedy="It has not been read, or retention has removed all that was known of it",
+            )
+        return found
+
+    async def intent(self, key: str) -> list[Journey]:
+        """The journey of the event that an intent came from; NotThere for an unknown key."""
+        await self._intents.opened()
+        row = await self._connection.fetchrow(self._sql["journey_intent"], key)
+        if row is None:
+            raise NotThere(
+                f"no intent has the key {key!r}", remedy="`projectionist outbox list --each` shows keys"
+            )
+        return await self.events(row["id"], row["source"])
+
+    async def aggregate(self, aggregate: str, consumer: str | None, limit: int) -> list[Standing]:
+        """Where an aggregate stands with each consumer; NotThere if none has seen it."""
+        rows = await self._connection.fetch(self._sql["journey_aggregate"], aggregate, consumer)
+        if not rows:
+            raise NotThere(
+                f"no consumer has seen aggregate {aggregate!r}", remedy="Write it as type/id, like order/7"
+            )
+        return [await self._standing(row, aggregate, limit) for row in rows]
+
+    async def correlated(self, correlation: str, limit: int) -> list[dict[str, Any]]:
+        """The events of one correlation id, in the order in which they came. Slow without its index."""
+        rows = await self._connection.fetch(self._sql["journey_correlated"], correlation, limit)
+        return [dict(row) for row in rows]
+
+    async def _sources(self, event: str) -> list[str]:
+        return [row["source"] for row in await self._connection.fetch(self._sql["journey_sources"], event)]
+
+    async def _standing(self, row: Record, aggregate: str, limit: int) -> Standing:
+        given = (row["number"], aggregate, limit)
+        events = await self._connection.fetch(self._sql["journey_versions"], *given)
+        return Standing(
+            *(row["consumer"], row["version"], row["head"], row["finding"], row["parked"], row["due"]),
+            events=[dict(event) for event in events],
+            removed=row["version"] - row["known"],
+        )
+
+    async def _journey(self, source: str, event: str) -> Journey:
+        journey, passages = Journey(source, event), dict[str, Passage]()
+        for row in await self._connection.fetch(self._sql["journey_inbox"], source, event):
+            _tell(journey, row)
+            passages[row["consumer"]] = _passage(row)
+        for row in await self._connection.fetch(self._sql["parked_shown"], event, None, source):
+            if row["name"] in passages:
+                passages[row["name"]].parked = _parked(row)
+
+        def passage(row: Record) -> Passage:
+            return passages.setdefault(row["consumer"], Passage(row["consumer"], note=GONE))
+
+        for row in await self._connection.fetch(self._sql["journey_beside"], source, event):
+            one = Beside(*(row[name] for name in Beside.__struct_fields__))
+            passage(row).beside.append(one)
+            if one.kind == "quarantine" and not passage(row).state:
+                passage(row).state, passage(row).note = "quarantined", ""
+        for row in await self._connection.fetch(self._sql["journey_intents"], source, event):
+            passage(row).intents.append(await self._intent(row))
+        journey.consumers = [passages[name] for name in sorted(passages)]
+        journey.acts = await self._acts(journey)
+        return journey
+
+    async def _intent(self, row: Record) -> dict[str, Any]:
+        attempts = (await self._intents.show(row["key"]))["attempts"]
+        told = {name: value for name, value in row.items() if name not in ("consumer", "number")}
+        return told | {"attempts": attempts}
+
+    async def _acts(self, journey: Journey) -> list[dict[str, Any]]:
+        names = [journey.id, f"{journey.source}/{journey.id}", journey.aggregate]
+        objects = [f"{one.consumer}: {name}" for one in journey.consumers for name in names if name]
+        objects += [
+            f"{one.consumer}: sequence {each.seq} of incarnation {each.incarnation}"
+            for one in journey.consumers
+            for each in one.beside
+            if each.kind == "quarantine"
+        ]
+        return [dict(row) for row in await self._connection.fetch(self._sql["journey_acts"], objects)]
+
+
+def _tell(journey: Journey, row: Record) -> None:
+    for name in ("type", "schema", "aggregate", "version", "correlation", "causation"):
+        setattr(journey, name, row[name])
+    journey.trace = row["traceparent"].split("-")[1] if row["traceparent"] else journey.trace
+
+
+def _passage(row: Record) -> Passage:
+    tables: Sequence[str] = row["tables"]
+    key = "" if row["row_key"] is None else f" {row['row_key']}"
+    names = (
+        "state",
+        "verdict",
+        "incarnation",
+        "seq",
+        "subject",
+        "received",
+        "processed",
+        "batch",
+        "host",
+        "pid",
+    )
+    known = {name: row[name] for name in names}
+    return Passage(row["consumer"], **known, rows=[f"{table}{key}" for table in sorted(tables)])
+
+
+def _parked(row: Record) -> dict[str, Any]:
+    names = ("cause", "why", "head", "finding", "attempts", "next_try", "waits", "parked_at", "discarded")
+    return {name: row[name] for name in (*names, "first_failed", "last_failed", "error_class", "error")}

@@ -1,0 +1,62 @@
+"""After a reset, live batches repeat the decisions that were made before it, as a rebuild does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.runner.rebuild.decisions import Decisions
+
+if TYPE_CHECKING:
+    from projectionist.runner.apply import Batch
+    from projectionist.runner.course import Position
+    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.parking import Behind
+    from projectionist.runner.reading import Reader
+    from projectionist.runner.store import Store
+    from projectionist.runner.writes import Identity
+
+
+class Obeying:
+    """What was decided about the events of one batch. Verbs of today act on positions and parked rows themselves."""
+
+    def __init__(self, decisions: Decisions, reader: Reader) -> None:
+        self._decisions = decisions
+        self._reader = reader
+
+    def amended(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """As decided: with the bytes of an edit, or to be stepped over."""
+        return [self._amended(delivery) for delivery in deliveries]
+
+    def behind(self, runs: dict[str, Behind]) -> dict[str, Behind]:
+        """The same for what is parked."""
+        for run in runs.values():
+            run.deliveries = self.amended(run.deliveries)
+        return runs
+
+    def reached(self, positions: Sequence[Position]) -> list[Position]:
+        """Positions behind what was accepted as missing, or as before the beginning."""
+        return [
+            msgspec.structs.replace(one, version=version) if version != one.version and one.open else one
+            for one in positions
+            for version in (self._decisions.accepted(one.aggregate, one.version),)
+        ]
+
+    def winner(self, delivery: Delivery) -> Identity | None:
+        """Whose its version is, where another event has it."""
+        return None if self._decisions.holds(delivery) else self._decisions.winner(delivery)
+
+    def _amended(self, delivery: Delivery) -> Delivery:
+        delivery = self._decisions.edited(delivery, self._reader)
+        if not delivery.discarded and self._decisions.drops(delivery):
+            return msgspec.structs.replace(delivery, discarded=True)
+        return delivery
+
+
+async def decided(store: Store, reader: Reader, batch: Batch) -> Obeying:
+    """What was decided about the aggregates and events of a batch."""
+    aggregates = {d.aggregate for d in batch.deliveries if d.aggregate is not None}.union(batch.due)
+    events = {d.id for d in batch.deliveries}.union(name for _, name in batch.entries)
+    return Obeying(Decisions(await store.rows("decided", sorted(aggregates), sorted(events))), reader)

@@ -1,0 +1,182 @@
+"""What operators see of parked events, over all consumers: groups of them, each of them, one with all that is known."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.runner import guards
+from projectionist.runner.reading import event_hash
+from projectionist.runner.registry import NotRegistered
+from projectionist.runner.verbs import NotThere, Seen, TooLate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Policy
+    from projectionist.runner.verbs import Act
+
+MOST = 1_000_000
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Which parked events; what is None does not matter."""
+
+    consumer: str | None = None
+    cause: str | None = None
+    type: str | None = None
+    aggregate: str | None = None
+    error: str | None = None
+    """As the groups show it: without numbers and quoted values."""
+    older_s: float | None = None
+    ids: Sequence[str] | None = None
+    source: str | None = None
+
+    def arguments(self) -> tuple[object, ...]:
+        """In the order the statements take them."""
+        return msgspec.structs.astuple(self)
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Parked events that are alike; `sample` is the id of the first in the stream."""
+
+    consumer: str
+    cause: str
+    type: str
+    why: str
+    count: int
+    waiting: int
+    """How many of them are heads that wait for new code or for a person."""
+    oldest: datetime
+    sample: str
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """One parked event."""
+
+    consumer: int
+    name: str
+    """Of the consumer."""
+    source: str
+    id: str
+    type: str
+    aggregate: str | None
+    version: int | None
+    ordered: bool
+    cause: str
+    why: str
+    attempts: int
+    parked_at: datetime
+    next_try: datetime | None
+    position: int | None
+    head: str | None
+    finding: str | None
+    heads: bool
+    """Whether it is what its aggregate, or without order itself, waits for."""
+    waits: bool
+
+    @property
+    def seen(self) -> Seen:
+        """What a verb on its aggregate is compared with."""
+        return Seen(self.position or 0, (self.source, self.id), self.attempts)
+
+    @property
+    def place(self) -> str:
+        """What a verb on it is about, for people."""
+        return self.aggregate if self.ordered and self.aggregate is not None else self.id
+
+
+class Parked:
+    """Reads over one connection that is in no transaction."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._sql = Statements("projectionist.runner", schema)
+
+    async def groups(self, chosen: Chosen) -> list[Group]:
+        """Parked events by consumer, cause, type and error, the largest group first."""
+        rows = await self._connection.fetch(self._sql["parked_groups"], *chosen.arguments())
+        return [msgspec.convert(dict(row), Group) for row in rows]
+
+    async def each(self, chosen: Chosen, limit: int) -> list[Waiting]:
+        """Parked events one by one, in the order of the stream."""
+        return await self._each(chosen, heads=False, limit=limit)
+
+    async def heads(self, chosen: Chosen) -> list[Waiting]:
+        """Of the chosen those that are to be decided about: what their aggregates wait for, and is not due already."""
+        return await self._each(chosen, heads=True, limit=MOST)
+
+    async def _each(self, chosen: Chosen, *, heads: bool, limit: int) -> list[Waiting]:
+        rows = await self._connection.fetch(self._sql["parked_each"], *chosen.arguments(), heads, limit)
+        return [msgspec.convert(dict(row), Waiting) for row in rows]
+
+    async def show(self, event: str, consumer: str | None, source: str | None) -> list[dict[str, Any]]:
+        """All that is known of the parked events with this id: one a consumer; NotThere if nowhere."""
+        rows = await self._connection.fetch(self._sql["parked_shown"], event, consumer, source)
+        if not rows:
+            raise NotThere(
+                f"no event {event!r} is parked", remedy="`projectionist journey` says what became of it"
+            )
+        return [dict(row) | {"decisions": await self._decided(dict(row))} for row in rows]
+
+    async def _decided(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+        given = (row["consumer"], row["source"], row["id"], row["aggregate"], row["version"])
+        return [dict(each) for each in await self._connection.fetch(self._sql["decided_on"], *given)]
+
+    async def lacks(self, one: Waiting) -> tuple[int, int]:
+        """The versions that an aggregate at the head of a gap waits for."""
+        row = await self._connection.fetchrow(self._sql["parked_lacks"], one.consumer, one.aggregate)
+        if row is None or row["last"] < row["first"]:
+            raise NotThere(f"{one.place} misses no version")
+        return row["first"], row["last"]
+
+    async def reveal(self, consumer: int, thing: str, act: Act) -> None:
+        """Record that somebody is shown a payload."""
+        await self._connection.execute(
+            self._sql["audit"], consumer, "reveal", thing, act.actor, act.reason, "{}"
+        )
+
+    async def consumer(self, name: str) -> int:
+        """The number of a consumer; raises NotRegistered for a name that the database does not know."""
+        return await number_of(self._connection, self._sql, name)
+
+
+async def number_of(connection: Connection, sql: Statements, name: str) -> int:
+    """The number of the consumer `name`; raises NotRegistered."""
+    row = await connection.fetchrow(sql["consumer_named"], name)
+    if row is None:
+        raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
+    number: int = row["number"]
+    return number
+
+
+class BadPayload(ProjectionistError):
+    """A corrected payload that could not be read from the stream either."""
+
+
+async def corrected(connection: Connection, schema: str, one: Waiting, data: bytes, policy: Policy) -> bytes:
+    """The hash of an event with this payload; BadPayload if no handler would ever see it."""
+    if bad := _fault(data, policy):
+        raise BadPayload(f"the payload {bad}", remedy="Nothing was changed; mend the file")
+    sql = Statements("projectionist.runner", schema)
+    rows = await connection.fetch(sql["parked_shown"], one.id, one.name, one.source)
+    if not rows:
+        raise TooLate(f"event {one.id!r} is not parked any more")
+    return event_hash(one.type, rows[0]["event_schema"], one.aggregate, one.version, data)
+
+
+def _fault(data: bytes, policy: Policy) -> str | None:
+    if len(data) > policy.max_event_bytes:
+        return f"has {len(data)} bytes, more than the {policy.max_event_bytes} of max_event_bytes"
+    if bad := guards.fault(data, policy.max_depth):
+        return bad
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        return f"is not JSON: {error}"
+    return None

@@ -1,0 +1,73 @@
+"""Pause a consumer and let it go on: under the exclusive barrier, so that no batch is open when it is said."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.runner.registry import NotRegistered, barrier_key
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.verbs import Act
+
+
+class Busy(ProjectionistError):
+    """A batch of the consumer has been open for too long to wait for it."""
+
+
+async def pause(connection: Connection, schema: str, consumer: str, act: Act) -> bool:
+    """From now on no process applies anything of this consumer, until `resume`; whether it was not paused already.
+
+    What a process has fetched is given back to the broker; nothing is acknowledged. Raises NotRegistered or Busy.
+    """
+    return await _set(connection, schema, consumer, act, paused=True)
+
+
+async def resume(connection: Connection, schema: str, consumer: str, act: Act) -> bool:
+    """Let it go on, within a second or so; whether it was paused."""
+    return await _set(connection, schema, consumer, act, paused=False)
+
+
+async def _set(connection: Connection, schema: str, consumer: str, act: Act, *, paused: bool) -> bool:
+    sql = Statements("projectionist.runner", schema)
+    async with alone(connection, schema, consumer) as row:
+        if await connection.fetchrow(sql["set_paused"], row["number"], paused) is None:
+            return False
+        verb = "pause" if paused else "resume"
+        await connection.execute(sql["audit"], row["number"], verb, consumer, act.actor, act.reason, "{}")
+    announce("consumer.paused" if paused else "consumer.resumed")
+    return True
+
+
+@asynccontextmanager
+async def alone(connection: Connection, schema: str, consumer: str) -> AsyncIterator[Record]:
+    """A transaction beside which no batch of the consumer is open; its registration.
+
+    Raises NotRegistered, or Busy where a batch is open for longer than `lock_s`.
+    """
+    sql = Statements("projectionist.runner", schema)
+    found = await connection.fetchrow(sql["consumer_named"], consumer)
+    if found is None:
+        raise NotRegistered(f"there is no consumer {consumer!r}", remedy="`projectionist status` lists them")
+    async with connection.transaction():
+        try:
+            await connection.execute(sql["barrier_alone"], barrier_key(schema, found["number"]))
+        except asyncpg.LockNotAvailableError:
+            raise Busy(
+                f"a batch of {consumer!r} has been open for longer than lock_s",
+                remedy="Try again; a process that is frozen is ended by the others, or by you",
+            ) from None
+        row = await connection.fetchrow(
+            sql["consumer_named"], consumer
+        )  # whoever held the barrier may have changed it
+        assert row is not None, "consumers are never deleted"
+        yield row

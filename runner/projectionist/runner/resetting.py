@@ -1,0 +1,148 @@
+"""Reset: a consumer starts as new. Its rows, positions, inbox and parked events go; its decisions stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.projections.definition import Kind
+from projectionist.runner import jetstream, sighting
+from projectionist.runner.continuity import Known, Spot
+from projectionist.runner.floors import Floors
+from projectionist.runner.jetstream import ConsumerMissing
+from projectionist.runner.pausing import alone
+from projectionist.runner.peers import SILENT_BEATS
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.generations import drop
+from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.rebuild.plan import losing_aggregates
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.verbs import Act
+
+SILENCE_S = 5.0 * SILENT_BEATS
+"""A process that has not beaten for so long does not run the consumer any more."""
+
+
+class CannotReset(ProjectionistError):
+    """The consumer is in use, or its rows could not be made again. Nothing was changed."""
+
+
+class Emptied(msgspec.Struct, frozen=True):
+    """What a reset takes away, and from where on the consumer's effects are real again."""
+
+    consumer: str
+    stream: str
+    tables: list[str]
+    positions: int
+    inbox: int
+    parked: int
+    decisions: int
+    """Recorded decisions, which are repeated."""
+    effects_from: int
+
+
+class Resetting:
+    """The verb `reset`, over a connection in no transaction."""
+
+    def __init__(self, connection: Connection, client: Client, schema: str) -> None:
+        self._connection = connection
+        self._client = client
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+        self._desk = Desk(connection, schema)
+
+    async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
+        """What `reset` would do; raises what it would raise."""
+        async with alone(self._connection, self._schema, consumer) as row:
+            stream = await self._checked(row, partial=partial)
+            return await self._emptied(row, stream)
+
+    async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> Emptied:
+        """Start the consumer as new, in one transaction; raises NotRegistered, CannotReset or Busy.
+
+        It has to be paused, or run by nobody. `partial`: although the stream has lost events that were applied.
+        """
+        async with alone(self._connection, self._schema, consumer) as row:
+            stream = await self._checked(row, partial=partial)
+            await self._connection.execute("set local statement_timeout = 0")
+            done = await self._emptied(row, stream)
+            await self._empty(row, done)
+            await self._begin(row, stream)
+            detail = msgspec.json.encode(done).decode()
+            given = (row["number"], "reset", consumer, act.actor, act.reason, detail)
+            await self._connection.execute(self._sql["audit"], *given)
+            announce("reset.written")
+        announce("reset.done")
+        return done
+
+    async def _checked(self, row: Record, *, partial: bool) -> Stream:
+        name, number = row["name"], row["number"]
+        if row["build"] is not None:
+            raise CannotReset(
+                f"a build of {name} is open", remedy="Finish it, or `projectionist rebuild --abort`"
+            )
+        running = await self._connection.fetchval(self._sql["running"], number, SILENCE_S)
+        if running and not row["paused"]:
+            raise CannotReset(
+                f"{running} processes run {name}", remedy=f"`projectionist pause {name} --reason …` first"
+            )
+        stream = await jetstream.stream(self._client, row["stream"])
+        lost = await losing_aggregates(self._desk, number, row["incarnation"], stream)
+        if lost and not partial:
+            raise CannotReset(
+                f"stream {row['stream']} begins at sequence {stream.state.first_seq}, behind events that {name} has "
+                f"applied: {', '.join(lost[:10])}",
+                remedy="Restore the stream, or accept with --partial that they are missing from then on",
+            )
+        return stream
+
+    async def _emptied(self, row: Record, stream: Stream) -> Emptied:
+        tables = []
+        if row["kind"] != Kind.REACTOR:
+            tables = await table_names(self._desk, row["number"], row["generation"])
+        facts = await self._connection.fetchrow(self._sql["reset_facts"], row["number"])
+        assert facts is not None, "it counts"
+        return Emptied(
+            *(row["name"], row["stream"], tables),
+            *(facts["positions"], facts["inbox"], facts["parked"], facts["decisions"]),
+            effects_from=stream.state.last_seq + 1,
+        )
+
+    async def _empty(self, row: Record, done: Emptied) -> None:
+        number = row["number"]
+        for kept in await self._desk.rows("generations", number):
+            if kept["state"] == "kept":  # it stands further than the live one from now on
+                await drop(self._desk, number, kept["generation"])
+        if done.tables:
+            await self._connection.execute(f"truncate {', '.join(done.tables)}")
+        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty"):
+            await self._connection.execute(self._sql[f"reset_{statement}"], number)
+        await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
+        await self._connection.execute(self._sql["breaker_reset"], number)
+        await self._connection.execute(self._sql["reset_control"], number, done.effects_from)
+
+    async def _begin(self, row: Record, stream: Stream) -> None:
+        """Have the durable deliver from the stream's first message."""
+        floors = Floors(self._schema, row["name"], row["durable"], row["stream"])
+        created: datetime | None = None
+        try:
+            durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
+        except ConsumerMissing:
+            pass
+        else:
+            await sighting.move(self._client, row["stream"], row["durable"], 1, back=True)
+            created = durable.created
+        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
+        await floors.renew(self._connection, row["number"], row["incarnation"], fresh)

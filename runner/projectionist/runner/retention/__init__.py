@@ -1,0 +1,1 @@
+"""Retention: which settled rows may go, when, and where to before."""

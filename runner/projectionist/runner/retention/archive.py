@@ -1,0 +1,53 @@
+"""Files that rows are written to before retention removes them: a line of JSON a row, safe on disk before the commit.
+
+A purge that dies between the two archives the same rows once more; a line without an end is one that was not finished,
+and its row is still in the database.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+PATTERN = "*/*.jsonl"
+
+
+class Archive:
+    """A folder: `<folder>/<table>/<begin of the purge>-<process>.jsonl`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.jsonl"
+
+    def write(self, table: str, lines: str) -> None:
+        """Append lines; returns when they are on disk."""
+        place = self._folder / table
+        place.mkdir(parents=True, exist_ok=True)
+        path = place / self._name
+        is_new = not path.exists()
+        number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(number, "ab") as file:
+            file.write(lines.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            _sync(place)
+
+    def expire(self, kept_s: float, *, dry_run: bool) -> int:
+        """Remove files that were written to last so long ago; how many those are."""
+        limit = time.time() - kept_s
+        old = [path for path in self._folder.glob(PATTERN) if path.stat().st_mtime < limit]
+        for path in old if not dry_run else ():
+            path.unlink(missing_ok=True)
+        return len(old)
+
+
+def _sync(folder: Path) -> None:
+    """A new file is there after a crash only if its folder was written too."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,87 @@
+"""The purge in the background: of all processes of an app, one at a time, every so often."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.leases import Leases
+from projectionist.core.trouble import is_transient
+from projectionist.runner import jetstream
+from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.registry import INSTANCE
+from projectionist.runner.retention.purge import Purger
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.runner.jetstream import StreamConfig
+    from projectionist.runner.office import Office
+    from projectionist.runner.retention.purge import Report, Streams
+
+log = logging.getLogger("projectionist.runner")
+
+FIRST_S = 30.0
+"""How long a process that begins leaves the database to others."""
+
+
+class Janitor:
+    """Purges whenever the lease is to be had."""
+
+    def __init__(self, office: Office, settings: Settings, client: Client, names: Sequence[str]) -> None:
+        self._office = office
+        self._every_s = settings.retention.every_s
+        self._leases = Leases(settings.postgres.schema, str(INSTANCE))
+        digest = blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
+        self._lease = f"purge {digest}"
+        self._purger = Purger(office.lend, settings, names, streams(client))
+        self._told: set[str] = set()
+
+    async def run(self) -> None:
+        """Until cancelled. What goes wrong is tried again the next time."""
+        await anyio.sleep(min(FIRST_S, self._every_s))
+        while True:
+            try:
+                await self.step()
+            except (OSError, BrokerError) as error:
+                log.debug("the purge stopped: %s", error)
+            except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
+                if not is_transient(error):
+                    raise
+            await anyio.sleep(self._every_s)
+
+    async def step(self) -> Report | None:
+        """Purge, unless another process does or has."""
+        async with self._office.lend() as connection:
+            if await self._leases.acquire(connection, self._lease, self._every_s) is None:
+                return None
+        report = await self._purger.run()
+        for one in report.went:
+            log.info(
+                "retention: %d rows of %s%s removed",
+                one.rows,
+                one.table,
+                f", {one.consumer}" * bool(one.consumer),
+            )
+        for held in report.held:
+            if held.why not in self._told:
+                log.info("retention: nothing of %s goes: %s", held.consumer, held.why)
+                self._told.add(held.why)
+        return report
+
+
+def streams(client: Client) -> Streams:
+    """Asks for a stream's configuration; None where there is none to be had."""
+
+    async def config(name: str) -> StreamConfig | None:
+        try:
+            return (await jetstream.stream(client, name)).config
+        except BrokerError:
+            return None
+
+    return config

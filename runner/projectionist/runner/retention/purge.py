@@ -1,0 +1,188 @@
+"""The purge: walks our tables page by page and removes, in small transactions, what may go.
+
+Pages, not an index on time: such an index would cost every batch, for the sake of what happens once an hour. A step
+holds the barriers of its consumers, so that none of them is rebuilt meanwhile, and rests longer than it works.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from projectionist.core.db import advisory_key
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.runner.registry import barrier_key
+from projectionist.runner.retention.archive import Archive
+from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+    from projectionist.runner.jetstream import StreamConfig
+
+    Lend = Callable[[], AbstractAsyncContextManager[Connection]]
+    Streams = Callable[[str], Awaitable[StreamConfig | None]]
+
+PAGES = 64
+"""How many pages a step looks at: half a megabyte, a thousand rows or two."""
+REST = 4
+"""A step is followed by a rest so many times as long: a purge takes a fifth of one connection at most."""
+GONE_S = 7 * 86_400.0
+"""Processes that ended so long ago are forgotten, and their counters added up."""
+KINDS = ("intents", "inbox", "duplicates", "audit", "archive")
+"""In this order: an inbox row waits until its intents are gone."""
+
+
+class Went(msgspec.Struct, frozen=True):
+    """So many rows of one table went, or would."""
+
+    table: str
+    consumer: str
+    rows: int
+
+
+class Report(msgspec.Struct):
+    """What a purge did."""
+
+    went: list[Went]
+    held: list[Held]
+    files: int = 0
+    """Files of the archive that went."""
+
+
+class Purger:
+    """Purges for the consumers of one app."""
+
+    def __init__(
+        self, lend: Lend, settings: Settings, names: Sequence[str], streams: Streams, *, rest: float = REST
+    ) -> None:
+        """`lend` gives a connection for one step, `streams` what a stream's configuration is, if it can be had."""
+        schema = settings.postgres.schema
+        self._lend = lend
+        self._settings = settings
+        self._schema = schema
+        self._names = sorted(names)
+        self._streams = streams
+        self._rest = rest
+        self._sql = Statements("projectionist.runner", schema)
+        self._turn = advisory_key(schema, "purge")
+        folder = settings.retention.archive_folder
+        self._archive = Archive(Path(folder)) if settings.retention.archive == "files" and folder else None
+        self._configs: dict[str, StreamConfig | None] = {}
+        self._by_number: dict[int, str] = {}
+        self._held: dict[str, Held] = {}
+
+    async def run(self, *, dry_run: bool = False) -> Report:
+        """One walk over all tables."""
+        self._configs, self._held = {}, {}
+        async with self._lend() as connection:
+            facts = await connection.fetch(self._sql["purge_facts"], self._names)
+        self._by_number = {row["number"]: row["name"] for row in facts}
+        for row in facts:
+            self._configs[row["stream"]] = await self._streams(row["stream"])
+            self._decided(row)
+        went: Counter[tuple[str, str]] = Counter()
+        for table in KINDS:
+            await self._walk(table, dry_run, went)
+        files = await self._tidy(dry_run)
+        announce("purge.done")
+        found = [Went(table, consumer, rows) for (table, consumer), rows in sorted(went.items())]
+        return Report(found, list(self._held.values()), files)
+
+    async def _walk(self, table: str, dry_run: bool, went: Counter[tuple[str, str]]) -> None:
+        if self._is_kept(table):
+            return
+        async with self._lend() as connection:
+            pages = await connection.fetchval(self._sql["purge_pages"], self._schema, table) or 0
+        for first in range(0, pages, PAGES):
+            began = time.monotonic()
+            for row in await self._step(table, first, dry_run):
+                went[table, self._by_number.get(row["consumer"], "")] += row["rows"]
+            announce("purge.stepped")
+            await anyio.sleep((time.monotonic() - began) * self._rest)
+
+    def _is_kept(self, table: str) -> bool:
+        """Whether nothing of this table goes, whoever it belongs to."""
+        found = self._settings.retention
+        kept = {"intents": found.intents_s, "audit": found.audit_s, "archive": found.archive_s}
+        return found.legal_hold or kept.get(table) == "forever"
+
+    async def _step(self, table: str, first: int, dry_run: bool) -> list[Record]:
+        """One transaction: what is archived in a file is on disk before its rows are gone."""
+        mode = self._settings.retention.archive
+        async with self._lend() as connection, connection.transaction():
+            await connection.execute(self._sql["purge_turn"], self._turn)
+            for number in self._by_number:
+                await connection.execute(self._sql["barrier"], barrier_key(self._schema, number))
+            rest = await self._limits(connection, table)
+            if rest is None:
+                return []
+            given = ((first, 0), (first + PAGES, 0), dry_run, mode)
+            rows = await connection.fetch(self._sql[f"purge_{table}"], *given, *rest)
+            lines = [row["lines"] for row in rows if row["lines"] is not None]
+            if lines and self._archive is not None and not dry_run:
+                await anyio.to_thread.run_sync(self._archive.write, table, "\n".join(lines))
+            announce("purge.removed")
+        return rows
+
+    async def _limits(self, connection: Connection, table: str) -> tuple[object, ...] | None:
+        """What the statement about this table takes beside pages and mode; None: nothing may go."""
+        facts = await connection.fetch(self._sql["purge_facts"], self._names)
+        if not facts:
+            return None
+        found, now = self._settings.retention, facts[0]["now"]
+        held = under_hold(self._settings, self._by_number)
+        if table in ("inbox", "duplicates"):
+            rules = [rule for row in facts if isinstance(rule := self._decided(row), Rule)]
+            columns = [[getattr(r, name) for r in rules] for name in _COLUMNS]
+            return tuple(columns) if rules else None
+        if table == "intents":
+            free = [row["number"] for row in facts if row["number"] not in held]
+            return free, now - _span(found.intents_s)
+        if table == "audit":
+            return (now - _span(found.audit_s),)
+        return now - _span(found.archive_s), held
+
+    def _decided(self, row: Record) -> Rule | Held:
+        name = row["name"]
+        rule = decide(row, self._settings.policy(name), self._settings, self._configs.get(row["stream"]))
+        if isinstance(rule, Held):
+            self._held[name] = rule
+        return rule
+
+    async def _tidy(self, dry_run: bool) -> int:
+        """What grows with processes, and files whose time is over; how many files."""
+        if not dry_run:
+            async with self._lend() as connection, connection.transaction():
+                numbers = list(self._by_number)
+                await connection.execute(self._sql["fold_counters"], numbers, GONE_S)
+                await connection.execute(self._sql["forget_runners"], numbers, GONE_S)
+        found = self._settings.retention
+        if (
+            self._archive is None
+            or found.archive_s == "forever"
+            or under_hold(self._settings, self._by_number)
+        ):
+            return 0
+        archive, kept_s = self._archive, found.archive_s
+        return await anyio.to_thread.run_sync(lambda: archive.expire(kept_s, dry_run=dry_run))
+
+
+_COLUMNS = ("consumer", "before", "floor", "incarnation")
+
+
+def _span(kept: float | str) -> timedelta:
+    assert kept != "forever", "such a table is not walked"
+    return timedelta(seconds=min(float(kept), 1e9))

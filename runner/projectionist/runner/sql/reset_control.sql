@@ -1,0 +1,5 @@
+-- A consumer begins anew: effects from here on, and what was decided is obeyed. Under the exclusive barrier.
+update {schema}.consumers c
+set epoch = epoch + 1, effects_incarnation = incarnation, effects_mark = $2,
+    repeats = exists (select from {schema}.decisions d where d.consumer = c.number)
+where number = $1

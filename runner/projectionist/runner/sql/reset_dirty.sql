@@ -1,0 +1,2 @@
+-- A consumer begins anew.
+delete from {schema}.dirty where consumer = $1

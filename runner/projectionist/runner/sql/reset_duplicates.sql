@@ -1,0 +1,2 @@
+-- A consumer begins anew.
+delete from {schema}.duplicates where consumer = $1

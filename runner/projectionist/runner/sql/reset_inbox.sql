@@ -1,0 +1,2 @@
+-- A consumer begins anew.
+delete from {schema}.inbox where consumer = $1

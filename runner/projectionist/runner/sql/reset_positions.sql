@@ -1,0 +1,2 @@
+-- A consumer begins anew.
+delete from {schema}.positions where consumer = $1

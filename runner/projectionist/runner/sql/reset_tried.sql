@@ -1,0 +1,2 @@
+-- A consumer begins anew.
+delete from {schema}.tried where consumer = $1

@@ -1,0 +1,103 @@
+"""What is waited for, and what its row means. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.states import Entry, Head
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Row
+
+
+class Outcome(StrEnum):
+    """What has become of it."""
+
+    APPLIED = "applied"
+    IGNORED = "ignored"
+    """No handler declares its type: the consumer has stepped over it."""
+    STALE = "stale"
+    SKIPPED = "skipped"
+    """A person has decided to step over it."""
+    DISCARDED = "discarded"
+    PARKED = "parked"
+    """It waits behind something that failed or is missing, and the reason says what."""
+    QUARANTINED = "quarantined"
+    NOT_MEANT = "not_meant"
+    """It is on no subject that the consumer reads."""
+    FORGOTTEN = "forgotten"
+    """It was settled, so long ago that retention has removed how."""
+    PENDING = "pending"
+    """Nothing of the above within the time given."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What became of what was waited for, and why where that is not plain."""
+
+    outcome: Outcome
+    reason: str = ""
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether a read of the model now shows it, or never will have to."""
+        return self.outcome in (Outcome.APPLIED, Outcome.IGNORED)
+
+    def __str__(self) -> str:
+        return f"{self.outcome}, because {self.reason}" if self.reason else str(self.outcome)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """One event, as far as it is known."""
+
+    consumer: int
+    aggregate: str | None = None
+    version: int | None = None
+    source: str | None = None
+    id: str | None = None
+    incarnation: int | None = None
+    seq: int | None = None
+
+
+_SETTLED = {
+    Entry.APPLIED: Outcome.APPLIED,
+    Entry.IGNORED: Outcome.IGNORED,
+    Entry.STALE: Outcome.STALE,
+    Entry.SKIPPED: Outcome.SKIPPED,
+    Entry.DISCARDED: Outcome.DISCARDED,
+    Entry.QUARANTINED: Outcome.QUARANTINED,
+}
+
+
+def answer(row: Row) -> Answer | None:
+    """What this row says; None if it is to be waited for."""
+    if row["aside"] is not None:
+        return Answer(Outcome.QUARANTINED, f"{row['aside']}: {row['detail']}")
+    if row["state"] in _SETTLED:
+        return Answer(_SETTLED[Entry(row["state"])])
+    if row["wanted"] is not None and (row["version"] or 0) >= row["wanted"]:
+        return Answer(Outcome.SKIPPED if row["stepped_over"] else Outcome.APPLIED)
+    if row["head"] in (Head.FAILED, Head.WAITING) or row["alone"] == "failed":
+        return Answer(Outcome.PARKED, _why(row))
+    return Answer(Outcome.FORGOTTEN, "retention has removed its inbox row") if row["forgotten"] else None
+
+
+def standing(row: Row | None) -> str:
+    """How far it is, for whoever has waited in vain."""
+    if row is None:
+        return "nothing is known of it"
+    if row["state"] == Entry.PARKED:
+        return f"it is parked, the head of its aggregate is {row['head'] or 'tried soon'}"
+    if row["version"] is None:
+        return "the consumer has seen nothing of it yet"
+    return f"the consumer is at version {row['version']}, the head is {row['head']}"
+
+
+def _why(row: Row) -> str:
+    if row["finding"] is not None:
+        return f"a version after {row['version']} is missing ({row['finding']}): publish it again, or accept the gap"
+    which = "it" if row["held_at"] in (None, row["wanted"]) else f"version {row['held_at']}"
+    then = "it is tried again" if row["again"] else "it waits for new code or a person"
+    return f"{which} failed ({row['error_class']}: {row['error']}); {then}"

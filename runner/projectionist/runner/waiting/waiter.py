@@ -1,0 +1,249 @@
+"""Everybody in a process who waits, on one connection and one statement every 20 ms; none while nobody waits.
+
+No NOTIFY: inside batches it would cost them dearly, outside it may be lost, and then somebody has to poll all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from projectionist.core import broker, db
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.core.trouble import is_transient
+from projectionist.runner import jetstream
+from projectionist.runner.consumer import Consumer
+from projectionist.runner.delivery import Unreadable
+from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing
+
+if TYPE_CHECKING:
+    import asyncpg
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.core.settings import Settings
+    from projectionist.projections.definition import Definition
+
+    _Find = Callable[[Record], Awaitable[Wanted | Answer]]
+
+POLL_S = 0.02
+LINGER_S = 1.0
+"""How long the connection is kept when nobody waits any more."""
+_FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq")
+
+
+class CannotWait(ProjectionistError):
+    """What was asked for cannot be waited for."""
+
+
+class Ack(Protocol):
+    """What a publish answered: that of `Publisher`."""
+
+    @property
+    def stream(self) -> str:
+        """The stream that has it."""
+
+    @property
+    def sequence(self) -> int:
+        """Where."""
+
+
+class Waiter:
+    """Waits for the consumers of one app."""
+
+    def __init__(self, definitions: Iterable[Definition], settings: Settings) -> None:
+        self._definitions = {one.name: one for one in definitions}
+        self._settings = settings
+        self._sql = Statements("projectionist.runner", settings.postgres.schema)
+        self._numbers = count(1)
+        self._waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]] = {}
+        self._known: dict[str, Record] = {}
+        self._connection: asyncpg.Connection[Record] | None = None
+        self._client: Client | None = None
+        self._turn = asyncio.Lock()
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def version(self, name: str, aggregate: str, version: int, timeout_s: float) -> Answer:
+        """Until consumer `name` has applied this version of an aggregate (`type/id`)."""
+        definition = self._definitions[name]
+        if definition.sequence == "unordered":
+            raise CannotWait(
+                f"{name} has no order, so it knows no versions",
+                remedy="Wait for the answer of the publish, or for source and id",
+            )
+        if "/" not in aggregate or version < 1:
+            raise CannotWait(
+                f"{aggregate!r} at {version} is no version of an aggregate",
+                remedy="Name it as type/id, version from 1",
+            )
+        return await self._within(
+            timeout_s, name, lambda row: _at_once(Wanted(row["number"], aggregate, version))
+        )
+
+    async def identity(self, name: str, source: str, identity: str, timeout_s: float) -> Answer:
+        """Until consumer `name` has applied the event of this source and id."""
+        return await self._within(
+            timeout_s, name, lambda row: _at_once(Wanted(row["number"], source=source, id=identity))
+        )
+
+    async def sequence(self, name: str, ack: Ack, timeout_s: float) -> Answer:
+        """Until consumer `name` has applied what a publish has stored."""
+        definition = self._definitions[name]
+        if ack.stream != definition.stream:
+            return Answer(
+                Outcome.NOT_MEANT, f"it is in stream {ack.stream}, {name} reads {definition.stream}"
+            )
+        return await self._within(timeout_s, name, lambda row: self._read(definition, row, ack.sequence))
+
+    async def _within(self, timeout_s: float, name: str, wanted: _Find) -> Answer:
+        problem, found = "", None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while found is None:
+                    try:
+                        found = await wanted(await self._consumer(name))
+                    except Exception as error:
+                        if not (is_transient(error) or isinstance(error, jetstream.BrokerError)):
+                            raise
+                        problem = str(error)
+                        await asyncio.sleep(POLL_S)
+                if isinstance(found, Answer):
+                    return found
+                return await self._wait(found)
+        if not isinstance(found, Wanted):
+            return Answer(Outcome.PENDING, f"it could not be looked at: {problem}")
+        return Answer(Outcome.PENDING, await self._stands(found))
+
+    async def _wait(self, wanted: Wanted) -> Answer:
+        number = next(self._numbers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = wanted, future
+        self._arrived.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._poll())
+        try:
+            return await future
+        finally:
+            del self._waiting[number]
+
+    async def _poll(self) -> None:
+        """Look while anybody waits, and a little longer."""
+        try:
+            while await self._somebody():
+                began = time.monotonic()
+                await self._answer(dict(self._waiting))
+                await asyncio.sleep(max(POLL_S, time.monotonic() - began))
+        finally:
+            self._task = None
+            await self._close()
+
+    async def _somebody(self) -> bool:
+        if not self._waiting:
+            self._arrived.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), LINGER_S)
+        return bool(self._waiting)
+
+    async def _answer(self, waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]]) -> None:
+        try:
+            rows = await self._look({number: wanted for number, (wanted, _) in waiting.items()})
+        except Exception as error:  # noqa: BLE001  whoever waits hears of it
+            if not is_transient(error):
+                for _, future in waiting.values():
+                    _unless_done(future, error)
+            return
+        for row in rows:
+            if (found := answer(row)) is not None:
+                _unless_done(waiting[row["n"]][1], found)
+
+    async def _look(self, wanted: dict[int, Wanted], *, all_of_them: bool = False) -> list[Record]:
+        columns = [[getattr(one, field) for one in wanted.values()] for field in _FIELDS]
+        return await self._ask("wait_look", list(wanted), *columns, all_of_them)
+
+    async def _stands(self, wanted: Wanted) -> str:
+        try:
+            rows = await self._look({0: wanted}, all_of_them=True)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            return f"PostgreSQL cannot be asked: {error}"
+        return standing(rows[0] if rows else None)
+
+    async def _ask(self, statement: str, *arguments: object) -> list[Record]:
+        """On the one connection, which is opened where there is none, and given up where it fails."""
+        async with self._turn:
+            try:
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await db.connect(
+                        self._settings.postgres, application_name="projectionist wait", deadline=True
+                    )
+                return await self._connection.fetch(self._sql[statement], *arguments)
+            except BaseException:
+                # Also where whoever asked was cancelled: an answer that still comes must not be read as another's.
+                if self._connection is not None:
+                    self._connection.terminate()
+                    self._connection = None
+                raise
+
+    async def _consumer(self, name: str) -> Record:
+        if name not in self._known:
+            rows = await self._ask("wait_consumer", name)
+            if not rows:
+                raise CannotWait(
+                    f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
+                )
+            self._known[name] = rows[0]
+        return self._known[name]
+
+    async def _read(self, definition: Definition, row: Record, seq: int) -> Wanted | Answer:
+        """Which event the stream holds there, read as the consumer reads it."""
+        if self._client is None:
+            self._client = await broker.connect(self._settings.nats, name="projectionist wait")
+        message = await jetstream.message(self._client, definition.stream, seq)
+        number, incarnation = row["number"], row["incarnation"]
+        if message is None or message.seq != seq:
+            return Wanted(number, incarnation=incarnation, seq=seq)
+        if not _reads(definition, message.subject):
+            return Answer(Outcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
+        policy = self._settings.policy(definition.name)
+        reader = Consumer(definition, policy, number, definition.name, 0).reader
+        found = reader.reread(message.arrival(), seq, incarnation)
+        if isinstance(found, Unreadable):
+            return Wanted(number, incarnation=incarnation, seq=seq)
+        ordered = definition.sequence != "unordered"
+        aggregate, version = (found.aggregate, found.version) if ordered else (None, None)
+        return Wanted(number, aggregate, version, found.source, found.id, incarnation, seq)
+
+    async def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        client, self._client = self._client, None
+        if connection is not None:
+            connection.terminate()
+        if client is not None:
+            await client.close()
+
+
+async def _at_once(wanted: Wanted) -> Wanted | Answer:
+    return wanted
+
+
+def _reads(definition: Definition, subject: str) -> bool:
+    try:
+        return definition.subjects.match(subject) is not None
+    except UnicodeDecodeError:  # its pattern matched, and what it holds goes into quarantine
+        return True
+
+
+def _unless_done(future: asyncio.Future[Answer], found: Answer | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(found, Exception):
+        future.set_exception(found)
+    else:
+        future.set_result(found)

@@ -1,0 +1,184 @@
+"""An operator's day, by the command line alone: a bad release, what it left behind, and history that still agrees."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.desk import Desk
+from tests.support.process import projectionist
+from tests.support.rig import Rig
+from tests.support.waiting import eventually
+
+from projectionist.projections import Event
+
+pytestmark = pytest.mark.asyncio
+
+SHOP = """
+from parsing import cents
+
+from projectionist.outbox import Intent
+from projectionist.projections import Event, Projection, on
+from projectionist.runner import App
+
+class Placed(Event, type="day.placed"):
+    amount: str
+
+class Paid(Event, type="day.paid"):
+    pass
+
+class Receipt(Intent, provider="email"):
+    order_id: str
+
+class Orders(Projection, stream="{stream}", subjects="{stream}.order.{{aggregate}}", table="orders", key="order_id",
+             effects="beginning"):
+    order_id: str
+    cents: int = 0
+    status: str = "new"
+
+    @on(Placed)
+    def placed(self, event: Placed) -> None:
+        self.cents, self.status = cents(event.amount), "placed"
+
+    @on(Paid)
+    def paid(self, event: Paid) -> Receipt:
+        self.status = "paid"
+        return Receipt(order_id=self.order_id)
+
+app = App(projections=[Orders])
+"""
+BAD = "def cents(amount): return round(float(amount) * 100)\n"
+GOOD = "def cents(amount): return round(float(amount.replace(',', '.')) * 100)\n"
+WRONG = "ValueError: could not convert string to float: …"
+
+
+class Placed(Event, type="day.placed"):
+    """An order as its producer publishes it."""
+
+    amount: str
+
+
+class Paid(Event, type="day.paid"):
+    """It was paid."""
+
+
+async def publish(live: Rig) -> None:
+    """What producers send that day: half of the amounts have a comma, one is garbage, one a test; one event is lost."""
+    for n in range(20):
+        await live.publish(Placed(f"{n},50" if n % 2 else f"{n}.50"), f"o{n}", 1, id=f"placed-{n}")
+        await live.publish(Paid(), f"o{n}", 2, id=f"paid-{n}")
+    for name in ("garbage", "test"):
+        await live.publish(Placed(name), name, 1, id=f"placed-{name}")
+        await live.publish(Paid(), name, 2, id=f"paid-{name}")
+    await live.publish(Placed("1.00"), "lost", 1, id="placed-lost")
+    await live.publish(Paid(), "lost", 3, id="paid-lost")
+
+
+@asynccontextmanager
+async def running(desk: Desk) -> AsyncIterator[None]:
+    """The consumers at work in a process of their own, which ends as one does at a deployment."""
+    async with projectionist("run", "day:app", cwd=desk.folder) as process:
+        await process.heard("worker.running")
+        yield
+        process.signal(signal.SIGTERM)
+        assert (await process.ended()).code == 0
+
+
+async def groups(desk: Desk) -> list[tuple[Any, ...]]:
+    """What waits, as the operator sees it."""
+    found = (await desk.seen("parked", "list"))["groups"]
+    return [(g["count"], g["waiting"], g["cause"], g["why"]) for g in found]
+
+
+async def see(desk: Desk, expected: list[tuple[Any, ...]]) -> None:
+    """Look until it is so."""
+
+    async def so() -> bool:
+        found = await groups(desk)
+        assert found == expected, found
+        return True
+
+    await eventually(so, seconds=30)
+
+
+@pytest.mark.deadline(240)
+async def test_an_operators_day(live: Rig, tmp_path: Path) -> None:
+    desk = Desk(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\n")
+    (tmp_path / "day.py").write_text(SHOP.format(stream=live.stream.name))
+    (tmp_path / "parsing.py").write_text(BAD)
+    why = ("--consumer", "Orders", "--reason", "release 7 reads commas")
+    await desk.done("migrate", "day:app")
+    await publish(live)
+
+    # The bad release: twelve orders fail, what follows them waits, and one order lacks an event.
+    async with running(desk):
+        await see(
+            desk,
+            [
+                (12, 12, "failed", WRONG),
+                (12, 0, "blocked", "behind an event that failed"),
+                (1, 1, "gap", "behind missing versions: lost"),
+            ],
+        )
+        assert (await desk.run("status")).code == 3
+    [sample] = (await desk.seen("parked", "show", "placed-1"))["events"]
+    assert sample["error"] == "could not convert string to float: '1,50'"
+    assert "in cents" in sample["stack"]
+
+    # The fix is outside the handlers: their fingerprint stays, and nothing is tried again by itself.
+    (tmp_path / "parsing.py").write_text(GOOD)
+    async with running(desk):
+        done = await desk.seen("parked", "retry", "--error", WRONG, *why)
+        assert (done["changed"], done["left"]) == (["placed-1"], 11)
+        await see(
+            desk,
+            [
+                (11, 11, "failed", WRONG),
+                (11, 0, "blocked", "behind an event that failed"),
+                (1, 1, "gap", "behind missing versions: lost"),
+            ],
+        )
+        done = await desk.seen("parked", "retry", "--error", WRONG, "--all", *why)
+        assert (len(done["changed"]), done["left"]) == (11, 0)
+        await see(
+            desk,
+            [
+                (2, 2, "failed", WRONG),
+                (2, 0, "blocked", "behind an event that failed"),
+                (1, 1, "gap", "behind missing versions: lost"),
+            ],
+        )
+        (tmp_path / "fixed.json").write_text('{"amount": "7.00"}')
+        edit = ("--data", "fixed.json", "--consumer", "Orders", "--reason", "as the customer says")
+        await desk.done("parked", "edit", "placed-garbage", *edit)
+        await desk.done("parked", "skip", "placed-test", "--consumer", "Orders", "--reason", "a test")
+        lost = ("--aggregate", "order/lost", "--versions", "2..2", "--reason", "the producer never sent it")
+        await desk.done("parked", "accept-gap", "--consumer", "Orders", *lost)
+        await see(desk, [])
+        [incident] = (await desk.seen("incidents", "list", "--each"))["incidents"]
+        assert incident["kind"] == "lost"
+        await desk.done("incidents", "close", str(incident["number"]), "--reason", "accepted")
+        await eventually(lambda: live.value("select bool_and(status = 'paid') from orders"))
+        assert (await desk.run("status")).code == 0
+
+        rows = await live.rows("orders", order="order_id")
+        assert {row[0]: row[1] for row in rows}["garbage"] == 700
+        assert len(rows) == 23
+        acts = (await desk.seen("audit", "--who", "ann"))["acts"]
+        assert [act["verb"] for act in acts] == [
+            *["retry"] * 12,
+            *("edit", "skip", "accept-gap", "close-incident"),
+        ]
+        assert {act["object"] for act in acts[12:15]} == {
+            f"Orders: order/{name}" for name in ("garbage", "test", "lost")
+        }
+
+        assert (await desk.run("rebuild", "day:app", "Orders")).code == 0
+        verified = await desk.run("verify", "day:app", "Orders", "--all")
+        assert verified.code == 0, verified.out + verified.err
+    assert await live.rows("orders", order="order_id") == rows
+    assert await live.value("select count(distinct id) = 23 and count(*) = 23 from {s}.intents")

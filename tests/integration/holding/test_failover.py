@@ -1,0 +1,58 @@
+"""PostgreSQL fails over: its standby is read-only first, then takes writes, and may lack what was acked."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.gateway import gateway
+from tests.support.lab import SCHEMA
+from tests.support.load import Load, tuned
+from tests.support.rig import Rig
+from tests.support.shop import shop
+from tests.support.standby import standby
+from tests.support.waiting import listening
+
+from projectionist.core import db
+from projectionist.core.secret import Url
+from projectionist.core.settings import Postgres
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.mark.parametrize("lacking", [False, True], ids=["with everything", "without the last commits"])
+async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
+    live: Rig, told: list[str], lacking: bool
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    with standby(live.lab) as other:
+        async with gateway(live.database) as gate:
+            tuned(live, url=gate.url)
+            async with live.running(s.Orders, s.Spend, processes=2):
+                with listening() as heard:
+                    await load.more(30)
+                    await live.settled(s.Orders, s.Spend)
+                    await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
+                    await other.caught_up()
+                    if lacking:
+                        await other.cut_off()
+                        await load.more(20)
+                        await live.settled(s.Orders, s.Spend)
+
+                    there = other.url(live.database)
+                    gate.follow(there)
+                    gate.cut()
+                    await load.more(10)
+                    await heard.wait("postgres.use.ill")
+                    await other.promote()
+                    await heard.wait("postgres.use.well")
+                    live.pool = await db.pool(
+                        Postgres(url=Url(there), schema=SCHEMA), application_name="rig", most=4
+                    )
+                    live.tampered = True  # the old primary, which nobody asks any more, is not sound
+                    await live.settled(s.Orders, s.Spend, seconds=30)
+        await load.check()
+        assert await live.failed_tries() == 0
+        live.pool.terminate()
+
+    assert [line for line in told if "failed over" in line or "restored" in line]

@@ -1,0 +1,270 @@
+"""A consumer that is reset starts as new, without its earlier effects, and obeys what was decided before."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.desk import Desk
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
+
+from projectionist.core.settings import Policy
+from projectionist.runner.pausing import pause
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+WHY = ("--reason", "rows were edited by hand")
+ACT = Act("ann", "ticket 7")
+
+
+@pytest.fixture
+def desk(live: Rig, tmp_path: Path) -> Desk:
+    return Desk(live, tmp_path)
+
+
+async def history(live: Rig, order: str) -> list[str]:
+    """What the row of an order tells."""
+    text = await live.value("select history::text from orders where order_id = $1", order)
+    return list(msgspec.json.decode(text))
+
+
+async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderPaid(5), "o1", 2)
+    await live.settle(s.Orders, s.Spend)
+    before, spend = await live.rows("orders"), await live.fetch("select * from {s}.inbox where consumer = 2")
+    await live.value("update orders set status = 'wrong' returning 1")
+
+    done = await desk.seen("reset", "Orders", "--yes", *WHY)
+    assert (done["positions"], done["inbox"], done["parked"], done["effects_from"]) == (1, 2, 0, 3)
+    assert await live.rows("orders") == []
+    assert await live.fetch("select * from {s}.inbox where consumer = 2") == spend
+
+    await live.publish(OrderPlaced("bob", 7), "o2", 1)
+    await live.publish(OrderPaid(7), "o2", 2)
+    await live.settle(s.Orders, s.Spend)
+    assert (await live.rows("orders"))[:1] == before
+    assert await history(live, "o2") == ["placed", "paid"]
+    assert await live.fetch("select id, count(*) from {s}.intents group by 1 order by 1") == [
+        ("e2", 1),
+        ("e4", 1),
+    ]
+    assert await live.value("select n from {s}.counters where outcome like 'suppressed%'") == 1
+    [act] = (await desk.seen("audit", "--verb", "reset"))["acts"]
+    assert (act["who"], act["reason"], act["detail"]["inbox"]) == ("ann", "rows were edited by hand", 2)
+
+
+async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_processes(
+    live: Rig, desk: Desk
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for n in range(30):
+        await live.publish(OrderPlaced("ann", n), f"o{n}", 1)
+    async with live.running(s.Orders, processes=2):
+        await live.settled(s.Orders)
+        before = await live.rows("orders")
+        await live.value_of("select count(*) from {s}.runners where stopped is null", 2)
+        assert "2 processes run Orders. `projectionist pause Orders" in await desk.refused(
+            "reset", "Orders", "--yes", *WHY
+        )
+        await desk.done("pause", "Orders", *WHY)
+        await desk.done("reset", "Orders", "--yes", *WHY)
+        assert await live.rows("orders") == []
+        await live.publish(OrderPaid(), "o1", 2)
+        await desk.done("resume", "Orders", *WHY)
+        await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 31)
+        await live.settled(s.Orders)
+    after = await live.rows("orders")
+    assert len(after) == 30
+    assert [row for row in after if row[0] != "o1"] == [row for row in before if row[0] != "o1"]
+    assert await live.value("select count(*) from {s}.incidents") == 0
+
+
+async def test_without_yes_it_says_what_would_go_and_does_nothing(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+
+    ended = await desk.run("reset", "Orders", *WHY)
+    assert ended.code == 2
+    assert "1 positions, 1 inbox entries and 0 parked events would go" in ended.out
+    assert "say --yes" in ended.err
+    assert len(await live.rows("orders")) == 1
+
+
+async def decide_all(live: Rig, s: Any) -> None:
+    """One of each decision: a skip, a discard, an edit, an accepted gap and, by rule, a winner; all mended then."""
+    s.trouble.poison.update({"skipped", "edited"})
+    await live.publish(OrderPlaced("ann", 1), "skip", 1)
+    await live.publish(OrderNoted("skipped"), "skip", 2, id="skipped")
+    await live.publish(OrderNoted("discarded"), "skip", 3, id="discarded")
+    await live.publish(OrderNoted("end"), "skip", 4)
+    await live.publish(OrderPlaced("ann", 2), "edit", 1)
+    await live.publish(OrderNoted("edited"), "edit", 2, id="edited")
+    await live.publish(OrderNoted("end"), "edit", 3)
+    await live.publish(OrderPlaced("ann", 3), "gap", 1)
+    await live.publish(OrderNoted("end"), "gap", 3)
+    await live.publish(OrderNoted("first"), "won", 1, id="first")
+    await live.settle(s.Orders)
+    await live.publish(OrderNoted("second"), "won", 1, id="second")
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.discard(("shop", "discarded"), ACT)
+        await verbs.skip("order/skip", ACT)
+        await verbs.edit(("shop", "edited"), b'{"text": "fine"}', b"digest", ACT)
+        await verbs.accept_gap("order/gap", 2, 2, ACT)
+    await live.settle(s.Orders)
+    await live.publish(OrderNoted("late"), "gap", 2, id="late")
+    await live.settle(s.Orders)
+    s.trouble.poison.clear()
+
+
+@pytest.mark.parametrize("limits", [1, 1000], ids=["one at a time", "all at once"])
+async def test_decisions_of_before_are_obeyed(live: Rig, desk: Desk, limits: int) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await decide_all(live, s)
+    before, incidents = (
+        await live.rows("orders"),
+        await live.fetch("select kind, seq from {s}.incidents order by 2"),
+    )
+    heads = "select aggregate, version, head, parked from {s}.positions order by 1"
+    stood = await live.fetch(heads)
+
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    await live.settle(s.Orders, limits=msgspec.structs.replace(live.settings.batch, max_rows=limits))
+
+    assert await live.rows("orders") == before
+    assert await live.fetch(heads) == stood
+    assert await live.fetch("select kind, seq from {s}.incidents order by 2") == incidents
+    states = await live.states(s.Orders)
+    assert states["late"] in ("skipped", "discarded"), "stepped over: after the others, or among them"
+    assert {name: states[name] for name in ("skipped", "discarded", "edited", "second")} == {
+        "skipped": "discarded",
+        "discarded": "discarded",
+        "edited": "applied",
+        "second": "quarantined",
+    }
+
+
+async def test_a_winner_of_before_is_obeyed_when_its_rival_comes_first(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await decide_all(live, s)
+    await live.value(
+        "update {s}.decisions set id = 'second' where kind = 'winner' returning 1"
+    )  # as if the second had been met first, by another process
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    await live.settle(s.Orders)
+
+    assert await history(live, "won") == ["second"]
+    assert (await live.states(s.Orders))["first"] == "quarantined"
+
+
+async def test_decisions_are_obeyed_for_what_is_parked_on_the_way_too(live: Rig, desk: Desk) -> None:
+    """Stored first, all pass through the parked ones, some as references to the stream's bytes."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await decide_all(live, s)
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    async with live.running(s.Orders, policy=Policy(ack="after-store", parked_limit=1, ack_wait_s=10)):
+        await live.settled(s.Orders)
+    assert await history(live, "skip") == ["placed", "end"]
+    assert await history(live, "edit") == ["placed", "fine", "end"]
+    assert await history(live, "gap") == ["placed", "end"]
+
+
+async def test_without_order_discards_and_edits_are_obeyed(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream, sequence="unordered")
+    await live.migrate(s.Orders)
+    s.trouble.poison.update({"a", "b"})
+    for name in "abc":
+        await live.publish(OrderNoted(name), "o1", None, id=name)
+    await live.settle(s.Orders)
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.discard(("shop", "a"), ACT)
+        await verbs.edit(("shop", "b"), b'{"text": "fine"}', b"digest", ACT)
+    await live.settle(s.Orders)
+    s.trouble.poison.clear()
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    await live.settle(s.Orders)
+
+    assert sorted(await history(live, "o1")) == ["c", "fine"]
+    assert await live.states(s.Orders) == {"a": "discarded", "b": "applied", "c": "applied"}
+
+
+async def test_what_came_out_of_quarantine_comes_out_again(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
+    bad = await live.publish(OrderPaid(5), "o1", None, id="b")
+    await live.publish(OrderNoted("end"), "o1", 3, id="c")
+    await live.settle(s.Orders)
+    await desk.done("quarantine", "edit", str(bad), "--header", "ce-aggregateversion=2", *WHY)
+    async with live.running(s.Orders):
+        await live.value_of("select version from {s}.positions", 3)
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    async with live.running(s.Orders):
+        await live.value_of("select version from {s}.positions", 3)
+        await live.settled(s.Orders)
+
+    assert await history(live, "o1") == ["placed", "paid", "end"]
+    assert await live.value("select state from {s}.quarantine") == "released"
+
+
+async def test_a_stream_that_has_lost_what_was_applied_is_refused_unless_that_is_accepted(
+    live: Rig, desk: Desk
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderPlaced("bob", 5), "o2", 1)
+    await live.settle(s.Orders)
+    await live.nats.jetstream().purge_stream(live.stream.name, seq=2)
+
+    told = await desk.refused("reset", "Orders", "--yes", *WHY)
+    assert "begins at sequence 2, behind events that Orders has applied: order/o1" in told
+    assert len(await live.rows("orders")) == 2
+    await desk.done("reset", "Orders", "--yes", "--partial", *WHY)
+    await live.settle(s.Orders)
+    assert [row[0] for row in await live.rows("orders")] == ["o2"]
+
+
+async def test_a_reset_waits_for_the_open_batch(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+    async with live.verbs(s.Orders) as verbs, live.pool.acquire() as holder, holder.transaction():
+        await holder.execute(verbs._store._sql["barrier"], verbs._store._barrier)
+        resetting = asyncio.create_task(desk.done("reset", "Orders", "--yes", *WHY))
+        await live.blocked()
+        assert len(await live.rows("orders")) == 1
+    await resetting
+    assert await live.rows("orders") == []
+
+
+async def test_new_code_rebuilds_after_a_reset_with_the_same_decisions(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await decide_all(live, s)
+    before = await live.rows("orders")
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    await live.settle(mended(live.stream))
+    assert await live.rows("orders") == before
+
+
+async def test_a_paused_consumer_may_be_reset_and_stays_paused(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with live.pool.acquire() as connection:
+        await pause(connection, "projectionist", "Orders", ACT)
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    assert await live.value("select paused from {s}.consumers")

@@ -1,0 +1,210 @@
+"""Reading one's own writes: who waits is answered as soon as it is applied, or as soon as it cannot be by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.support.load import tuned
+from tests.support.process import projectionist
+from tests.support.retention import age, purge
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
+from tests.support.shop_app import APP, environment
+
+from projectionist.outbox.publisher import Published
+from projectionist.runner import App
+from projectionist.runner.app import AppError
+from projectionist.runner.verbs import Act
+from projectionist.runner.waiting.answers import Answer, Outcome
+from projectionist.runner.waiting.waiter import CannotWait
+
+pytestmark = pytest.mark.asyncio
+
+SESSIONS = "select count(*) from pg_stat_activity where application_name = 'projectionist wait'"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is given up at once when nobody waits."""
+    monkeypatch.setattr("projectionist.runner.waiting.waiter.LINGER_S", 0.01)
+
+
+def app_of(live: Rig, *classes: type) -> App:
+    return App(projections=classes, settings=live.settings)
+
+
+def ack(live: Rig, seq: int) -> Published:
+    return Published(live.stream.name, seq, duplicate=False)
+
+
+async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
+    async with live.running(s.Orders):
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        assert await app.wait_for(s.Orders, "order/o1", 1) == Answer(Outcome.APPLIED)
+        assert not waiting.done()
+        seq = await live.publish(OrderPaid(), "o1", 2)
+        assert (await waiting).is_applied
+        assert await live.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
+        assert await app.wait_for("Orders", ack=ack(live, seq)) == Answer(Outcome.APPLIED)
+
+
+async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the_reason(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    async with live.running(s.Orders):
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        seq = await live.publish(OrderNoted("bad"), "o1", 2)
+        failed = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=60)
+        assert failed.outcome == Outcome.PARKED
+        assert failed.reason == "it failed (ValueError: cannot digest bad); it waits for new code or a person"
+        assert await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=60) == failed
+        behind = await app.wait_for(s.Orders, "order/o1", 3, timeout_s=60)
+        assert str(behind).startswith("parked, because version 2 failed (ValueError")
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.skip("order/o1", Act("ann", "nonsense"))
+    assert await app.wait_for(s.Orders, "order/o1", 2) == Answer(Outcome.SKIPPED)
+
+
+async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    tuned(live, policy={"gap_grace_ms": 300})
+    app = app_of(live, s.Orders)
+    async with live.running(s.Orders):
+        await live.publish(OrderPaid(), "o1", 2)
+        await live.value_of("select head from {s}.positions", "gap")
+        waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        assert await waiting == Answer(Outcome.APPLIED)
+
+        await live.publish(OrderPlaced("ann", 1), "o2", 1)
+        await live.publish(OrderPaid(), "o2", 3)
+        lost = await app.wait_for(s.Orders, "order/o2", 3)
+        assert str(lost).startswith("parked, because a version after 1 is missing (lost)")
+
+
+async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    live.tampered = True  # the stream holds what is not for this consumer
+    other = await live.publish(OrderPlaced("ann", 1), "c1", 1, kind="customer")
+    shipped = await live.publish(OrderShipped(), "o1", 1)
+    torn = await live.publish_raw(b"x", {"ce-id": "torn"}, "o2")
+    async with live.running(s.Orders):
+        assert (await app.wait_for(s.Orders, ack=ack(live, other))).outcome == Outcome.NOT_MEANT
+        assert (await app.wait_for(s.Orders, ack=Published("OTHER", 1, duplicate=False))).outcome == (
+            Outcome.NOT_MEANT
+        )
+        assert await app.wait_for(s.Orders, ack=ack(live, shipped)) == Answer(Outcome.IGNORED)
+        quarantined = await app.wait_for(s.Orders, ack=ack(live, torn))
+        assert quarantined.outcome == Outcome.QUARANTINED
+        assert quarantined.reason
+
+
+async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotten_without_one(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    seq = await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Spend)
+    await age(live, 31)
+    await purge(live, s.Spend)
+    app = app_of(live, s.Spend)
+    assert await app.wait_for(s.Spend, "order/o1", 1) == Answer(Outcome.APPLIED)
+    await live.nats.jetstream().delete_msg(live.stream.name, seq)
+    assert (await app.wait_for(s.Spend, ack=ack(live, seq))).outcome == Outcome.FORGOTTEN
+
+
+async def test_without_order_the_identity_is_waited_for(live: Rig) -> None:
+    s = shop(live.stream, sequence="unordered")
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    async with live.running(s.Orders):
+        seq = await live.publish(OrderPlaced("ann", 1), "o1", None)
+        assert await app.wait_for(s.Orders, ack=ack(live, seq)) == Answer(Outcome.APPLIED)
+        bad = await live.publish(OrderNoted("bad"), "o1", None)
+        assert (await app.wait_for(s.Orders, ack=ack(live, bad))).outcome == Outcome.PARKED
+    with pytest.raises(CannotWait, match="has no order"):
+        await app.wait_for(s.Orders, "order/o1", 1)
+
+
+async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_them(
+    live: Rig, quick: None
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    waiting = [
+        asyncio.create_task(app.wait_for(s.Orders, f"order/o{n}", 1, timeout_s=60)) for n in range(1000)
+    ]
+    await live.value_of(SESSIONS, 1)
+    await live.publish_all([(OrderPlaced("ann", 1), f"o{n}", 1, f"e{n}") for n in range(1000)])
+    most = 0
+    async with live.running(s.Orders):
+        while not all(task.done() for task in waiting):
+            most = max(most, await live.value(SESSIONS))
+            await asyncio.wait(waiting, timeout=0.02)
+    assert most <= 1
+    assert {task.result() for task in waiting} == {Answer(Outcome.APPLIED)}
+    await live.value_of(SESSIONS, 0)
+
+
+async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    late = await app.wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)
+    assert late == Answer(Outcome.PENDING, "the consumer has seen nothing of it yet")
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    late = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=0.1)
+    assert late.reason == "the consumer is at version 1, the head is clear"
+    tuned(live, url="postgresql://nobody@127.0.0.1:1/none")
+    away = await app_of(live, s.Orders).wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)
+    assert away.outcome == Outcome.PENDING
+    assert "cannot be reached" in away.reason
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"aggregate": "order/o1"}, {"aggregate": "o1", "version": 1}, {"version": 1}]
+)
+async def test_what_is_not_clear_cannot_be_waited_for(live: Rig, given: dict[str, Any]) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    with pytest.raises((AppError, CannotWait)):
+        await app_of(live, s.Orders).wait_for(s.Orders, **given)
+
+
+async def test_the_command_waits_and_its_exit_code_says_what_became_of_it(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    s.trouble.poison.add("bad")
+    await live.publish(OrderPlaced("ann", 1), "o1", 1, id="first")
+    await live.publish(OrderNoted("bad"), "o1", 2)
+    await live.settle(s.Orders)
+
+    async def wait(*words: str) -> tuple[int, str]:
+        async with projectionist("wait", APP, "Orders", *words, env=environment(live)) as child:
+            ended = await child.ended()
+            return ended.code, ended.out.strip() or ended.err.strip()
+
+    assert await wait("order/o1", "1") == (0, "applied")
+    assert await wait("--seq", "1") == (0, "applied")
+    assert await wait("--source", "shop", "--id", "first") == (0, "applied")
+    code, text = await wait("order/o1", "2", "--json")
+    assert (code, json.loads(text)["outcome"]) == (3, "parked")
+    code, text = await wait("order/o9", "1", "--timeout", "0.1")
+    assert (code, text) == (1, "pending, because the consumer has seen nothing of it yet")
+    assert (await wait())[0] == 2

@@ -1,0 +1,182 @@
+"""Retention takes from rebuilds nothing they need: what is kept for them, and what they make of what is gone."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.support.rebuilding import Yard
+from tests.support.retention import DAY, age, forgets_after, purge, went
+from tests.support.rig import PATIENCE, Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.projections import definition
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.replay import Range, Replayer
+from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+MONTH = msgspec.structs.replace(PATIENCE, retention_s=30 * DAY)
+SENT = "update projectionist.intents set state = 'sent', settled = clock_timestamp() where state = 'open'"
+
+
+async def filled(rig: Rig) -> None:
+    for n in range(4):
+        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
+        await rig.publish(OrderPaid(), f"o{n}", 2, id=f"paid-{n}")
+    await rig.publish(OrderPaid(), "o1", 2, id="paid-1")  # comes twice
+
+
+async def forgotten(rig: Rig, *classes: type) -> int:
+    """Everything is settled and sent, a month passes, and the inbox forgets; how many rows went."""
+    await rig.settle(*classes)
+    await rig.pool.execute(SENT)
+    await rig.pool.execute("delete from projectionist.outbox")
+    await age(rig, 31)
+    return went(await purge(rig, *classes, policy=MONTH)).get("inbox", 0)
+
+
+async def test_rebuild_verify_and_recompute_need_no_inbox_where_the_order_is_contiguous(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    every = (s.Orders, s.Spend, s.Journal)
+    await rig.migrate(*every)
+    await filled(rig)
+    await rig.publish(OrderNoted("a note"), "o1", 3)
+    assert await forgotten(rig, *every) == 27
+    await rig.publish(OrderPlaced("eve", 5), "o9", 1)
+    await rig.publish(OrderNoted("another"), "o1", 4)
+    await rig.settle(*every)
+    tables = ("orders", "spend", "journal")
+    before = [await rig.rows(table) for table in tables]
+
+    for cls in every:
+        await yard.rebuild(cls)
+
+    assert [await rig.rows(table) for table in tables] == before
+    for cls in (s.Orders, s.Spend):
+        for sample in (None, 10):
+            verified = await verify(rig, cls, sample)
+            assert (verified.drifted, verified.unsure) == (0, 0)
+    await rig.pool.execute("update projectionist.spend__g2 set cents = 0 where customer = 'ann'")
+    assert (await verify(rig, s.Spend, None)).drifted == 1
+    assert (await verify(rig, s.Spend, 10)).drifted == 1
+
+
+@pytest.mark.parametrize("sequence", ["monotonic", "unordered"])
+async def test_elsewhere_the_inbox_keeps_what_a_rebuild_asks_for(yard: Yard, sequence: str) -> None:
+    rig = yard.rig
+    s = shop(rig.stream, sequence=sequence)
+    await rig.migrate(s.Spend)
+    await filled(rig)
+    assert await forgotten(rig, s.Spend) == 0, "the stream holds everything"
+    await forgets_after(rig, 60)
+    assert await forgotten(rig, s.Spend) == 0, "it may hold messages of two months, and rows are kept for one"
+    rows = await rig.rows("spend")
+    await yard.rebuild(s.Spend)
+    assert await rig.rows("spend") == rows
+
+
+async def test_an_exact_look_at_what_the_inbox_forgot_minds_decisions_reuse_and_repeats(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    s.trouble.poison.add("bad")
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1, id="one")
+    await rig.publish(OrderNoted("bad"), "o1", 2)
+    await rig.publish(OrderNoted("thief"), "o1", 1, id="thief")
+    await rig.publish(OrderNoted("third"), "o1", 3, id="third")
+    await rig.settle(s.Orders)
+    async with rig.verbs(s.Orders) as verbs:
+        await verbs.skip("order/o1", Act("ann", "nonsense"))
+    await rig.settle(s.Orders)
+    await rig.publish(OrderNoted("third"), "o1", 3, id="third")
+    await rig.settle(s.Orders)
+    assert await forgotten(rig, s.Orders) == 2
+    await rig.publish(OrderNoted("third"), "o1", 3, id="third")
+    await rig.publish(OrderNoted("late thief"), "o1", 3, id="unverifiable")
+    await rig.settle(s.Orders)
+    assert await rig.rows("orders") == [("o1", "placed", 1, '["placed", "third"]')]
+    for _ in range(2):
+        for sample in (None, 10):
+            verified = await verify(rig, s.Orders, sample)
+            assert (verified.drifted, verified.rows) == (0, 1)
+        await forgotten(rig, s.Orders)
+    await yard.rebuild(s.Orders)
+    assert await rig.rows("orders") == [("o1", "placed", 1, '["placed", "third"]')]
+
+
+async def verify(rig: Rig, cls: type, sample: int | None) -> Verified:
+    async with rig.pool.acquire() as connection:
+        desk = Desk(connection, "projectionist")
+        return await Verifier(desk, definition(cls), rig.settings, rig.nats, Logged("verify")).run(sample)
+
+
+async def test_the_rows_that_the_way_back_needs_stay_as_long_as_it_is_kept(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Spend)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Spend)
+    await age(rig, 31)
+    await yard.rebuild(s.Spend)
+    await rig.publish(OrderPlaced("ann", 2), "o2", 1)
+    await rig.settle(s.Spend)
+    await age(rig, 31)
+
+    assert went(await purge(rig, s.Spend)) == {"inbox": 1}, "the one from before the swap"
+    await yard.rebuild(s.Spend, back_to=1)
+    assert await rig.rows("spend") == [("ann", 2, 3)]
+
+
+async def test_a_build_in_progress_holds_the_purge(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Spend)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Spend)
+    await age(rig, 31)
+    async with yard.reading(s.Spend) as building:
+        report = await purge(rig, s.Spend)
+        assert went(report) == {}
+        assert "a rebuild is open" in report.held[0].why
+    await building
+    assert went(await purge(rig, s.Spend)) == {"inbox": 1}
+
+
+async def test_a_stream_that_lost_its_beginning_is_noticed_after_the_inbox_forgot_it_too(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Spend)
+    for n in range(4):
+        await rig.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+    await rig.settle(s.Spend)
+    await age(rig, 31)
+    assert went(await purge(rig, s.Spend)) == {"inbox": 4}
+    await rig.nats.jetstream().purge_stream(rig.stream.name, seq=3)
+    await rig.publish(OrderPlaced("ann", 1), "o9", 1)
+    await rig.settle(s.Spend)
+    with pytest.raises(RebuildError, match="would lose rows"):
+        await yard.rebuild(s.Spend)
+
+
+async def test_without_order_nothing_is_replayed_that_the_inbox_has_forgotten(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream, sequence="unordered")
+    await forgets_after(rig, 20)
+    await rig.migrate(s.Spend)
+    for n in range(3):
+        await rig.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+    await rig.settle(s.Spend)
+    await age(rig, 31)
+    await purge(rig, s.Spend, policy=MONTH)
+    async with rig.pool.acquire() as connection:
+        replayer = Replayer(
+            *(Desk(connection, "projectionist"), definition(s.Spend), rig.settings, rig.nats, Logged("Spend"))
+        )
+        with pytest.raises(RebuildError, match="up to sequence 3") as refused:
+            await replayer.run(Range(2, 9), Act("ann", "again"))
+        assert "Begin at 4" in str(refused.value)
+    assert await rig.rows("spend") == [("ann", 3, 3)]

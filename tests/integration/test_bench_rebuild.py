@@ -1,0 +1,38 @@
+"""The contenders of `bench rebuild` read all there is, and say what of it is whose."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.lab import Lab
+
+from projectionist.core.secret import Url
+from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.ops.bench import rebuild
+from projectionist.ops.bench.ground import ground
+from projectionist.ops.bench.load import Load
+
+pytestmark = pytest.mark.asyncio
+
+LOAD = Load(events=2000, aggregates=100, payload=300)
+
+
+async def test_product_twin_drain_and_peer_take_part(lab: Lab, database: str) -> None:
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    said: list[str] = []
+    async with ground(settings) as here:
+        measured = await rebuild.rebuild(here, LOAD, 1, said.append)
+
+    assert not measured.skipped, "the benchmark's extra belongs to what a developer installs"
+    found = rebuild.document(measured)["rebuild"]
+    assert {name: found[name]["events"] for name in rebuild.TITLES} == {
+        "rebuild": 2000,
+        "drain": 2000,
+        "twin": 2000,
+        "eventsourcing": 1000,
+    }
+    assert found["ratio_drain"] == pytest.approx(
+        found["rebuild"]["events_per_s"] / found["drain"]["events_per_s"], rel=0.01
+    )
+    assert set(found["phases_s"]) >= {"bulk", "verify"}
+    shown = rebuild.text(measured, LOAD)
+    assert all(title in shown for title in rebuild.TITLES.values())

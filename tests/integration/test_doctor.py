@@ -1,0 +1,244 @@
+"""The doctor names what is wrong and what mends it, and says nothing where all is well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.load import tuned
+from tests.support.process import projectionist
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
+from tests.support.shop_app import APP, environment
+
+from projectionist.core.settings import Settings
+from projectionist.ops.doctor.check import Check
+from projectionist.ops.doctor.examine import Examined, examine
+from projectionist.outbox.providers import Smtp
+from projectionist.runner import App
+
+pytestmark = pytest.mark.asyncio
+
+
+async def examined(live: Rig, *classes: type, settings: Settings | None = None, **policy: Any) -> Examined:
+    found = settings or live.settings
+    changed = msgspec.structs.replace(found.consumer_defaults, **policy)
+    app = App(projections=classes, providers={"email": Smtp})
+    settled = msgspec.structs.replace(found, consumer_defaults=changed)
+    return await examine(app, app.definitions, settled)
+
+
+def waits(found: Examined) -> dict[str, Check]:
+    """What needs attention, by what it is about and called."""
+    return {f"{check.about}: {check.name}": check for check in found.checks if check.level == "attention"}
+
+
+async def healthy(live: Rig, **shape: Any) -> type:
+    """A consumer that has run, and is at the end of its stream."""
+    s = shop(live.stream, **shape)
+    cls: type = s.Orders
+    await live.migrate(cls)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(cls)
+    return cls
+
+
+async def test_where_all_is_well_nothing_needs_attention(live: Rig) -> None:
+    cls = await healthy(live)
+    async with live.running(cls):
+        found = await examined(live, cls)
+    assert waits(found) == {}
+    assert found.well
+    assert {"postgres: version", "nats: version", "Orders: lag", "Orders: retention"} <= {
+        f"{check.about}: {check.name}" for check in found.checks
+    }
+
+
+async def test_the_questions_of_a_design_are_answered(live: Rig) -> None:
+    cls = await healthy(live)
+    answers = dict((await examined(live, cls)).questions["Orders"])
+    assert len(answers) == 10
+    assert (
+        answers["What is the identity of an event?"] == "source and header ce-id, else aggregate and version"
+    )
+    assert answers["What are the keys of its side effects?"].startswith("consumer, event and slot (Receipt)")
+    assert answers["What may a replay do?"].startswith('"no-effects"')
+    memory = answers["How long is it remembered, and how long can it come back?"]
+    assert memory == "by the inbox for 2592000 s, by its version for ever; the stream keeps it for ever"
+
+
+async def broken_code(live: Rig, cls: type) -> None:
+    """Newer code has run and this one is of the past."""
+    await live.settle(mended(live.stream))
+
+
+async def broken_durable(live: Rig, cls: type) -> None:
+    """Somebody else manages it."""
+    js, name = live.nats.jetstream(), await live.value("select durable from {s}.consumers")
+    config = (await js.consumer_info(live.stream.name, name)).config
+    config.ack_wait = 77
+    await js.add_consumer(live.stream.name, config)
+
+
+async def broken_floor(live: Rig, cls: type) -> None:
+    """The durable is gone."""
+    name = await live.value("select durable from {s}.consumers")
+    await live.nats.jetstream().delete_consumer(live.stream.name, name)
+
+
+async def broken_stream(live: Rig, cls: type) -> None:
+    """The stream forgets."""
+    await live.nats.jetstream().update_stream(
+        name=live.stream.name, subjects=[live.stream.subjects], max_msgs_per_subject=1
+    )
+
+
+async def no_stream(live: Rig, cls: type) -> None:
+    live.tampered = True
+    await live.nats.jetstream().delete_stream(live.stream.name)
+
+
+async def broken_window(live: Rig, cls: type) -> None:
+    await live.nats.jetstream().update_stream(
+        name=live.stream.name, subjects=[live.stream.subjects], duplicate_window=5
+    )
+
+
+async def failed_event(live: Rig, cls: type) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.publish(OrderNoted("bad"), "o1", 2)
+    await live.settle(s.Orders)
+
+
+async def unreadable_event(live: Rig, cls: type) -> None:
+    await live.publish_raw(b"x", {"ce-id": "torn"}, "o3")
+
+
+def tables(*statements: str) -> Callable[[Rig, type], Awaitable[None]]:
+    async def broken(live: Rig, cls: type) -> None:
+        for statement in statements:
+            await live.pool.execute(statement.replace("{s}", "projectionist"))
+
+    return broken
+
+
+BROKEN = {
+    "newer code": (broken_code, "Orders: code", "projectionist run --readopt"),
+    "durable": (broken_durable, "Orders: durable", "something else manages this durable"),
+    "durable gone": (broken_floor, "Orders: durable", "it goes on at the floor"),
+    "stream that forgets": (broken_stream, "Orders: stream", "keeps every event"),
+    "no stream": (no_stream, "stream {stream}: there", "Create stream"),
+    "duplicate window": (broken_window, "stream {stream}: duplicate window", "120 s or more"),
+    "failed head": (failed_event, "Orders: stuck", "projectionist parked list --consumer Orders"),
+    "unreadable": (unreadable_event, "Orders: readable", "Mend the producer"),
+    "migrations": (
+        tables("delete from {s}.migrations where number >= 8"),
+        "postgres: migrations",
+        "projectionist migrate",
+    ),
+    "paused": (
+        tables("update {s}.consumers set paused = true"),
+        "Orders: paused",
+        "projectionist resume Orders",
+    ),
+    "breaker": (
+        tables(
+            "update {s}.consumer_breakers set state = 'open', reason = '3 keys failed', until = 'infinity'"
+        ),
+        "Orders: breaker",
+        "projectionist breaker reset Orders",
+    ),
+    "silent process": (
+        tables(
+            "insert into {s}.runners (consumer, instance, host, pid, beat)"
+            " select number, gen_random_uuid(), 'web-1', 4711, now() - interval '10 minutes' from {s}.consumers"
+        ),
+        "Orders: processes",
+        "Look at the process",
+    ),
+    "slow batches": (
+        tables("update {s}.runners set p99_ms = 9000, stopped = null"),
+        "Orders: ack wait",
+        "Set ack_wait_s of [consumers.Orders] to 27 or more",
+    ),
+    "autovacuum": (
+        tables("alter table {s}.inbox set (autovacuum_enabled = false)"),
+        "postgres: inbox",
+        "reset (autovacuum_enabled)",
+    ),
+    "commits": (
+        tables(
+            "do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$"
+        ),
+        "postgres: synchronous_commit",
+        "Set synchronous_commit = on",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+async def test_a_broken_set_up_is_named_with_what_mends_it(live: Rig, what: str) -> None:
+    breaks, where, mend = BROKEN[what]
+    cls = await healthy(live)
+    await breaks(live, cls)
+    live.tampered = True
+    found = waits(await examined(live, cls))
+    check = found[where.format(stream=live.stream.name)]
+    assert mend in check.mend, check
+    assert check.found
+
+
+async def test_settings_that_cannot_be_kept_are_named(live: Rig) -> None:
+    cls = await healthy(live, sequence="unordered")
+    found = waits(await examined(live, cls, retention_s=60.0, ack="after-store"))
+    assert found["Orders: retention"].mend == 'Set retention_s of [consumers.Orders] to "forever"'
+    assert "nobody is told" in found["Orders: watched"].found
+
+
+async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: Rig) -> None:
+    cls = await healthy(live, sequence="unordered")
+    headers = {"ce-type": "order.placed", "ce-aggregatetype": "order", "ce-aggregateid": "o9"}
+    await live.publish_raw(b'{"customer":"ann","cents":1}', headers, "o9")
+    found = waits(await examined(live, cls))
+    assert found["Orders: identity"].found == "1 of the last 2 events come without an id of their producer"
+
+
+async def test_an_intent_without_a_provider_is_named(live: Rig) -> None:
+    cls = await healthy(live)
+    app = App(projections=[cls])
+    found = waits(await examine(app, app.definitions, live.settings))
+    assert "email" in found["Orders: providers"].found
+
+
+async def test_servers_that_are_away_are_findings_and_the_rest_is_looked_at(live: Rig) -> None:
+    cls = await healthy(live)
+    settings = live.settings
+    tuned(live, url="postgresql://nobody@127.0.0.1:1/none")
+    assert set(waits(await examined(live, cls))) == {"postgres: connection"}
+    live.settings = settings
+    tuned(live, nats="nats://127.0.0.1:1")
+    assert set(waits(await examined(live, cls))) == {"nats: connection"}
+
+
+async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+
+    async def doctor(*words: str) -> tuple[int, str]:
+        async with projectionist("doctor", APP, *words, env=environment(live)) as child:
+            ended = await child.ended()
+            return ended.code, ended.out
+
+    code, text = await doctor("--consumer", "Spend")
+    assert code == 0, text
+    assert "Who is alerted?\n    nobody" in text
+    await live.pool.execute("update projectionist.consumers set paused = true where name = 'Spend'")
+    code, text = await doctor()
+    assert code == 3
+    assert "LOOK  Spend: paused: an operator has paused it\n      mend: projectionist resume Spend" in text
+    code, text = await doctor("--json")
+    assert json.loads(text)["well"] is False

@@ -1,0 +1,202 @@
+"""`projectionist journey`: everything on record about an event, and what is no longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.desk import Desk
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+pytestmark = pytest.mark.asyncio
+WHY = ("--reason", "ticket 7")
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.fixture
+def desk(live: Rig, tmp_path: Path) -> Desk:
+    return Desk(live, tmp_path)
+
+
+async def journey(desk: Desk, *words: str) -> dict[str, Any]:
+    """The one event's journey."""
+    [one] = (await desk.seen("journey", *words))["events"]
+    assert isinstance(one, dict)
+    return one
+
+
+def passages(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each consumer made of it."""
+    return {each["consumer"]: each for each in one["consumers"]}
+
+
+async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend, s.Mailer)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    envelope = {
+        "ce-correlationid": "c-4",
+        "ce-causationid": "e1",
+        "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01",
+    }
+    seq = await live.publish(OrderPaid(5), "o1", 2, id="paid", headers=envelope)
+    await live.publish(OrderPaid(5), "o1", 2, id="paid", headers=envelope)
+    await live.settle(s.Orders, s.Spend, s.Mailer)
+
+    one = await journey(desk, "paid")
+    assert (one["source"], one["type"], one["aggregate"], one["version"]) == (
+        "shop",
+        "order.paid",
+        "order/o1",
+        2,
+    )
+    assert (one["correlation"], one["causation"], one["trace"]) == ("c-4", "e1", TRACE)
+    found = passages(one)
+    assert sorted(found) == ["Mailer", "Orders", "Spend"]
+    orders = found["Orders"]
+    assert (orders["state"], orders["seq"], orders["rows"]) == ("applied", seq, ["public.orders o1"])
+    assert orders["received"] <= orders["processed"]
+    assert orders["pid"] is not None
+    assert [(b["kind"], b["seq"]) for b in orders["beside"]] == [("duplicate", seq + 1)]
+    [intent] = orders["intents"]
+    assert (intent["slot"], intent["provider"], intent["state"]) == ("Receipt", "email", "ready")
+    assert found["Spend"]["state"] == "ignored"
+    assert found["Spend"]["rows"] == []
+    assert len(found["Mailer"]["intents"]) == 1
+
+    assert (await desk.seen("journey", "--intent", intent["key"]))["events"][0]["id"] == "paid"
+    text = await desk.done("journey", "paid")
+    for told in (
+        "order.paid paid of shop: order/o1 version 2",
+        TRACE,
+        "duplicate",
+        "Receipt to email: ready",
+    ):
+        assert told in text
+
+
+async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    s.trouble.poison.add("bad")
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderNoted("bad"), "o1", 2, id="bad")
+    await live.publish(OrderPaid(5), "o1", 3, id="behind")
+    await live.settle(s.Orders)
+
+    parked = passages(await journey(desk, "bad"))["Orders"]["parked"]
+    assert (parked["waits"], parked["attempts"], parked["error"]) == (True, 1, "cannot digest bad")
+    assert "waits      for a person or new code: ValueError: cannot digest bad" in await desk.done(
+        "journey", "bad"
+    )
+
+    await desk.done("parked", "skip", "bad", *WHY)
+    await live.settle(s.Orders)
+    skipped = await journey(desk, "bad")
+    [passage] = skipped["consumers"]
+    assert (passage["state"], passage["parked"]) == ("skipped", None)
+    assert [(b["kind"], b["what"], b["who"], b["why"]) for b in passage["beside"]] == [
+        ("decision", "skip", "ann", "ticket 7")
+    ]
+    assert [(act["verb"], act["who"]) for act in skipped["acts"]] == [("skip", "ann")]
+    behind = passages(await journey(desk, "behind"))["Orders"]
+    assert (behind["state"], behind["verdict"]) == ("applied", "blocked")
+    assert "after it was parked" in await desk.done("journey", "behind")
+
+
+async def test_what_stood_in_quarantine_is_part_of_the_journey(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    seq = await live.publish(OrderPlaced("ann", 5), "o1", None, id="bad")
+    await live.settle(s.Orders)
+    [passage] = (await journey(desk, "bad"))["consumers"]
+    assert passage["state"] == "quarantined"
+
+    await desk.done("quarantine", "edit", str(seq), "--header", "ce-aggregateversion=1", *WHY)
+    async with live.running(s.Orders):
+        await live.value_of("select count(*) from {s}.quarantine where state = 'released'", 1)
+    edited = await journey(desk, "bad")
+    [passage] = edited["consumers"]
+    assert passage["state"] == "applied"
+    assert {(b["kind"], b["what"]) for b in passage["beside"]} == {
+        ("quarantine", "released: version"),
+        ("decision", "edit"),
+    }
+    assert [act["verb"] for act in edited["acts"]] == ["edit"]
+
+
+async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer_there(
+    live: Rig, desk: Desk
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    for version in range(2, 6):
+        await live.publish(OrderNoted(str(version)), "o1", version, id=f"n{version}")
+    await live.publish(OrderNoted("8"), "o1", 8, id="n8")
+    async with live.running(s.Orders):
+        await live.value_of("select finding from {s}.positions", "lost")
+    [one] = (await desk.seen("journey", "--aggregate", "order/o1", "--limit", "2"))["consumers"]
+    assert (one["consumer"], one["version"], one["head"], one["parked"], one["removed"]) == (
+        *("Orders", 5, "waiting", 1, 0),
+    )
+    assert [event["id"] for event in one["events"]] == ["n5", "n8"]
+
+    live.tampered = True  # as retention would
+    await live.value("delete from {s}.inbox where version in (1, 2) and state = 'applied' returning 1")
+    [one] = (await desk.seen("journey", "--aggregate", "order/o1", "--consumer", "Orders"))["consumers"]
+    assert one["removed"] == 2
+    text = await desk.done("journey", "--aggregate", "order/o1")
+    assert "2 of its versions are no longer in the inbox: retention has removed them" in text
+    assert "no consumer has seen aggregate 'order/none'" in await desk.refused(
+        "journey", "--aggregate", "order/none"
+    )
+
+
+async def test_what_retention_has_removed_is_said_where_anything_is_left(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderPaid(5), "o1", 2, id="paid")
+    await live.publish(OrderPaid(5), "o1", 2, id="paid")
+    await live.settle(s.Orders)
+    live.tampered = True
+    await live.value("delete from {s}.inbox where id = 'paid' returning 1")
+
+    [passage] = (await journey(desk, "paid"))["consumers"]
+    assert (passage["state"], len(passage["intents"]), len(passage["beside"])) == ("", 1, 1)
+    assert "retention has removed it" in passage["note"]
+    assert "no consumer knows event 'nothing'" in await desk.refused("journey", "nothing")
+    assert "no intent has the key 'nothing'" in await desk.refused("journey", "--intent", "nothing")
+    assert "journey takes one thing" in await desk.refused("journey")
+
+
+async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live: Rig, tmp_path: Path) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    flow = {"ce-correlationid": "c-4"}
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a", headers=flow)
+    await live.publish(OrderPlaced("bob", 5), "o2", 1, id="b")
+    await live.publish(OrderPaid(5), "o1", 2, id="c", headers=flow | {"ce-causationid": "a"})
+    await live.settle(s.Orders, s.Spend)
+
+    off = Desk(live, tmp_path)
+    assert "correlation ids are not indexed. Set correlation_index" in await off.refused(
+        "journey", "--correlation", "c-4"
+    )
+    on = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__CORRELATION_INDEX="true")
+    assert (await on.run("migrate", "--check")).code == 3
+    assert "create index concurrently inbox_correlation" in await on.done("migrate", "--plan")
+    await on.done("migrate")
+    assert (await on.run("migrate", "--check")).code == 0
+    events = (await on.seen("journey", "--correlation", "c-4"))["events"]
+    assert [(e["id"], e["causation"], e["consumers"]) for e in events] == [
+        ("a", None, "Orders: applied, Spend: applied"),
+        ("c", "a", "Orders: applied, Spend: ignored"),
+    ]
+    plan = await live.fetch("explain select 1 from {s}.inbox where correlation = 'c-4'")
+    assert plan
+    assert "drop index" in await off.done("migrate")
+    assert (await off.run("migrate", "--check")).code == 0

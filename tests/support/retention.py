@@ -1,0 +1,69 @@
+"""The purge as tests call it, and time that has passed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from tests.support.rig import Rig
+
+from projectionist.core.db import Connection
+from projectionist.core.settings import Policy
+from projectionist.projections import definition
+from projectionist.runner.retention.janitor import streams
+from projectionist.runner.retention.purge import Purger, Report
+
+DAY = 86_400.0
+
+_AGED = {
+    "inbox": ("processed", "received"),
+    "duplicates": ("received",),
+    "intents": ("created", "first_started", "settled"),
+    "audit": ("at",),
+    "archive": ("at",),
+    "generations": ("created",),
+    "builds": ("started",),
+}
+
+
+async def age(rig: Rig, days: float) -> None:
+    """Have everything in the tables be so many days older than it is."""
+    for table, columns in _AGED.items():
+        changed = ", ".join(f"{name} = {name} - $1::float8 * interval '1 day'" for name in columns)
+        await rig.pool.execute(f"update projectionist.{table} set {changed}", days)
+
+
+async def forgets_after(rig: Rig, days: float) -> None:
+    """Have the stream keep a message for so many days."""
+    await rig.nats.jetstream().update_stream(
+        name=rig.stream.name, subjects=[rig.stream.subjects], max_age=days * DAY
+    )
+
+
+async def purge(
+    rig: Rig, *classes: type, dry_run: bool = False, policy: Policy | None = None, **retention: Any
+) -> Report:
+    """Purge for these consumers, by the rig's settings but for the retention given."""
+    settings = msgspec.structs.replace(
+        rig.settings,
+        retention=msgspec.structs.replace(rig.settings.retention, **retention),
+        consumer_defaults=policy or rig.settings.consumer_defaults,
+    )
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Connection]:
+        async with rig.pool.acquire() as connection:
+            yield connection
+
+    names = [definition(cls).name for cls in classes]
+    return await Purger(lend, settings, names, streams(rig.nats), rest=0).run(dry_run=dry_run)
+
+
+def went(report: Report) -> dict[str, int]:
+    """How many rows went, by table."""
+    counted: dict[str, int] = {}
+    for one in report.went:
+        counted[one.table] = counted.get(one.table, 0) + one.rows
+    return counted
