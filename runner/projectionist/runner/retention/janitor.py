@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
+from projectionist.core.logs import facts
+from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+_ABOUT = facts(kind="purge_failed")
 FIRST_S = 30.0
 """How long a process that begins leaves the database to others."""
 
@@ -33,13 +36,13 @@ FIRST_S = 30.0
 class Janitor:
     """Purges whenever the lease is to be had."""
 
-    def __init__(self, office: Office, settings: Settings, client: Client, names: Sequence[str]) -> None:
+    def __init__(self, office: Office, settings: Settings, client: Client, consumers: Sequence[str]) -> None:
         self._office = office
         self._every_s = settings.retention.every_s
         self._leases = Leases(settings.postgres.schema, str(INSTANCE))
-        digest = blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
+        digest = blake2b("\n".join(sorted(consumers)).encode(), digest_size=8).hexdigest()
         self._lease = f"purge {digest}"
-        self._purger = Purger(office.lend, settings, names, streams(client))
+        self._purger = Purger(office.lend, settings, consumers, streams(client))
         self._told: set[str] = set()
 
     async def run(self) -> None:
@@ -48,10 +51,14 @@ class Janitor:
         while True:
             try:
                 await self.step()
-            except (OSError, BrokerError) as error:
-                log.debug("the purge stopped: %s", error)
-            except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
-                if not is_transient(error):
+            except BrokerError as error:
+                _failed("stream", error)
+            except Exception as error:  # what a fault of ours would be goes up
+                if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+                    _failed("archive", error)
+                elif is_transient(error):
+                    _failed("database", error)
+                else:
                     raise
             await anyio.sleep(self._every_s)
 
@@ -62,6 +69,7 @@ class Janitor:
                 return None
         report = await self._purger.run()
         for one in report.went:
+            meters.add(names.PURGED, one.rows, {names.WHAT: one.table})
             log.info(
                 "retention: %d rows of %s%s removed",
                 one.rows,
@@ -73,6 +81,11 @@ class Janitor:
                 log.info("retention: nothing of %s goes: %s", held.consumer, held.why)
                 self._told.add(held.why)
         return report
+
+
+def _failed(what: str, error: Exception) -> None:
+    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
+    log.warning("retention: the purge stopped, and is tried again: %s", error, extra=_ABOUT)
 
 
 def streams(client: Client) -> Streams:
