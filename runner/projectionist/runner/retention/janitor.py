@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
+<<<<<<< HEAD
 from projectionist.core.signals import announce
+=======
+from projectionist.core.logs import facts
+from projectionist.core.telemetry import meters, names
+>>>>>>> tele
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+_ABOUT = facts(kind="purge_failed")
 FIRST_S = 30.0
 """How long a process that begins leaves the database to others."""
 
@@ -35,13 +41,13 @@ FIRST_S = 30.0
 class Janitor:
     """Purges whenever the lease is to be had."""
 
-    def __init__(self, office: Office, settings: Settings, client: Client, names: Sequence[str]) -> None:
+    def __init__(self, office: Office, settings: Settings, client: Client, consumers: Sequence[str]) -> None:
         self._office = office
         self._every_s = settings.retention.every_s
         self._leases = Leases(settings.postgres.schema, str(INSTANCE))
-        digest = blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
+        digest = blake2b("\n".join(sorted(consumers)).encode(), digest_size=8).hexdigest()
         self._lease = f"purge {digest}"
-        self._purger = Purger(office.lend, settings, names, streams(client))
+        self._purger = Purger(office.lend, settings, consumers, streams(client))
         self._told: set[str] = set()
 
     async def run(self) -> None:
@@ -50,6 +56,7 @@ class Janitor:
         while True:
             try:
                 await self.step()
+<<<<<<< HEAD
             except ArchiveFailed as error:
                 self._tell(f"retention: {error}", logging.WARNING)
                 announce("purge.failed")
@@ -57,6 +64,16 @@ class Janitor:
                 log.debug("the purge stopped: %s", error)
             except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
                 if not is_transient(error):
+=======
+            except BrokerError as error:
+                _failed("stream", error)
+            except Exception as error:  # what a fault of ours would be goes up
+                if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+                    _failed("archive", error)
+                elif is_transient(error):
+                    _failed("database", error)
+                else:
+>>>>>>> tele
                     raise
             await anyio.sleep(self._every_s)
 
@@ -67,6 +84,7 @@ class Janitor:
                 return None
         report = await self._purger.run()
         for one in report.went:
+            meters.add(names.PURGED, one.rows, {names.WHAT: one.table})
             log.info(
                 "retention: %d rows of %s%s removed",
                 one.rows,
@@ -82,6 +100,11 @@ class Janitor:
         if text not in self._told:
             self._told.add(text)
             log.log(level, text)
+
+
+def _failed(what: str, error: Exception) -> None:
+    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
+    log.warning("retention: the purge stopped, and is tried again: %s", error, extra=_ABOUT)
 
 
 def streams(client: Client) -> Streams:
