@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
-<<<<<<< HEAD
-from projectionist.core.signals import announce
-=======
 from projectionist.core.logs import facts
+from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
->>>>>>> tele
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
@@ -56,25 +53,17 @@ class Janitor:
         while True:
             try:
                 await self.step()
-<<<<<<< HEAD
             except ArchiveFailed as error:
+                _count("archive")
                 self._tell(f"retention: {error}", logging.WARNING)
                 announce("purge.failed")
             except BrokerError as error:
+                _count("stream")
                 log.debug("the purge stopped: %s", error)
             except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
                 if not is_transient(error):
-=======
-            except BrokerError as error:
-                _failed("stream", error)
-            except Exception as error:  # what a fault of ours would be goes up
-                if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
-                    _failed("archive", error)
-                elif is_transient(error):
-                    _failed("database", error)
-                else:
->>>>>>> tele
                     raise
+                _count("database")
             await anyio.sleep(self._every_s)
 
     async def step(self) -> Report | None:
@@ -99,12 +88,12 @@ class Janitor:
         """Once, however often it is so."""
         if text not in self._told:
             self._told.add(text)
-            log.log(level, text)
+            log.log(level, text, extra=_ABOUT if level >= logging.WARNING else None)
 
 
-def _failed(what: str, error: Exception) -> None:
+def _count(what: str) -> None:
+    """That a purge stopped, and because of what."""
     meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
-    log.warning("retention: the purge stopped, and is tried again: %s", error, extra=_ABOUT)
 
 
 def streams(client: Client) -> Streams:
