@@ -57,6 +57,7 @@ async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig
     assert sorted(found) == ["Mailer", "Orders", "Spend"]
     orders = found["Orders"]
     assert (orders["state"], orders["seq"], orders["rows"]) == ("applied", seq, ["public.orders o1"])
+    assert orders["stream"] == live.stream.name
     assert orders["received"] <= orders["processed"]
     assert orders["pid"] is not None
     assert [(b["kind"], b["seq"]) for b in orders["beside"]] == [("duplicate", seq + 1)]
@@ -200,3 +201,35 @@ async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live:
     assert plan
     assert "drop index" in await off.done("migrate")
     assert (await off.run("migrate", "--check")).code == 0
+
+
+async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Rig, desk: Desk) -> None:
+    await live.value(
+        "insert into {s}.intents (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)"
+        " values ('k-1', 0, 'till', 'sale-9', 'Receipt', 'Receipt', 'email', 'email', 'pass', '{}', '') returning 1"
+    )
+    [one] = (await desk.seen("journey", "--intent", "k-1"))["events"]
+    [passage] = one["consumers"]
+    assert (one["id"], passage["consumer"], len(passage["intents"])) == ("sale-9", "a producer", 1)
+    assert "not by a handler" in passage["note"]
+    live.tampered = True  # no consumer has applied what it is of
+
+
+async def test_a_journey_can_be_drawn_as_a_page(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    traced = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    await live.publish(OrderPlaced("secret-customer", 5), "o1", 1, id="placed", headers=traced)
+    await live.publish(OrderPaid(5), "o1", 2, id="paid", headers=traced)
+    await live.settle(s.Orders)
+    for about, steps in (
+        ("paid", ["applied", "intent Receipt"]),
+        ("--aggregate order/o1", ["order.paid v2"]),
+    ):
+        await desk.done("journey", *about.split(), "--html", "one.html")
+        page = (desk.folder / "one.html").read_text("utf-8")
+        for step in (TRACE, "Orders", *steps):
+            assert step in page, step
+        assert "secret-customer" not in page
+    assert "cannot be written" in await desk.refused("journey", "paid", "--html", "nowhere/one.html")
+    assert "not a flow" in await desk.refused("journey", "--correlation", "c", "--html", "one.html")

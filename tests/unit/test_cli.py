@@ -187,3 +187,30 @@ def test_an_import_that_fails_inside_the_app_is_the_apps_error(
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
         apps.load("broken_shop:app", dict)
+
+
+def acting(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    apps.declare_act(parser, required=False)
+    return parser.parse_args(words)
+
+
+def test_who_acts_is_said_or_stands_in_the_environment_or_is_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PROJECTIONIST_ACTOR", raising=False)
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    assert acting().actor == "root"
+    monkeypatch.setenv("PROJECTIONIST_ACTOR", "ann")
+    assert acting().actor == "ann"
+    assert acting("--as", "bob").actor == "bob"
+
+
+def test_a_user_without_a_name_can_still_call_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("PROJECTIONIST_ACTOR", raising=False)
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert acting().actor == ""
+    assert acting("--as", "ann").actor == "ann"

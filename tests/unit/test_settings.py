@@ -306,3 +306,7 @@ def test_every_key_of_the_example_file_is_explained_where_its_name_does_not_do()
     lines = EXAMPLE.read_text().splitlines()
     blocks = "\n".join(lines).split("\n\n")
     assert [block for block in blocks if not block.startswith("#") and "# " not in block] == []
+
+
+def test_who_acts_is_no_setting() -> None:
+    assert load(None, {"PROJECTIONIST_ACTOR": "ann"}) == load(None, {})

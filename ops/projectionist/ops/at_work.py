@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core import broker, db
+from projectionist.core import broker
 from projectionist.core.logs import configure
 from projectionist.core.telemetry.sdk import exporting
-from projectionist.migrations import MigrationError, plan
 from projectionist.ops import apps
+from projectionist.ops.database import database
 from projectionist.ops.servers import settings
 from projectionist.ops.terminal import UsageError, note
 from projectionist.runner.app import App
@@ -75,31 +75,18 @@ async def at_work(
     loaded = apps.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
     with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
-        async with _connected(found, command) as (connection, client):
-            rest = () if consumers is None else tuple(names[consumers:])
-            yield AtWork(found, chosen, rest, connection, client)
+        async with database(command, found) as opened:
+            client = await broker.connect(found.nats, name=f"projectionist {command}")
+            try:
+                rest = () if consumers is None else tuple(names[consumers:])
+                yield AtWork(found, chosen, rest, opened.connection, client)
+            finally:
+                await client.close()
 
 
 def _traces_alone(telemetry: Telemetry) -> Telemetry:
     """A command is over before Prometheus could ask."""
     return msgspec.structs.replace(telemetry, exporter="none")
-
-
-@asynccontextmanager
-async def _connected(found: Settings, command: str) -> AsyncIterator[tuple[Connection, Client]]:
-    connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
-    try:
-        if await plan(connection, found.postgres.schema):
-            raise MigrationError(
-                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
-            )
-        client = await broker.connect(found.nats, name=f"projectionist {command}")
-        try:
-            yield connection, client
-        finally:
-            await client.close()
-    finally:
-        await connection.close()
 
 
 def progress(name: str, limit: float | None) -> Progress:

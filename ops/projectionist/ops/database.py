@@ -28,9 +28,9 @@ class Database(NamedTuple):
 
 
 @asynccontextmanager
-async def database(command: str) -> AsyncIterator[Database]:
-    """Connect; raises MigrationError where the database is not of this release."""
-    found = settings()
+async def database(command: str, found: Settings | None = None) -> AsyncIterator[Database]:
+    """Connect, by these settings or those that are found; raises MigrationError for another release's database."""
+    found = settings() if found is None else found
     connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
     try:
         if await plan(connection, found.postgres.schema):

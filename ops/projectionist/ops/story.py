@@ -1,8 +1,10 @@
-"""The story of one aggregate, read from our tables and drawn as a page."""
+"""What happened to an aggregate, or to events, drawn as a page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from projectionist.core.sql import Statements
 from projectionist.ops.waterfall import Bar, page
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.db import Connection
+    from projectionist.runner.journey import Journey, Passage
 
 _LOOKS = {
     **dict.fromkeys(("applied", "ignored", "stale", "sent"), "good"),
@@ -46,3 +49,57 @@ def bar(row: Record) -> Bar:
         look=_LOOKS.get(row["state"], "plain"),
         facts={name: value for name, value in facts.items() if value is not None},
     )
+
+
+def drawn(journeys: Sequence[Journey]) -> str:
+    """The page about the journeys of events; what is only known without a time is left to the text."""
+    bars = [bar for one in journeys for bar in _journey(one)]
+    trace = next((one.trace for one in journeys if one.trace), None)
+    return page(", ".join(f"{one.type or 'event'} {one.id}" for one in journeys), trace, bars)
+
+
+def _journey(one: Journey) -> Iterator[Bar]:
+    for passage in one.consumers:
+        yield from _passage(passage)
+
+
+def _passage(one: Passage) -> Iterator[Bar]:
+    if one.received is not None:
+        facts = {
+            "state": one.state,
+            "verdict": one.verdict,
+            "subject": one.subject,
+            "sequence": str(one.seq),
+            "process": f"{one.host}:{one.pid}" if one.host else "",
+            "rows": ", ".join(one.rows),
+        }
+        look = _LOOKS.get(one.state, "plain")
+        yield Bar(one.state, one.consumer, one.received, one.processed, look=look, facts=_said(facts))
+    for each in one.beside:
+        facts = {"what": each.what or "", "who": each.who or "", "why": each.why or ""}
+        yield Bar(each.kind, one.consumer, each.at, each.at, 1, "wait", _said(facts))
+    for intent in one.intents:
+        yield from _intent(one.consumer, intent)
+
+
+def _intent(consumer: str, intent: Mapping[str, Any]) -> Iterator[Bar]:
+    attempts = [_attempt(intent["provider"], attempt) for attempt in intent["attempts"]]
+    over = attempts[-1].end if attempts and intent["state"] == "sent" else None
+    name, look = f"intent {intent['slot']}", _LOOKS.get(intent["state"], "plain")
+    facts = {"state": intent["state"], "key": intent["key"], "provider": intent["provider"]}
+    yield Bar(name, consumer, intent["created"], over, 1, look, facts)
+    yield from attempts
+
+
+def _attempt(provider: str, attempt: Mapping[str, Any]) -> Bar:
+    started: datetime = attempt["started"]
+    over = None if attempt["took_s"] is None else started + timedelta(seconds=attempt["took_s"])
+    facts = {
+        name: str(attempt[name] or "") for name in ("outcome", "status", "provider_id", "reason", "relay")
+    }
+    name, look = f"attempt {attempt['attempt']} at {provider}", _LOOKS.get(attempt["outcome"], "plain")
+    return Bar(name, "relay", started, over, 2, look, _said(facts))
+
+
+def _said(facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in facts.items() if value}

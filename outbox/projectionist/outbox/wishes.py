@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.db import advisory_key
 from projectionist.core.signals import announce
 
 if TYPE_CHECKING:
@@ -71,17 +72,18 @@ def parts(wishes: Sequence[Wish]) -> Iterator[Sequence[Wish]]:
 
 
 async def open_wishes(connection: Connection, sql: Statements) -> int:
-    """Open what batches have wished for: how many intents now stand in the queue that did not before.
+    """Open some of what batches have wished for; how many intents that were. One transaction: nothing is opened twice.
 
-    Each call is one transaction, so nothing is opened twice. Before intents are looked at, call it until it says 0.
+    None were there, or another opener was quicker, where it says 0.
     """
-    opened = int(await connection.fetchval(sql["open"], AT_ONCE))
+    opened = int(await connection.fetchval(sql["open"], AT_ONCE, advisory_key(sql.schema, "wishes")))
     if opened:
         announce("outbox.opened")
     return opened
 
 
 async def open_all(connection: Connection, sql: Statements) -> None:
-    """Open everything that is wished for by now."""
-    while await open_wishes(connection, sql):
-        pass
+    """Open everything that is wished for by now: intents are looked at after this."""
+    last = await connection.fetchval(sql["wished"])
+    while last is not None and await connection.fetchval(sql["unopened"], last):
+        await open_wishes(connection, sql)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
+from projectionist.core.telemetry import tracing
 from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, options_of
 from projectionist.outbox.keys import body_hash, frozen_body, intent_key, ordering_key
 
@@ -39,8 +40,11 @@ class Outbox:
 
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
         other content it raises IntentReused. `aggregate` ("order/7") is what intents are ordered by. Ids and
-        order are this source's own. Commit makes it real; a rollback leaves nothing.
+        order are this source's own. Commit makes it real; a rollback leaves nothing. The trace that is going on here
+        goes with it, unless `traceparent` names another.
         """
+        if traceparent is None:
+            traceparent, tracestate = tracing.current()
         slot, wish = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
         options = options_of(wish)
         slot = slot or options.slot

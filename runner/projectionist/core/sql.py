@@ -16,6 +16,7 @@ class Statements(Mapping[str, str]):
 
     def __init__(self, package: str, schema: str) -> None:
         name = quoted(schema, what="schema")
+        self.schema = schema
         self._texts = {
             entry.name.removesuffix(".sql"): entry.read_text("utf-8").replace(SCHEMA, name)
             for entry in files(package).joinpath("sql").iterdir()

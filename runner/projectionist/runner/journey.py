@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 GONE = "its inbox row is gone: retention has removed it, or a reset; what is left is below"
 
 
+ADDED = "added in a transaction of its own, not by a handler"
+
+
 class Beside(msgspec.Struct, frozen=True):
     """A duplicate, an entry of quarantine, a decision or an incident."""
 
@@ -38,6 +41,7 @@ class Passage(msgspec.Struct):
     consumer: str
     state: str = ""
     verdict: str = ""
+    stream: str = ""
     incarnation: int | None = None
     seq: int | None = None
     """Of the stream."""
@@ -166,6 +170,8 @@ class Journeys:
                 passage(row).state, passage(row).note = "quarantined", ""
         for row in await self._connection.fetch(self._sql["journey_intents"], source, event):
             passage(row).intents.append(await self._intent(row))
+            if row["number"] == 0:
+                passage(row).note = ADDED
         journey.consumers = [passages[name] for name in sorted(passages)]
         journey.acts = await self._acts(journey)
         return journey
@@ -199,6 +205,7 @@ def _passage(row: Record) -> Passage:
     names = (
         "state",
         "verdict",
+        "stream",
         "incarnation",
         "seq",
         "subject",

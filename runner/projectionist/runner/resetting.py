@@ -146,3 +146,4 @@ class Resetting:
             created = durable.created
         fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
+        await self._connection.execute(self._sql["reset_floors"], row["number"])

@@ -70,7 +70,7 @@ async def run(
                 tasks.start_soon(waker.run)
                 office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
                 if health is not None:
-                    health.troubles = partial(_troubles, client, office)
+                    health.troubles = partial(_troubles, client, office, workers)
                     health.started = True
                 if meters.on():
                     tasks.start_soon(Observer(definitions, settings, client, office).run)
@@ -96,9 +96,11 @@ async def _together(
         beside.cancel_scope.cancel()
 
 
-def _troubles(client: Client, office: Office) -> list[str]:
+def _troubles(client: Client, office: Office, workers: Sequence[Worker]) -> list[str]:
+    """Why no data flows: servers that are away, and what each consumer that is not served waits for."""
     away = [] if client.is_connected else ["NATS cannot be reached"]
-    return [*away, "PostgreSQL cannot be used"] if office.gates.closed else away
+    away += ["PostgreSQL cannot be used"] if office.gates.closed else []
+    return away + [worker.trouble for worker in workers if worker.trouble is not None]
 
 
 @asynccontextmanager

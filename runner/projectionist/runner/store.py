@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ _CLAIMED = attrgetter(
 )
 _CLAIMED_ALIKE = 3
 """So many of them, the first, are often the same for a whole batch."""
+_CLAIMED_TEXTS = frozenset({3, 5, 6, 7, 9, 10, 11, 12})
+"""Columns of text in which reading lets nothing pass that cannot be printed."""
 MOST_EXCESS = 16
 """How many times as many pairs as wanted one statement may ask for."""
 _PARKED = attrgetter(
@@ -48,6 +50,9 @@ _PARKED = attrgetter(
 )
 _MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
 _MOVED_ALIKE = 2
+_MOVED_TEXTS = frozenset({2})
+BETWEEN, NOTHING = "\x1f", "\x1e"
+"""What divides the values of a column that travels as one text, and what stands for null: neither can be printed."""
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
     *(
@@ -105,7 +110,7 @@ class Store:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
-        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE)
+        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE, _CLAIMED_TEXTS)
         tag = await self.connection.execute(self._sql["claim"], self.consumer, batch, incarnation, *columns)
         return _counted(tag)
 
@@ -205,7 +210,7 @@ class Store:
 
     async def advance(self, moved: Sequence[Moved]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
-        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE)
+        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE, _MOVED_TEXTS)
         await self.connection.execute(self._sql["advance"], self.consumer, *columns)
 
     async def settle(
@@ -318,16 +323,26 @@ def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> I
     return zip(*map(get, rows), strict=True)
 
 
-def _sparing(columns: Sequence[Sequence[object]], alike: int) -> Iterator[object]:
+def _sparing(columns: Sequence[Sequence[Any]], alike: int, texts: Container[int]) -> Iterator[object]:
     """Columns as arguments, the first `alike` each as a value and an array: every element costs the driver time.
 
     Where all are the same the value stands for them, and where all are null nothing does; the array is empty then.
+    The columns at `texts` go as one text each.
     """
     one = [column[0] if column.count(column[0]) == len(column) else None for column in columns[:alike]]
     yield from one
     yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
-    for column in columns[alike:]:
-        yield () if column[0] is None and column.count(None) == len(column) else column
+    for at, column in enumerate(columns[alike:], alike):
+        nulls = column.count(None) if at in texts or column[0] is None else 0
+        if at in texts:
+            yield None if nulls == len(column) else joined(column) if nulls else BETWEEN.join(column)
+        else:
+            yield () if nulls == len(column) else column
+
+
+def joined(column: Iterable[str | None]) -> str:
+    """A column of printable text, with nulls in it, as one text."""
+    return BETWEEN.join(NOTHING if value is None else value for value in column)
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:

@@ -49,9 +49,16 @@ class Worker:
         self._serving: Serving | None = None
         self._told = ""
         self._standing: Standing | None = None
-        self._served = False
+        self._served = self._paused = False
         self._early = False
         """Whether this process was there before the stream: then none of its events is from before the first run."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing of this consumer is applied now, unless somebody has paused it."""
+        if self._serving is not None or self._paused:
+            return None
+        return f"{self.definition.name}: {self._told or 'it has not begun yet'}"
 
     async def run(self) -> None:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
@@ -64,6 +71,7 @@ class Worker:
 
     async def _wait_out(self, error: Exception) -> None:
         """Return when it is worth while to begin again after this error; raises it where that is never."""
+        self._paused = isinstance(error, Paused)
         match error:
             case Rejoin():
                 log.warning("%s: %s", self.definition.name, error)

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.desk import Desk
+from tests.support.process import projectionist
+from tests.support.rebuilding import Yard
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
@@ -268,3 +270,59 @@ async def test_a_paused_consumer_may_be_reset_and_stays_paused(live: Rig, desk: 
         await pause(connection, "projectionist", "Orders", ACT)
     await desk.done("reset", "Orders", "--yes", *WHY)
     assert await live.value("select paused from {s}.consumers")
+
+
+async def test_a_reset_that_dies_before_its_commit_has_changed_nothing(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderPaid(5), "o1", 2)
+    await live.settle(s.Orders)
+    before = await live.rows("orders")
+
+    words = ("reset", "Orders", "--yes", *WHY)
+    async with projectionist(*words, cwd=desk.folder, kill_at={"reset.written": 1}) as process:
+        assert (await process.ended()).code == -9
+    assert await live.rows("orders") == before
+    await live.settle(s.Orders)  # the durable may deliver all again: it is known
+    assert await live.rows("orders") == before
+    assert await live.value("select count(*) from {s}.intents") == 1
+
+    await desk.done(*words)
+    await live.settle(s.Orders)
+    assert await live.rows("orders") == before
+    assert await live.value("select count(*) from {s}.intents") == 1
+
+
+async def test_generations_that_were_kept_go_with_the_reset_and_an_open_build_refuses_it(
+    live: Rig, desk: Desk
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+    await Yard(live).rebuild(s.Orders)
+    assert len(await live.fetch("select 1 from {s}.generations where state = 'kept'")) == 1
+
+    await live.value("update {s}.consumers set build = 1 returning 1")
+    assert "a build of Orders is open" in await desk.refused("reset", "Orders", "--yes", *WHY)
+    await live.value("update {s}.consumers set build = null returning 1")
+    await desk.done("reset", "Orders", "--yes", *WHY)
+    assert await live.fetch("select state from {s}.generations order by 1") == [("dropped",), ("live",)]
+    await live.settle(s.Orders)
+    assert await history(live, "o1") == ["placed"]
+
+
+async def test_reactors_and_sql_projections_are_reset_too(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Mailer, s.Journal)
+    await live.publish(OrderNoted("one"), "o1", 1, id="a")
+    await live.publish(OrderPaid(5), "o1", 2, id="b")
+    await live.settle(s.Mailer, s.Journal)
+    for name in ("Mailer", "Journal"):
+        await desk.done("reset", name, "--yes", *WHY)
+    assert await live.rows("journal") == []
+    await live.settle(s.Mailer, s.Journal)
+    assert await live.rows("journal") == [("a", "one")]
+    assert await live.states(s.Mailer) == {"a": "applied", "b": "applied"}
+    assert await live.value("select count(*) from {s}.intents") == 1

@@ -7,19 +7,24 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import asyncpg
+import msgspec
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.support.outbox import Outbox, made, outbox, scripted
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.sql import Statements
+from projectionist.outbox import Intent
 from projectionist.outbox import relay as relays
 from projectionist.outbox.keys import body_hash, frozen_body
 from projectionist.outbox.link import Link
 from projectionist.outbox.wake import Waker
-from projectionist.outbox.wishes import INTENTS, Wish, open_all, open_wishes, packed, parts
+from projectionist.outbox.wishes import AT_ONCE, INTENTS, Wish, open_all, open_wishes, packed, parts
+from projectionist.projections.reactions import answer_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -110,6 +115,60 @@ async def test_one_row_holds_so_many_and_a_large_content_stands_alone() -> None:
     large = [wish(n, body=b"x" * 5_000_000) for n in range(3)]
     assert [len(part) for part in parts(large)] == [1, 1, 1]
     assert [one for part in parts(many) for one in part] == many
+
+
+async def test_who_finds_others_opening_waits_until_all_is_open(here: Outbox, database: str) -> None:
+    for number in range(2 * AT_ONCE):
+        await write(here.connection, wish(number))
+    other = await asyncpg.connect(database)
+    try:
+        async with other.transaction():
+            assert await open_wishes(other, SQL) == AT_ONCE
+            looking = asyncio.create_task(open_all(here.connection, SQL))
+            await blocked(other)
+        await looking
+        assert await here.connection.fetchval("select count(*) from projectionist.intents") == 2 * AT_ONCE
+    finally:
+        await other.close()
+
+
+async def blocked(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Wait until somebody waits for a lock."""
+
+    async def waits() -> bool:
+        found = await connection.fetchval(
+            "select exists (select from pg_locks where not granted and locktype = 'advisory')"
+        )
+        return bool(found)
+
+    await eventually(waits)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(), st.text())
+async def test_whatever_a_handler_addresses_it_can_be_opened_or_is_refused_at_once(
+    here: Outbox, where: str, text: str
+) -> None:
+    try:
+        (slot, _, body) = answer_of(Hook(where, text)).intents[0]
+    except ValueError:
+        return
+    name = body_hash(body).hex()
+    await write(
+        here.connection,
+        msgspec.structs.replace(wish(1, key=name, body=body), slot=slot, destination=where),
+    )
+    await open_all(here.connection, SQL)
+    row = await here.connection.fetchrow(
+        "select destination, body from projectionist.intents where key = $1", name
+    )
+    assert row is not None
+    assert (row["destination"], row["body"]) == (where, body)
+
+
+class Hook(Intent, provider="hooks", destination="to"):
+    to: str
+    text: str
 
 
 async def test_a_relay_opens_what_is_there_and_what_comes_without_being_told(here: Outbox) -> None:

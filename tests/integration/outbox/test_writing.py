@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 from tests.support.outbox import Outbox as Rig
 from tests.support.outbox import made, outbox, scripted
 
@@ -41,6 +42,22 @@ async def test_a_wish_is_real_with_the_commit_of_its_producer(rig: Rig) -> None:
     async with rig.relaying(made(stub)):
         await rig.becomes(key, "sent")
     assert stub.executions == {key: 1}
+
+
+async def test_a_wish_belongs_to_the_trace_that_is_going_on_or_to_the_one_it_names(rig: Rig) -> None:
+    shop, named = Outbox("shop-api"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    span = NonRecordingSpan(SpanContext(7, 9, is_remote=False, trace_flags=TraceFlags(1)))
+    await shop.add(rig.connection, Placed(order_id="o-1"), id="outside")
+    with use_span(span):
+        await shop.add(rig.connection, Placed(order_id="o-1"), id="inside")
+        await shop.add(rig.connection, Placed(order_id="o-1"), id="named", traceparent=named)
+    rows = await rig.connection.fetch("select id, traceparent from projectionist.intents")
+    inside = f"00-{7:032x}-{9:016x}-01"
+    assert {row["id"]: row["traceparent"] for row in rows} == {
+        "outside": None,
+        "inside": inside,
+        "named": named,
+    }
 
 
 async def test_a_producer_that_tries_again_wishes_once(rig: Rig) -> None:

@@ -45,6 +45,27 @@ async def test_rolling_back_catches_the_kept_generation_up_and_forward_works_too
     assert ["placed", "paid", "later"] in [json.loads(row[3]) for row in await rig.rows("orders")]
 
 
+async def test_without_order_there_is_no_way_back_and_a_rebuild_makes_the_rows_again(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream, sequence="unordered")
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    async with rig.pool.acquire() as connection:
+        listed = await generations(Desk(connection, SCHEMA), 1)
+    assert [(one.generation, one.can_roll_back) for one in listed if one.state == "kept"] == [(1, False)]
+
+    with pytest.raises(
+        RebuildError, match="generation 1 of Orders is not kept so that one can go back"
+    ) as told:
+        await yard.rebuild(s.Orders, back_to=1)
+
+    assert "without order there is no way back but a rebuild" in str(told.value.remedy)
+    assert await yard.generation(s.Orders) == 2
+    assert (await yard.rebuild(s.Orders)).compared.differences == []
+
+
 async def test_going_back_needs_the_code_the_generation_was_run_by(yard: Yard) -> None:
     rig = yard.rig
     s = shop(rig.stream)

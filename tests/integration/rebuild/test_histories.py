@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.support.lab import Lab
+from tests.support.lab import SCHEMA, Lab
 from tests.support.rebuilding import Yard
 from tests.support.rig import Rig, rig
 from tests.support.shop import OrderNoted, OrderPlaced
@@ -18,6 +18,7 @@ from projectionist.core.settings import Batch
 from projectionist.core.signals import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
 from projectionist.runner.rebuild import opening
+from projectionist.runner.resetting import Resetting
 from projectionist.runner.verbs import Act, NotThere, TooLate
 
 ACT = Act("operator", "drawn")
@@ -189,9 +190,26 @@ async def one_history(
                 assert (await yard.rebuild(cls)).compared.differences == []
                 assert await rows(yard, cls) == wanted
                 assert await yard.effects() == effects
+            await assert_a_reset_repeats_it(yard, classes, batch)
     finally:
         lab.delete_stream(stream)
         lab.drop_database(database)
+
+
+async def assert_a_reset_repeats_it(yard: Yard, classes: tuple[type, ...], batch: int) -> None:
+    """Live batches that begin anew come to the same rows, and to the same places in every aggregate."""
+    stands = "select consumer, aggregate, version, head = 'clear' from {s}.positions order by 1, 2"
+    wanted, stood = [await rows(yard, cls) for cls in classes], await yard.rig.fetch(stands)
+    effects = await yard.effects()
+    async with yard.rig.pool.acquire() as connection:
+        resetting = Resetting(connection, yard.rig.nats, SCHEMA)
+        for cls in classes:
+            await resetting.reset(definition(cls).name, ACT)
+    async with yard.rig.running(*classes, limits=Batch(max_rows=batch)):
+        await yard.rig.settled(*classes)
+    assert [await rows(yard, cls) for cls in classes] == wanted
+    assert await yard.rig.fetch(stands) == stood
+    assert (await yard.effects()).intents == effects.intents
 
 
 async def build(yard: Yard, cls: type, point: str | None, memory: int, after: list[Story]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Any, Literal
 
 import asyncpg
+import psycopg
 import pytest
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderPlaced, shop
@@ -40,17 +41,38 @@ async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing
         finally:
             await connection.close()
 
-    readers = [
+    def foreign() -> int:
+        """Another driver, on a thread: its statement is prepared on the server after a few executions."""
+        seen = 0
+        with psycopg.connect(rig.database, autocommit=True, prepare_threshold=1) as connection:
+            while not over.is_set():
+                for sql in (
+                    "select count(*) from orders",
+                    "select order_id, cents from orders order by 1 limit 1",
+                ):
+                    row = connection.execute(sql, prepare=True).fetchone()
+                    assert row in [(200,), ("o0", 0)]
+                seen += 1
+            prepared = connection.execute("select count(*) from pg_prepared_statements").fetchone()
+            assert prepared is not None
+            assert prepared[0] >= 2
+        return seen
+
+    readers: list[asyncio.Task[Any]] = [
+        asyncio.create_task(asyncio.to_thread(foreign)),
         asyncio.create_task(hammer("select count(*) from orders", isolation=None)),
         asyncio.create_task(hammer("select count(*) from (select * from orders) o", isolation=None)),
         asyncio.create_task(hammer("select count(*) from names", isolation="read_committed")),
         asyncio.create_task(hammer("select count(*) from orders", isolation="repeatable_read")),
     ]
-    for _ in range(10):
-        await yard.rebuild(s.Orders)
-        for reader in readers:
-            assert not reader.done(), reader.result()
-    over.set()
-    await asyncio.gather(*readers)
+    try:
+        for _ in range(10):
+            await yard.rebuild(s.Orders)
+            for reader in readers:
+                assert not reader.done(), reader.result()
+    finally:
+        over.set()  # a thread is not cancelled
+    seen, *_ = await asyncio.gather(*readers)
     assert await yard.generation(s.Orders) == 11
     assert reads > 100
+    assert seen > 20

@@ -11,14 +11,14 @@ import pytest
 from tests.support.gateway import gateway
 from tests.support.process import ROOT, projectionist
 from tests.support.rig import Rig
-from tests.support.scrape import Answer, families, free_port, get, series
+from tests.support.scrape import families, free_port, get, series
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment
 from tests.support.traced_app import APP
 from tests.support.waiting import eventually
 
 from projectionist.core.telemetry import names
-from projectionist.core.telemetry.names import METRICS, scraped
+from projectionist.core.telemetry.names import METRICS, Metric, scraped
 
 pytestmark = pytest.mark.asyncio
 
@@ -79,8 +79,15 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> N
     assert {scraped(one): str(one.instrument) for one in METRICS.values()} == {
         name: kind for name, kind in types.items() if name != "target_info"
     }
-    told = dict(re.findall(r"^\| `([a-z.]+)` \| `([a-z_]+)` \|", PAGE, re.MULTILINE))
-    assert told == {one.name: scraped(one) for one in METRICS.values()}
+    told = re.findall(
+        r"^\| `([a-z.]+)` \| `([a-z_]+)` \| (\w+) \| `(.*?)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE
+    )
+    assert sorted(told) == sorted(_line(one) for one in METRICS.values())
+
+
+def _line(one: Metric) -> tuple[str, ...]:
+    attributes = ", ".join(f"`{name}`" for name in one.attributes) or "none"
+    return one.name, scraped(one), str(one.instrument), one.unit, one.text, attributes
 
 
 def assert_numbers(text: str) -> None:
@@ -145,8 +152,7 @@ async def test_while_postgresql_is_away_a_process_lives_and_is_not_ready(live: R
             await becomes(port, "/ready", 200)
             way.refusing = True
             way.cut()
-            answer = await becomes(port, "/ready", 503)
-            assert "PostgreSQL cannot be used" in answer.text
+            await becomes(port, "/ready", 503, "PostgreSQL cannot be used")
             assert [(await get(port, path)).status for path in ("/live", "/startup")] == [200, 200]
             await scrape_with(port, 'projectionist_server="postgresql"} 0.0')
             way.refusing = False
@@ -183,12 +189,29 @@ async def test_a_port_that_is_taken_is_told_at_the_start(live: Rig) -> None:
     assert "Give each process on this machine a port of its own" in ended.err
 
 
-async def becomes(port: int, path: str, status: int) -> Answer:
-    """The answer, once it is this one."""
+async def becomes(port: int, path: str, status: int, why: str = "") -> None:
+    """Return once this is the answer."""
 
-    async def there() -> Answer:
+    async def there() -> bool:
         answer = await get(port, path)
         assert answer.status == status, answer.text
-        return answer
+        assert why in answer.text, answer.text
+        return True
 
-    return await eventually(there)
+    await eventually(there)
+
+
+async def test_a_process_that_waits_for_its_stream_says_so_when_asked(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    await live.nats.jetstream().delete_stream(live.stream.name)
+    port = free_port()
+    async with projectionist("run", APP, env=telling(live, port)) as runner:
+        await runner.heard("worker.waiting")
+        why = f"Orders: waiting for stream {live.stream.name}, which does not exist yet"
+        await becomes(port, "/ready", 503, why)
+        assert (await get(port, "/live")).status == 200
+        await live.nats.jetstream().add_stream(name=live.stream.name, subjects=[live.stream.subjects])
+        await becomes(port, "/ready", 200)
+        runner.signal(signal.SIGTERM)
+        assert (await runner.ended()).code == 0
+    live.tampered = True

@@ -7,7 +7,7 @@ import asyncio
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
         texts.append(consumer_table(status.consumers))
         texts += [pause_line(one) for one in status.consumers if one.pause is not None]
         texts += [breaker_line(one) for one in status.consumers if one.breaker is not None]
+        texts += filter(None, ["\n".join(line for one in status.consumers for line in next_steps(one))])
     if status.counted:
         texts.append(
             table([("consumer", "of", "outcome", "events"), *map(msgspec.structs.astuple, status.counted)])
@@ -134,6 +135,17 @@ def breaker_line(one: ConsumerStatus) -> str:
         f"{one.name}: the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}. It closes when some "
         f"keys go through, or by `projectionist breaker reset {one.name} --reason …`"
     )
+
+
+def next_steps(one: ConsumerStatus) -> Iterator[str]:
+    """Where to look at what of a consumer waits for somebody."""
+    for count, what, command in (
+        (one.heads.get("waiting", 0), "waiting for new code or a person", "parked list"),
+        (one.quarantined, "in quarantine", "quarantine list"),
+        (one.incidents, "incidents open", "incidents list"),
+    ):
+        if count:
+            yield f"{one.name}: {count} {what}: `projectionist {command} --consumer {one.name}`"
 
 
 def _line(one: ConsumerStatus) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 -- Opens wishes as intents, in the order they were written, one opener after the other; how many wishes that were. What
 -- one aggregate wishes is written while its position is locked: who sees a later row sees the earlier ones.
 with turn as materialized (
-    select pg_advisory_xact_lock(hashtextextended('{schema} wishes', 0))
+    select pg_advisory_xact_lock($2::bigint)
 ),
 taken as (
     delete from {schema}.wishes

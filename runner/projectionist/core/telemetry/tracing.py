@@ -62,6 +62,12 @@ def written(context: SpanContext) -> str:
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}"
 
 
+def current() -> tuple[str | None, str | None]:
+    """`traceparent` and `tracestate` of the trace that is going on around the caller, if there is one."""
+    context = trace.get_current_span().get_span_context()
+    return (written(context), context.trace_state.to_header() or None) if context.is_valid else (None, None)
+
+
 def under(context: SpanContext | None) -> Context:
     """What a span of this parent is started in; without one it begins a trace, whatever goes on around it."""
     return Context() if context is None else trace.set_span_in_context(NonRecordingSpan(context), Context())

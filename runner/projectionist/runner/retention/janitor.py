@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
+from projectionist.core.logs import facts
 from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+_ABOUT = facts(kind="purge_failed")
 FIRST_S = 30.0
 """How long a process that begins leaves the database to others."""
 
@@ -35,13 +38,13 @@ FIRST_S = 30.0
 class Janitor:
     """Purges whenever the lease is to be had."""
 
-    def __init__(self, office: Office, settings: Settings, client: Client, names: Sequence[str]) -> None:
+    def __init__(self, office: Office, settings: Settings, client: Client, consumers: Sequence[str]) -> None:
         self._office = office
         self._every_s = settings.retention.every_s
         self._leases = Leases(settings.postgres.schema, str(INSTANCE))
-        digest = blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
+        digest = blake2b("\n".join(sorted(consumers)).encode(), digest_size=8).hexdigest()
         self._lease = f"purge {digest}"
-        self._purger = Purger(office.lend, settings, names, streams(client))
+        self._purger = Purger(office.lend, settings, consumers, streams(client))
         self._told: set[str] = set()
 
     async def run(self) -> None:
@@ -51,13 +54,16 @@ class Janitor:
             try:
                 await self.step()
             except ArchiveFailed as error:
+                _count("archive")
                 self._tell(f"retention: {error}", logging.WARNING)
                 announce("purge.failed")
             except BrokerError as error:
+                _count("stream")
                 log.debug("the purge stopped: %s", error)
             except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
                 if not is_transient(error):
                     raise
+                _count("database")
             await anyio.sleep(self._every_s)
 
     async def step(self) -> Report | None:
@@ -67,6 +73,7 @@ class Janitor:
                 return None
         report = await self._purger.run()
         for one in report.went:
+            meters.add(names.PURGED, one.rows, {names.WHAT: one.table})
             log.info(
                 "retention: %d rows of %s%s removed",
                 one.rows,
@@ -81,7 +88,12 @@ class Janitor:
         """Once, however often it is so."""
         if text not in self._told:
             self._told.add(text)
-            log.log(level, text)
+            log.log(level, text, extra=_ABOUT if level >= logging.WARNING else None)
+
+
+def _count(what: str) -> None:
+    """That a purge stopped, and because of what."""
+    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
 
 
 def streams(client: Client) -> Streams:

@@ -1,5 +1,5 @@
 -- What became of one event, by consumer; the process that did it, as long as it is remembered.
-select c.name as consumer, c.number, i.state, i.verdict, i.incarnation, i.seq, i.subject, i.type, i.event_schema as schema,
+select c.name as consumer, c.number, c.stream, i.state, i.verdict, i.incarnation, i.seq, i.subject, i.type, i.event_schema as schema,
     i.aggregate, i.version, i.correlation, i.causation, i.traceparent, i.received, i.processed, i.batch, r.host, r.pid,
     case when i.state = 'applied' and c.own_type = split_part(i.aggregate, '/', 1)
         then substr(i.aggregate, length(c.own_type) + 2) end as row_key,

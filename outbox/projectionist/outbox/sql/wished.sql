@@ -1,0 +1,2 @@
+-- The newest row of wishes; null where there is none.
+select max(seq) from {schema}.wishes

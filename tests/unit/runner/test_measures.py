@@ -1,0 +1,137 @@
+"""What is told of a batch: right numbers, and never more of them because the batch is larger."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from projectionist.core.settings import Batch as Limits
+from projectionist.core.states import Cause
+from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry.names import Metric
+from projectionist.projections import Event, Projection, definition, on
+from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.measures import Measures
+from projectionist.runner.writes import Failed, Parked, Writes
+
+
+class Placed(Event, type="order.placed"):
+    """An order begins."""
+
+
+class MeasuredOrders(Projection, stream="S", subjects="s.{aggregate}", table="measured", key="order_id"):
+    """One row per order."""
+
+    order_id: str
+
+    @on(Placed)
+    def placed(self, event: Placed) -> None:
+        """Nothing to note."""
+
+
+class Told:
+    """What was told, call by call."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, float, dict[str, str]]] = []
+
+        def note(metric: Metric, value: float, attributes: Any = None) -> None:
+            self.calls.append((metric.name, value, dict(attributes or {})))
+
+        monkeypatch.setattr(meters, "on", lambda: True)
+        monkeypatch.setattr(meters, "add", note)
+        monkeypatch.setattr(meters, "record", note)
+
+    def of(self, metric: Metric) -> list[float]:
+        return [value for name, value, _ in self.calls if name == metric.name]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Somebody listens."""
+    return Told(monkeypatch)
+
+
+def batch(size: int, kinds: int = 2) -> tuple[Batch, Applied]:
+    now_us = int(time.time() * 1e6)
+    deliveries = [
+        Delivery(
+            *(
+                "shop",
+                f"e{n}",
+                f"type-{n % kinds}",
+                1,
+                f"order/{n}",
+                1,
+                b"{}",
+                b"h" * 16,
+                "S",
+                n + 1,
+                f"s.{n}",
+            ),
+            time="2026-01-01T00:00:00Z",
+            received_us=now_us - (size - n) * 1000,
+        )
+        for n in range(size)
+    ]
+    writes = Writes()
+    writes.counts = Counter({(f"type-{n}", "applied"): size // kinds for n in range(kinds)})
+    return Batch(deliveries), Applied(writes, None, size, 0.5, 0.1)
+
+
+def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> None:
+    measures = Measures(definition(MeasuredOrders), Limits())
+    grown = []
+    for size in (10, 1000):
+        told.calls.clear()
+        one, applied = batch(size)
+        measures.note(one, [applied])
+        grown.append([name for name, _, _ in told.calls])
+    assert grown[0] == grown[1]
+    assert len(grown[0]) < 20
+
+
+def test_the_oldest_and_the_newest_of_each_type_are_told(told: Told) -> None:
+    one, applied = batch(100)
+    Measures(definition(MeasuredOrders), Limits()).note(one, [applied])
+    waits = sorted(told.of(names.LATENCY))
+    assert len(waits) == 4
+    assert waits[0] < 0.05 < 0.09 < waits[-1] < 0.2
+
+
+def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> None:
+    one, applied = batch(3, kinds=3)
+    first, second, third = one.deliveries
+    applied.writes.parked = [
+        Parked(first, Cause.GAP, True, Failed()),
+        Parked(second, Cause.FAILED, True, Failed("ValueError", "secret")),
+    ]
+    applied.writes.unparked = [third]
+    Measures(definition(MeasuredOrders), Limits()).note(Batch([first, second]), [applied])
+    assert [
+        attributes["cloudevents.event_type"] for name, _, attributes in told.calls if "latency" in name
+    ] == ["type-2"]
+    assert [attributes for name, _, attributes in told.calls if name == names.FAILURES.name] == [
+        {"projectionist.consumer": "MeasuredOrders", "error.type": "ValueError"}
+    ]
+    assert "secret" not in str(told.calls)
+
+
+@pytest.mark.parametrize(
+    ("size", "limits", "reason"),
+    [
+        (0, Limits(), "due"),
+        (5, Limits(max_rows=5), "rows"),
+        (5, Limits(max_bytes=10), "bytes"),
+        (5, Limits(), "time"),
+    ],
+)
+def test_a_batch_says_what_ended_it(told: Told, size: int, limits: Limits, reason: str) -> None:
+    one, applied = batch(size)
+    Measures(definition(MeasuredOrders), limits).note(one, [applied])
+    (attributes,) = [attributes for name, _, attributes in told.calls if name == names.BATCHES.name]
+    assert attributes["projectionist.reason"] == reason
