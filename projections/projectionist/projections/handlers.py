@@ -30,7 +30,10 @@ class On(NamedTuple):
 class Handler:
     """One event's handler: what the fold calls, and how it comes to its row."""
 
-    __slots__ = ("absent", "call", "copies", "envelope", "event", "key", "name", "own", "row_key", "when")
+    __slots__ = (
+        *("absent", "bare", "call", "copies", "envelope", "event", "key", "name", "own", "row_key"),
+        "when",
+    )
 
     def __init__(self, name: str, call: Callable[..., Any], mark: On, *, envelope: bool) -> None:
         self.name = name
@@ -45,6 +48,8 @@ class Handler:
         """Whether the method takes the Envelope as its last argument."""
         self.copies = is_mutable(mark.event)
         """Whether the event must be copied for each call, because a handler could change what it holds."""
+        self.bare = not (self.absent or self.when or self.envelope or self.copies)
+        """Whether it is called with row and event as they are, whatever they hold: nearly always."""
         self.row_key: RowKey = _no_row
         """From aggregate id and event to the row's key in database form. Raises BadValue."""
 

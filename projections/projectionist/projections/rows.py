@@ -64,10 +64,15 @@ class Rows:
         if row is None:
             row = self._thawed(cell, key)
         cell.row = None  # and so it stays if the handler raises
-        event = copied(step.event) if handler.copies else step.event
-        if handler.when is not None and not handler.when(row, event):
-            return IDLE
-        result = handler.call(row, event, step.envelope()) if handler.envelope else handler.call(row, event)
+        if handler.bare:
+            result = handler.call(row, step.event)
+        else:
+            event = copied(step.event) if handler.copies else step.event
+            if handler.when is not None and not handler.when(row, event):
+                return IDLE
+            result = (
+                handler.call(row, event, step.envelope()) if handler.envelope else handler.call(row, event)
+            )
         answer = None if result is None else answer_of(result)
         if answer is not None and answer.delete:
             cell.stored = None

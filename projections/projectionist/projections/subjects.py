@@ -67,12 +67,14 @@ def _expression(tokens: list[str]) -> str:
 class Subjects:
     """All patterns of one consumer. One durable has one filter at most: `filter` covers every pattern."""
 
-    __slots__ = ("filter", "patterns")
+    __slots__ = ("filter", "match", "patterns")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(SubjectPattern(text) for text in patterns)
         if not self.patterns:
             raise DefinitionError("subjects= is empty", remedy='Write subjects="shop.order.{aggregate}"')
+        self.match = self.patterns[0].match if len(self.patterns) == 1 else self._first_match
+        """As `SubjectPattern.match`, of the first pattern that matches."""
         self.filter = _covering([pattern.filter.split(".") for pattern in self.patterns])
 
     @property
@@ -85,8 +87,7 @@ class Subjects:
         """Whether every pattern names the aggregate."""
         return all(pattern.names_aggregate for pattern in self.patterns)
 
-    def match(self, subject: str) -> tuple[str | None, str | None] | None:
-        """As `SubjectPattern.match`, of the first pattern that matches."""
+    def _first_match(self, subject: str) -> tuple[str | None, str | None] | None:
         for pattern in self.patterns:
             found = pattern.match(subject)
             if found is not None:

@@ -151,9 +151,13 @@ class Bulk:
             await self._progress.advance(len(block))
 
     def _take(self, arrivals: Sequence[Arrival], use: Callable[[Delivery], None]) -> None:
-        read, take = self._read, self._judge.take
+        read, is_next, take = self._read, self._judge.is_next, self._judge.take
         for arrival in arrivals:
             delivery = read(arrival)
-            if isinstance(delivery, Delivery):
+            if delivery.__class__ is not Delivery:
+                continue
+            if is_next(delivery):
+                use(delivery)
+            else:
                 for one in take(delivery):
                     use(one)

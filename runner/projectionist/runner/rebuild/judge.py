@@ -49,13 +49,18 @@ class Judge:
         self.ahead = 0
         """Events left to the live generation, or to catch-up."""
 
+    def is_next(self, delivery: Delivery) -> bool:
+        """Whether it can be folded now and nothing else, which it nearly always is. Where not, `take` decides."""
+        if not self._plain or self._held:
+            return False
+        aggregate, version = delivery.aggregate or "", delivery.version or 0
+        if self.versions.get(aggregate) != version - 1 or version > self._caps[aggregate]:
+            return False
+        self.versions[aggregate] = version
+        return True
+
     def take(self, delivery: Delivery) -> Sequence[Delivery]:
         """The events that can be folded now that this one is there, in their order; most often itself."""
-        if self._plain and (at := self.versions.get(delivery.aggregate or "")) is not None:
-            aggregate, version = delivery.aggregate or "", delivery.version or 0
-            if version == at + 1 and version <= self._caps[aggregate] and not self._held:  # nearly always
-                self.versions[aggregate] = version
-                return (delivery,)
         if delivery.seq in self._apart:
             return NOTHING
         if self._sequence == UNORDERED:
