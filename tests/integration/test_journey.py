@@ -203,7 +203,6 @@ async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live:
     assert (await off.run("migrate", "--check")).code == 0
 
 
-<<<<<<< HEAD
 async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Rig, desk: Desk) -> None:
     await live.value(
         "insert into {s}.intents (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)"
@@ -214,7 +213,8 @@ async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Rig, d
     assert (one["id"], passage["consumer"], len(passage["intents"])) == ("sale-9", "a producer", 1)
     assert "not by a handler" in passage["note"]
     live.tampered = True  # no consumer has applied what it is of
-=======
+
+
 async def test_a_journey_can_be_drawn_as_a_page(live: Rig, desk: Desk) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -233,4 +233,3 @@ async def test_a_journey_can_be_drawn_as_a_page(live: Rig, desk: Desk) -> None:
         assert "secret-customer" not in page
     assert "cannot be written" in await desk.refused("journey", "paid", "--html", "nowhere/one.html")
     assert "not a flow" in await desk.refused("journey", "--correlation", "c", "--html", "one.html")
->>>>>>> tele

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
-<<<<<<< HEAD
 from projectionist.core.signals import announce
-=======
-from projectionist.core.logs import facts
 from projectionist.core.telemetry import meters, names
->>>>>>> tele
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-_ABOUT = facts(kind="purge_failed")
 FIRST_S = 30.0
 """How long a process that begins leaves the database to others."""
 
@@ -56,24 +51,16 @@ class Janitor:
         while True:
             try:
                 await self.step()
-<<<<<<< HEAD
             except ArchiveFailed as error:
+                _count("archive")
                 self._tell(f"retention: {error}", logging.WARNING)
                 announce("purge.failed")
             except BrokerError as error:
+                _count("stream")
                 log.debug("the purge stopped: %s", error)
             except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
+                _count("database")
                 if not is_transient(error):
-=======
-            except BrokerError as error:
-                _failed("stream", error)
-            except Exception as error:  # what a fault of ours would be goes up
-                if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
-                    _failed("archive", error)
-                elif is_transient(error):
-                    _failed("database", error)
-                else:
->>>>>>> tele
                     raise
             await anyio.sleep(self._every_s)
 
@@ -102,9 +89,8 @@ class Janitor:
             log.log(level, text)
 
 
-def _failed(what: str, error: Exception) -> None:
-    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
-    log.warning("retention: the purge stopped, and is tried again: %s", error, extra=_ABOUT)
+def _count(failed: str) -> None:
+    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: failed})
 
 
 def streams(client: Client) -> Streams:
