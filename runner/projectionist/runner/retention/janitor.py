@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.leases import Leases
+from projectionist.core.logs import facts
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import is_transient
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+_ABOUT = facts(kind="purge_failed")
 FIRST_S = 30.0
 """How long a process that begins leaves the database to others."""
 
@@ -59,9 +61,9 @@ class Janitor:
                 _count("stream")
                 log.debug("the purge stopped: %s", error)
             except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
-                _count("database")
                 if not is_transient(error):
                     raise
+                _count("database")
             await anyio.sleep(self._every_s)
 
     async def step(self) -> Report | None:
@@ -86,11 +88,12 @@ class Janitor:
         """Once, however often it is so."""
         if text not in self._told:
             self._told.add(text)
-            log.log(level, text)
+            log.log(level, text, extra=_ABOUT if level >= logging.WARNING else None)
 
 
-def _count(failed: str) -> None:
-    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: failed})
+def _count(what: str) -> None:
+    """That a purge stopped, and because of what."""
+    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
 
 
 def streams(client: Client) -> Streams:
