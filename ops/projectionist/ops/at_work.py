@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import msgspec
 from projectionist.core import broker
 from projectionist.core.logs import configure
 from projectionist.core.telemetry.sdk import exporting
-from projectionist.ops import apps
+from projectionist.ops import apps, loops
 from projectionist.ops.database import database
 from projectionist.ops.servers import settings
 from projectionist.ops.terminal import UsageError, note
@@ -50,14 +50,10 @@ class AtWork:
         return Desk(self.connection, self.settings.postgres.schema)
 
 
-def run(main: Awaitable[int]) -> int:
+def run(main: Coroutine[Any, Any, int]) -> int:
     """Run a command's coroutine to its end."""
     configure()
-    try:
-        import uvloop  # noqa: PLC0415 - an extra
-    except ImportError:
-        return asyncio.run(main)  # type: ignore[arg-type]
-    return uvloop.run(main)  # type: ignore[arg-type]
+    return loops.run(main)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from operator import is_not
 from typing import Any
@@ -35,7 +35,7 @@ class Rows:
 
     __slots__ = (
         *("_cells", "_class", "_columns", "_defaults", "_documents", "_key_at", "_loaded", "_places"),
-        "_thaws",
+        *("_plain", "_thaws"),
     )
 
     def __init__(self, cls: type, table: Table, loaded: Mapping[Any, Row]) -> None:
@@ -48,6 +48,7 @@ class Rows:
         self._places = range(len(table.columns))
         self._documents = {at for at, column in enumerate(table.columns) if column.is_json}
         self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
+        self._plain = not self._thaws and not any(column.is_json for column in table.columns)
 
     def apply(self, step: Step) -> Answer | None:
         """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""
@@ -99,6 +100,13 @@ class Rows:
     def _settle(self, cell: _Cell, row: Any) -> None:
         """Bring what the handler assigned into database form, in the tuple and in the instance."""
         live, after = cell.live, astuple(row)
+        if self._plain and self._is_stored(
+            changed := [*compress(self._places, map(is_not, live, after))], after
+        ):
+            if changed:
+                cell.base = cell.live = after
+            cell.stored = cell.base
+            return
         values: list[Any] | None = None
         written = False
         for at in self._changed(live, after):
@@ -119,6 +127,14 @@ class Rows:
             if written:
                 cell.base = tuple(values)
         cell.stored = cell.base
+
+    def _is_stored(self, changed: Sequence[int], after: Row) -> bool:
+        """Whether what the handler assigned is in database form as it is, which it nearly always is."""
+        for at in changed:
+            column, new = self._columns[at], after[at]
+            if column.is_key or column.stored(new) is not new:
+                return False
+        return True
 
     def _changed(self, live: Row, after: Row) -> Iterable[int]:
         """The columns whose value is another object now, and the documents, in which something may have changed."""

@@ -15,18 +15,16 @@ TYPE = "{type}"
 class SubjectPattern:
     """One pattern such as `shop.order.{aggregate}`: braces name the aggregate's token."""
 
-    __slots__ = ("_aggregate", "_literal", "_open", "_size", "_tokens", "_type", "filter", "text")
+    __slots__ = ("_aggregate", "_match", "_tokens", "_type", "filter", "text")
 
     def __init__(self, text: str) -> None:
         _check(text)
         self.text = text
         self._tokens = text.split(".")
-        self._size = len(self._tokens)
-        self._open = self._tokens[-1] == ">"
+        self._match = re.compile(_expression(self._tokens)).fullmatch
         self._aggregate = self._tokens.index(AGGREGATE) if AGGREGATE in self._tokens else None
         self._type = self._tokens.index(TYPE) if TYPE in self._tokens else None
         self.filter = ".".join("*" if token in (AGGREGATE, TYPE) else token for token in self._tokens)
-        self._literal = [(i, t) for i, t in enumerate(self._tokens) if t not in (AGGREGATE, TYPE, "*", ">")]
 
     @property
     def names_aggregate(self) -> bool:
@@ -38,14 +36,11 @@ class SubjectPattern:
 
         Raises UnicodeDecodeError where percent-coded bytes are no UTF-8.
         """
-        tokens = subject.split(".")
-        if len(tokens) < self._size if self._open else len(tokens) != self._size:
+        found = self._match(subject)
+        if found is None:
             return None
-        for index, literal in self._literal:
-            if tokens[index] != literal:
-                return None
-        kind = None if self._type is None else decoded(tokens[self._type])
-        return kind, None if self._aggregate is None else decoded(tokens[self._aggregate])
+        kind = None if self._type is None else decoded(found["type"])
+        return kind, None if self._aggregate is None else decoded(found["aggregate"])
 
     def subject_for(self, aggregate_type: str, aggregate_id: str) -> str | None:
         """The subject of one aggregate, wildcards kept; None if the pattern does not name it."""
@@ -56,6 +51,17 @@ class SubjectPattern:
         if self._type is not None:
             tokens[self._type] = encoded(aggregate_type)
         return ".".join(tokens)
+
+
+def _expression(tokens: list[str]) -> str:
+    """Tokens as a regular expression."""
+    wild = {
+        AGGREGATE: r"(?P<aggregate>[^.]*)",
+        TYPE: r"(?P<type>[^.]*)",
+        "*": r"[^.]*",
+        ">": r"(?s:.*)",
+    }
+    return r"\.".join(wild.get(token) or re.escape(token) for token in tokens)
 
 
 class Subjects:

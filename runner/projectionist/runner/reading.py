@@ -81,7 +81,7 @@ class Reader:
                 return self.read(arrival)
             aggregate = self._aggregate(arrival.subject, fields[4], fields[5])
             schema_number = 1 if schema is None else int(schema)
-            event, problem = self.body(kind, schema_number, arrival.data)
+            event, problem = self._decoded(kind, schema_number, arrival.data)
             traced = fields[10] is not None or fields[11] is not None
             parent, state = _trace(*fields[10:14]) if traced else (None, None)
             return Delivery(
@@ -201,6 +201,12 @@ class Reader:
             return None, "no handler declares its type" if self._policy.unknown == "fail" else None
         if bad := guards.fault(data, self._policy.max_depth):
             return None, f"the body {bad}"
+        return self._decoded(kind, schema, data)
+
+    def _decoded(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
+        """The same of a body whose size and depth are in order."""
+        if kind not in self._known:
+            return None, "no handler declares its type" if self._policy.unknown == "fail" else None
         try:
             return self._decode(kind, schema, data), None
         except Exception as error:  # noqa: BLE001  upcasters are a user's code

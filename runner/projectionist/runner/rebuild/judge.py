@@ -6,10 +6,10 @@ that it is applied later by the live runner, with its effects.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.runner.course import UNORDERED
+from projectionist.runner.course import CONTIGUOUS, UNORDERED
 
 if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
@@ -33,7 +33,7 @@ class Judge:
         sequence: str,
         caps: Mapping[str, int],
         decisions: Decisions,
-        apart: Container[int] = (),
+        apart: Collection[int] = (),
         start: int = 0,
     ) -> None:
         self._sequence = sequence
@@ -41,6 +41,7 @@ class Judge:
         self._decisions = decisions
         self._apart = apart
         self._start = start
+        self._plain = sequence == CONTIGUOUS and not apart and not decisions.aggregates
         self._held: dict[str, dict[int, Delivery]] = {}
         self._holding = 0
         self.versions: dict[str, int] = dict.fromkeys(caps, start)
@@ -50,6 +51,11 @@ class Judge:
 
     def take(self, delivery: Delivery) -> Sequence[Delivery]:
         """The events that can be folded now that this one is there, in their order; most often itself."""
+        if self._plain and (at := self.versions.get(delivery.aggregate or "")) is not None:
+            aggregate, version = delivery.aggregate or "", delivery.version or 0
+            if version == at + 1 and version <= self._caps[aggregate] and not self._held:  # nearly always
+                self.versions[aggregate] = version
+                return (delivery,)
         if delivery.seq in self._apart:
             return NOTHING
         if self._sequence == UNORDERED:
