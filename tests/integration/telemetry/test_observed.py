@@ -1,0 +1,103 @@
+"""Where consumers and the outbox stand, as it is looked up: also where nobody is running, and where nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from tests.support.outbox import outbox
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.core.settings import Alerts
+from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry.names import Metric
+from projectionist.outbox.observed import Observer as OutboxObserver
+from projectionist.projections import definition
+from projectionist.runner.observed import Observer
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(autouse=True)
+def nothing_shown() -> Iterator[None]:
+    """Each test begins with empty metrics."""
+    meters.forget()
+    yield
+    meters.forget()
+
+
+def shown(metric: Metric) -> dict[tuple[str, ...], float]:
+    """The values of a metric by its attributes' values."""
+    return {tuple(attributes.values()): value for value, attributes in meters.shown(metric)}
+
+
+async def look(live: Rig, *consumers: type) -> None:
+    observer = Observer([definition(one) for one in consumers], live.settings, live.nats, live.office)
+    await observer._look()
+
+
+async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    await look(live, s.Orders, s.Spend)
+    assert shown(names.LAG) == {("Orders",): 1, ("Spend",): 1}
+    assert shown(names.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
+
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    await look(live, s.Orders)
+    assert shown(names.LAG)["Orders",] >= 1
+    assert shown(names.OUTCOMES)["Orders", "applied"] == 1
+
+
+async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.publish(OrderNoted("bad"), "o1", 2)
+    await live.publish(OrderPaid(), "o1", 3)
+    await live.publish(OrderPaid(), "o2", 2)
+    await live.publish_raw(b"{}", None, "o3")
+    await live.settle(s.Orders)
+    await live.publish(OrderPlaced("eve", 1), "o4", 1)
+    await look(live, s.Orders)
+
+    assert shown(names.PARKED)["Orders", "waiting"] == 2
+    assert shown(names.HEADS)["Orders", "waiting"] == 1
+    assert sum(shown(names.QUARANTINE).values()) == 1
+    assert 0 < shown(names.PARKED_AGE)["Orders", "waiting"] < 60
+    assert 0 < shown(names.UNREAD_AGE)["Orders",] < 60, (
+        "the last event was published after the runner had stopped"
+    )
+    assert shown(names.HEADROOM) == {("Orders",): 5}
+    assert shown(names.REACHABLE) == {("postgresql",): 1, ("nats",): 1}
+    assert shown(names.REBUILDING) == {("Orders",): 0}
+    live.tampered = True
+
+
+async def test_thresholds_are_those_of_the_consumer(live: Rig) -> None:
+    s = shop(live.stream)
+    own = msgspec.structs.replace(live.policy, alerts=Alerts(lag=7))
+    live.settings = msgspec.structs.replace(live.settings, consumers={"Spend": own})
+    Observer([definition(s.Orders), definition(s.Spend)], live.settings, live.nats, live.office)
+    found = shown(names.POLICY)
+    assert (found["Orders", "lag"], found["Spend", "lag"]) == (10_000, 7)
+    assert found["Spend", "pending_s"] == 300
+
+
+async def test_the_outbox_is_told_by_provider_and_state_and_nothing_as_nothing(database: str) -> None:
+    async with outbox(database) as rig:
+        observer = OutboxObserver(rig.settings)
+        await observer._look()
+        assert shown(names.INTENTS) == shown(names.INTENTS_AGE) == shown(names.CIRCUITS) == {(): 0}
+
+        await rig.want()
+        await rig.want("elsewhere")
+        await observer._look()
+        assert shown(names.INTENTS) == {("ready", "stub"): 1, ("ready", "elsewhere"): 1}
+        assert all(0 <= age < 60 for age in shown(names.INTENTS_AGE).values())
+
+        await observer._link.close()
