@@ -112,6 +112,18 @@ PARTITION BY LIST (build);
 
 COMMENT ON COLUMN projectionist.build_positions.cap IS 'where the live generation stood when the build was opened';
 
+CREATE TABLE projectionist.build_progress (
+    build integer NOT NULL,
+    doing text NOT NULL,
+    done bigint NOT NULL,
+    expected bigint NOT NULL,
+    per_s double precision NOT NULL,
+    told timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+
+COMMENT ON TABLE projectionist.build_progress IS 'What the builder of a build does, written every few seconds; apart from builds, whose row its transactions hold.';
+
 CREATE UNLOGGED TABLE projectionist.build_steps (
     build integer NOT NULL,
     n bigint NOT NULL,
@@ -815,6 +827,9 @@ ALTER TABLE ONLY projectionist.build_apart
 
 ALTER TABLE ONLY projectionist.build_positions
     ADD CONSTRAINT build_positions_pkey PRIMARY KEY (build, aggregate);
+
+ALTER TABLE ONLY projectionist.build_progress
+    ADD CONSTRAINT build_progress_pkey PRIMARY KEY (build);
 
 ALTER TABLE ONLY projectionist.build_steps
     ADD CONSTRAINT build_steps_pkey PRIMARY KEY (build, n);

@@ -37,6 +37,11 @@ class Build(msgspec.Struct, frozen=True):
     phase: str
     age_s: float
     share: float
+    doing: str | None = None
+    """What its builder said last; nothing in its first seconds."""
+    done: int | None = None
+    expected: int | None = None
+    per_s: float | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -46,7 +51,6 @@ class Waiting(msgspec.Struct, frozen=True):
     stream: str
     durable: str
     parked: dict[str, int]
-    unordered: int
     ages: dict[str, float]
     gaps: dict[str, int]
     quarantine: dict[str, int]
@@ -110,17 +114,13 @@ class Observer:
             show(names.PENDING_AGE, one.name, None, {"": one.oldest_s or 0})
             show(names.HEADS, one.name, names.STATE, one.heads)
         for each in (one for one in waiting if one.name in self._names):
-            show(names.PARKED, each.name, names.STATE, each.parked | {"unordered": each.unordered})
+            show(names.PARKED, each.name, names.CAUSE, each.parked)
             show(names.PARKED_AGE, each.name, names.STATE, each.ages)
             show(names.GAPS, each.name, names.FINDING, each.gaps)
             show(names.QUARANTINE, each.name, names.REASON, each.quarantine)
             show(names.INCIDENTS, each.name, names.KIND, each.incidents)
             show(names.REPLAYS, each.name, None, {"": each.replays})
-            build = each.build
-            show(
-                names.REBUILDING, each.name, names.PHASE, {} if build is None else {build.phase: build.age_s}
-            )
-            show(names.REBUILD_SHARE, each.name, None, {} if build is None else {"": build.share})
+            show_build(each.name, each.build)
 
     async def _ask_broker(self, waiting: Sequence[Waiting]) -> None:
         for one in waiting:
@@ -161,6 +161,20 @@ def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[s
         for value, n in values.items()
     ] or [(0.0, {names.CONSUMER: consumer})]
     meters.show(metric, [*others, *ours])
+
+
+def show_build(consumer: str, build: Build | None) -> None:
+    """Show how an open rebuild goes."""
+    show(names.REBUILDING, consumer, names.PHASE, {} if build is None else {build.phase: build.age_s})
+    show(names.REBUILD_SHARE, consumer, None, {} if build is None else {"": build.share})
+    doing = None if build is None else build.doing
+    told: tuple[tuple[Metric, float | None], ...] = (
+        (names.REBUILD_DONE, None if build is None else build.done),
+        (names.REBUILD_EXPECTED, None if build is None else build.expected),
+        (names.REBUILD_RATE, None if build is None else build.per_s),
+    )
+    for metric, value in told:
+        show(metric, consumer, names.PHASE, {} if not doing or value is None else {doing: value})
 
 
 def thresholds(alerts: Alerts) -> dict[str, float]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import msgspec
 import pytest
 from tests.support.outbox import outbox
+from tests.support.rebuilding import Slow
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -16,6 +18,8 @@ from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import Observer as OutboxObserver
 from projectionist.projections import definition
 from projectionist.runner.observed import Observer
+from projectionist.runner.rebuild import turn
+from projectionist.runner.rebuild.builder import Builder
 
 pytestmark = pytest.mark.asyncio
 
@@ -65,7 +69,7 @@ async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
     await live.publish(OrderPlaced("eve", 1), "o4", 1)
     await look(live, s.Orders)
 
-    assert shown(names.PARKED)["Orders", "waiting"] == 2
+    assert shown(names.PARKED) == {("Orders", "failed"): 1, ("Orders", "blocked"): 1, ("Orders", "gap"): 1}
     assert shown(names.HEADS)["Orders", "waiting"] == 1
     assert sum(shown(names.QUARANTINE).values()) == 1
     assert 0 < shown(names.PARKED_AGE)["Orders", "waiting"] < 60
@@ -75,6 +79,49 @@ async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
     assert shown(names.HEADROOM) == {("Orders",): 5}
     assert shown(names.REACHABLE) == {("postgresql",): 1, ("nats",): 1}
     assert shown(names.REBUILDING) == {("Orders",): 0}
+    live.tampered = True
+
+
+async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for number in range(7):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+    await live.settle(s.Orders)
+    await look(live, s.Orders)
+    assert shown(names.REBUILD_DONE) == shown(names.REBUILD_RATE) == {("Orders",): 0}
+
+    monkeypatch.setattr(turn, "RENEWED_S", 0.02)
+    progress = Slow("Orders")
+    building = asyncio.create_task(
+        Builder(definition(s.Orders), live.settings, live.nats, progress).run(), name="builder"
+    )
+    await progress.reached.wait()
+    await live.value_of("select done from {s}.build_progress", 7)
+    await look(live, s.Orders)
+    assert shown(names.REBUILD_DONE) == {("Orders", "reading"): 7}
+    assert shown(names.REBUILD_EXPECTED) == {("Orders", "reading"): 7}
+    assert shown(names.REBUILD_RATE)["Orders", "reading"] > 0
+    assert list(shown(names.REBUILDING)) == [("Orders", "bulk")]
+
+    await live.value("update {s}.build_progress set told = told - interval '1 minute'")
+    progress.free.set()
+    await building
+    await look(live, s.Orders)
+    assert shown(names.REBUILD_DONE) == shown(names.REBUILD_EXPECTED) == {("Orders",): 0}
+    live.tampered = True
+
+
+async def test_parked_events_without_order_are_told_by_their_own_cause(live: Rig) -> None:
+    s = shop(live.stream, sequence="unordered")
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    await live.publish(OrderNoted("bad"), "o1", 1)
+    await live.settle(s.Orders)
+    await look(live, s.Orders)
+    assert shown(names.PARKED) == {("Orders", "failed"): 1}
     live.tampered = True
 
 

@@ -104,7 +104,8 @@ def assert_numbers(text: str) -> None:
     assert of("messaging_client_consumed_messages_total") == 7
     assert of("projectionist_heads", projectionist_state="waiting") == 1
     assert of("projectionist_gaps") == 1
-    assert of("projectionist_parked", projectionist_state="waiting") == 1
+    assert of("projectionist_parked", projectionist_cause="failed") == 1
+    assert of("projectionist_parked", projectionist_cause="gap") == 1
     assert of("projectionist_quarantine") == 1
     assert of("projectionist_consumer_runners") == 1
     assert of("projectionist_policy_threshold", projectionist_threshold="pending_s") == 300

@@ -43,6 +43,7 @@ INTENT_KEY: Final = "projectionist.intent.key"
 ATTEMPT: Final = "projectionist.attempt"
 STATE: Final = "projectionist.state"
 REASON: Final = "projectionist.reason"
+CAUSE: Final = "projectionist.cause"
 KIND: Final = "projectionist.kind"
 FINDING: Final = "projectionist.finding"
 PHASE: Final = "projectionist.phase"
@@ -229,8 +230,8 @@ PENDING_AGE: Final = _gauge(
 )
 PARKED: Final = _gauge(
     *("projectionist.parked", "{event}"),
-    "Parked events, by the state of the head they wait behind (unordered: without a head).",
-    *(CONSUMER, STATE),
+    "Parked events, by cause: gap, failed, blocked (behind one that failed) or stored (its turn comes).",
+    *(CONSUMER, CAUSE),
 )
 PARKED_AGE: Final = _gauge(
     *("projectionist.parked.age", "s"),
@@ -276,6 +277,21 @@ REBUILD_SHARE: Final = _gauge(
     "{share}",
     "Share of the buckets that an open rebuild has finished.",
     CONSUMER,
+)
+REBUILD_DONE: Final = _gauge(
+    *("projectionist.rebuild.done", "{event}"),
+    "Events (folding: buckets) of what its builder does now that are done.",
+    *(CONSUMER, PHASE),
+)
+REBUILD_EXPECTED: Final = _gauge(
+    *("projectionist.rebuild.expected", "{event}"),
+    "Events (folding: buckets) of what its builder does now, as far as known; 0: not known.",
+    *(CONSUMER, PHASE),
+)
+REBUILD_RATE: Final = _gauge(
+    *("projectionist.rebuild.rate", "{event}/s"),
+    "How many of them it does in a second; 0 where no builder has told for ten seconds.",
+    *(CONSUMER, PHASE),
 )
 
 # -- where the outbox stands -------------------------------------------------------------------------------------
@@ -328,4 +344,6 @@ def scraped(metric: Metric) -> str:
     base = metric.name.replace(".", "_")
     if metric.unit == "s":
         base += "_seconds"
+    elif metric.unit.endswith("/s"):
+        base += "_per_second"
     return base + ("_total" if metric.instrument is Instrument.COUNTER else "")

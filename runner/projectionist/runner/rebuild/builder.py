@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -28,6 +28,7 @@ from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import check_history
+from projectionist.runner.rebuild.progress import Watched
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection
+    from projectionist.core.leases import Lease
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
@@ -91,7 +93,7 @@ class Builder:
         self._definition = definition
         self._settings = settings
         self._client = client
-        self._progress = progress
+        self._progress = Watched(progress)
         self._options = options or Options()
         self._schema = settings.postgres.schema
         self._silent: Counter[str] = Counter()
@@ -126,13 +128,25 @@ class Builder:
         if not (going_back or self._options.partial):
             await check_history(desk, row, stream)
         with flattened():
-            async with turn(keeper, self._schema, row["number"], who) as lease:
+            async with turn(
+                keeper, self._schema, row["number"], who, self._teller(keeper, row["number"])
+            ) as lease:
                 row = await registered(desk, self._definition, going_back=going_back)
                 if self._options.raised_only and self._definition.revision <= row["revision"]:
                     raise Taken(f"revision {row['revision']} has been built by another process")
                 build, resumed = await self._open(desk, row["number"], lease.epoch, who)
                 return await self._build(desk, build, stream, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
+
+    def _teller(self, keeper: Connection, consumer: int) -> Callable[[Lease], Awaitable[None]]:
+        """Writes down how far it has come, over the connection that keeps the turn."""
+        desk, at = Desk(keeper, self._schema), self._progress
+
+        async def tell(lease: Lease) -> None:
+            await desk.run("build_tell", consumer, lease.epoch, at.doing, at.done, at.expected, at.per_s)
+            announce("rebuild.told")
+
+        return tell
 
     async def _open(self, desk: Desk, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """The build that was left, if it can go on; a new one otherwise."""

@@ -60,3 +60,32 @@ class Logged:
     def say(self, text: str) -> None:
         """Something worth a line."""
         log.info("%s: %s", self._name, text)
+
+
+class Watched:
+    """Progress that can be asked how it goes, beside being told on."""
+
+    def __init__(self, told: Progress) -> None:
+        self._told = told
+        self.doing, self.expected, self.done = "", 0, 0
+        self._begun = clock.now()
+
+    def begin(self, phase: str, total: int) -> None:
+        """A phase begins."""
+        self.doing, self.expected, self.done = phase, total, 0
+        self._begun = clock.now()
+        self._told.begin(phase, total)
+
+    async def advance(self, done: int) -> None:
+        """So many more are done."""
+        self.done += done
+        await self._told.advance(done)
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+        self._told.say(text)
+
+    @property
+    def per_s(self) -> float:
+        """How many were done in a second of this phase."""
+        return self.done / max(clock.now() - self._begun, 1e-3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -34,17 +34,24 @@ def owner() -> str:
 
 
 @asynccontextmanager
-async def turn(connection: Connection, schema: str, consumer: int, who: str) -> AsyncIterator[Lease]:
+async def turn(
+    connection: Connection,
+    schema: str,
+    consumer: int,
+    who: str,
+    beside: Callable[[Lease], Awaitable[None]] | None = None,
+) -> AsyncIterator[Lease]:
     """The right to build, over a connection of its own; raises Taken while another process uses it.
 
-    After a crash the lease of the one before runs out by itself, which is waited for.
+    After a crash the lease of the one before runs out by itself, which is waited for. Each time it is renewed,
+    `beside` may use the connection.
     """
     leases, name = Leases(schema, who), f"build:{consumer}"
     lease = await _acquire(connection, schema, leases, name)
     announce("turn.taken")
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_keep, leases, connection, lease)
+            tasks.start_soon(_keep, leases, connection, lease, beside)
             yield lease
             tasks.cancel_scope.cancel()
     finally:
@@ -68,12 +75,19 @@ async def _acquire(connection: Connection, schema: str, leases: Leases, name: st
     return lease
 
 
-async def _keep(leases: Leases, connection: Connection, lease: Lease) -> None:
+async def _keep(
+    leases: Leases,
+    connection: Connection,
+    lease: Lease,
+    beside: Callable[[Lease], Awaitable[None]] | None,
+) -> None:
     held: Lease | None = lease
     while held is not None:
         await anyio.sleep(RENEWED_S)
         try:
             held = await leases.renew(connection, held)
+            if beside is not None and held is not None:
+                await beside(held)
         except (
             Exception
         ) as error:  # an outage ends the turn as a lost lease does; anything else is a fault of ours

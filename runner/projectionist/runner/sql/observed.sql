@@ -1,10 +1,22 @@
 -- What telemetry tells of every consumer beside its status; bounded reads of what waits, never of what is settled.
 select c.name, c.stream, c.durable,
-    coalesce((select jsonb_object_agg(head, n) from (
-        select head, sum(parked)::bigint as n from {schema}.positions
-        where consumer = c.number and head <> 'clear' group by head
+    -- Behind heads from the positions' own counters: the first behind one that failed has failed, the rest is blocked.
+    coalesce((select jsonb_object_agg(cause, n) from (
+        select cause, sum(n)::bigint as n from (
+            select case
+                    when head = 'draining' then 'stored' when finding is not null or head = 'gap' then 'gap' else 'failed'
+                end as cause,
+                sum(case when head = 'draining' or finding is not null or head = 'gap' then parked else least(parked, 1) end) as n
+            from {schema}.positions where consumer = c.number and head <> 'clear' group by 1
+            union all
+            select 'blocked', sum(parked - 1) from {schema}.positions
+            where consumer = c.number and head in ('failed', 'waiting') and finding is null and parked > 1
+            union all
+            select cause, count(*) from (
+                select cause from {schema}.parked where consumer = c.number and not ordered limit 200000
+            ) few group by cause
+        ) counted group by cause having sum(n) > 0
     ) behind), '{}') as parked,
-    (select count(*) from {schema}.parked where consumer = c.number and not ordered) as unordered,
     coalesce((select jsonb_object_agg(head, oldest_s) from (
         select p.head, extract(epoch from clock_timestamp() - min(first.parked_at))::float8 as oldest_s
         from (
@@ -30,8 +42,11 @@ select c.name, c.stream, c.durable,
     coalesce((select max(f.top - f.floor) from {schema}.floors f where f.consumer = c.number), 0)::bigint as unread,
     (select jsonb_build_object(
             'phase', b.phase, 'age_s', extract(epoch from clock_timestamp() - b.started)::float8,
-            'share', cardinality(b.finished)::float8 / greatest(b.buckets, 1)
-        ) from {schema}.builds b where b.number = c.build) as build,
+            'share', cardinality(b.finished)::float8 / greatest(b.buckets, 1),
+            'doing', p.doing, 'done', p.done, 'expected', p.expected,
+            'per_s', case when p.told > clock_timestamp() - interval '10 seconds' then p.per_s else 0 end
+        ) from {schema}.builds b left join {schema}.build_progress p on p.build = b.number
+        where b.number = c.build) as build,
     case when exists (select from {schema}.counters k where k.consumer = c.number and k.outcome = 'intents') then (
         select count(*) from {schema}.audit a
         where a.verb = 'replay' and starts_with(a.object, c.name || ': ') and a.at > clock_timestamp() - interval '1 hour'
