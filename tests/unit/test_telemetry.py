@@ -23,9 +23,10 @@ from projectionist.core import clock
 from projectionist.core.errors import SettingsError
 from projectionist.core.headers import is_traceparent
 from projectionist.core.logs import Human, Json, Repeats, facts
+from projectionist.core.secret import Url
 from projectionist.core.settings import Telemetry
 from projectionist.core.telemetry import health as healths
-from projectionist.core.telemetry import meters, names, pulse, tracing
+from projectionist.core.telemetry import meters, names, places, pulse, tracing
 from projectionist.core.telemetry.health import Health, Listener, address
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -71,6 +72,38 @@ def test_links_beyond_what_is_kept_are_counted_on_the_span(monkeypatch: pytest.M
     (span,) = kept.get_finished_spans()
     assert len(span.links) == 128
     assert dict(span.attributes or {}) == {names.LINKS_OMITTED: 373}
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (None, {}),
+        (b"NATS/1.0\r\n\r\n", {}),
+        (b"NATS/1.0\r\nbaggage: a=1,b=2\r\n\r\n", {"a": "1"}),
+        (b"NATS/1.0\r\nBAGGAGE:  a = x%C3%A9 ;meta=1\r\nbaggage: c=3\r\n\r\n", {"a": "x\u00e9", "c": "3"}),
+        (b"NATS/1.0\r\nbaggage: a,=1,a=%0A,c=" + b"v" * 300 + b"\r\n\r\n", {}),
+        (b"NATS/1.0\r\nbaggage: " + b"x=1," * 100 + b"a=1\r\n\r\n", {}),
+        (b"NATS/1.0\r\nbaggage: a=\xff\r\nx: a=2\r\n\r\n", {"a": "\ufffd"}),
+    ],
+)
+def test_of_baggage_only_allowed_short_printable_members_are_read(
+    head: bytes | None, found: dict[str, str]
+) -> None:
+    read = places.baggage(head, {"a", "c"})
+    assert read == {f"projectionist.baggage.{key}": value for key, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        (None, {}),
+        ("postgresql://me:secret@db.example:5432/shop", {"server.address": "db.example"}),
+        ("postgresql://one,two/shop", {}),
+        ("postgresql:///shop?host=/run/postgresql", {"server.address": "/run/postgresql"}),
+    ],
+)
+def test_a_database_is_told_by_its_host_alone(url: str | None, found: dict[str, str]) -> None:
+    assert places.database(None if url is None else Url(url)) == found
 
 
 def test_a_loop_that_stays_away_too_long_is_late(signs: dict[str, float]) -> None:

@@ -12,11 +12,10 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 from nats.js.errors import NotFoundError
-from opentelemetry.trace import SpanKind
 
 from projectionist.core import headers
 from projectionist.core.backoff import Retry, wait
-from projectionist.core.telemetry import names, tracing
+from projectionist.core.telemetry import names, places, tracing
 from projectionist.outbox.drafts import Draft, Producer, PublishError
 from projectionist.outbox.providers.acks import Acks
 
@@ -69,29 +68,34 @@ class Publisher(Producer):
             await self._acks.close()
 
     async def publish(self, event: Any, *, aggregate: str, **envelope: Any) -> Published:
-        """`draft` and `send` in one; where somebody traces, under a span whose context the event carries."""
+        """`draft` and `send` in one."""
+        return await self.send(self.draft(event, aggregate=aggregate, **envelope))
+
+    async def send(self, draft: Draft) -> Published:
+        """Publish until the stream answers, always under the same id, so that it is stored once.
+
+        Where somebody traces, under a span in the trace that was going on when it was drafted; what is published
+        carries the context of the span.
+        """
         if not tracing.on():
-            return await self.send(self.draft(event, aggregate=aggregate, **envelope))
-        attributes = {names.SYSTEM: names.NATS, names.OPERATION: names.SEND, names.OPERATION_TYPE: names.SEND}
-        with tracing.tracer().start_as_current_span(
-            f"{names.SEND} {self._pattern}",
-            kind=SpanKind.PRODUCER,
-            attributes=attributes | {names.TEMPLATE: self._pattern},
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
-            try:
-                draft = self.draft(event, aggregate=aggregate, **envelope)
-                published = await self.send(draft)
-            except BaseException as error:
-                tracing.fail(span, type(error).__name__)
-                raise
-            span.set_attribute(names.MESSAGE_ID, draft.headers[headers.DEFAULTS["id"]])
+            return await self._send(draft)
+        parent = draft.headers.get(headers.TRACEPARENT)
+        if parent is not None and headers.is_traceparent(parent) and not tracing.is_sampled(parent):
+            return await self._send(draft)
+        attributes: tracing.Given = {
+            names.SYSTEM: names.NATS,
+            names.OPERATION: names.SEND,
+            names.OPERATION_TYPE: names.SEND,
+            names.TEMPLATE: self._pattern,
+            names.MESSAGE_ID: draft.headers[headers.DEFAULTS["id"]],
+            **places.broker(self._client),
+        }
+        with tracing.sending(f"{names.SEND} {self._pattern}", attributes, draft.headers) as (span, named):
+            published = await self._send(msgspec.structs.replace(draft, headers=named))
             span.set_attribute(names.DESTINATION, published.stream)
             return published
 
-    async def send(self, draft: Draft) -> Published:
-        """Publish until the stream answers, always under the same id, so that it is stored once."""
+    async def _send(self, draft: Draft) -> Published:
         if self._acks is None:
             raise PublishError(
                 "the Publisher is not open", remedy="Use it as: async with Publisher(…) as publisher"

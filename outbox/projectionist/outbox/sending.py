@@ -149,7 +149,7 @@ class Sender:
         """Render and record what is to be sent, then send it, while the next batch is being leased."""
         try:
             for each in await self._started(await self._prepared(batch)):
-                trail.begin(each, self._provider.system)
+                trail.begin(each, self._provider)
                 future = begun(self._provider, each.request)
                 if future is None:
                     sends.start(self._send(each))
@@ -223,7 +223,7 @@ class Sender:
             self._conclude(leased, told(self._provider, future))
 
     async def _look_up(self, leased: Leased) -> None:
-        trail.look_up(leased, self._provider.system)
+        trail.look_up(leased, self._provider)
         reply = await sought(self._provider, leased.request)
         trail.end(leased, reply)
         announce("relay.looked_up")

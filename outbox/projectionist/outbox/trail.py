@@ -15,24 +15,24 @@ from projectionist.core.telemetry import meters, names, tracing
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
-    from projectionist.outbox.providers.provider import Request
+    from projectionist.outbox.providers.provider import Provider, Request
     from projectionist.outbox.providers.reply import Reply
     from projectionist.outbox.store import Leased, Settled
 
 _WELL = frozenset({Outcome.SENT, Outcome.IN_FLIGHT})
 
 
-def begin(leased: Leased, system: str) -> None:
+def begin(leased: Leased, provider: Provider) -> None:
     """Begin the span of an attempt; its context goes to the provider in place of the one that caused the intent."""
-    kind = SpanKind.PRODUCER if system == names.NATS else SpanKind.CLIENT
-    span = leased.span = _span(leased, names.SEND, kind, system)
+    kind = SpanKind.PRODUCER if provider.system == names.NATS else SpanKind.CLIENT
+    span = leased.span = _span(leased, names.SEND, kind, provider)
     if span is not None:
         leased.request = carrying(leased.request, span)
 
 
-def look_up(leased: Leased, system: str) -> None:
+def look_up(leased: Leased, provider: Provider) -> None:
     """Begin the span of a lookup."""
-    leased.span = _span(leased, names.LOOK_UP, SpanKind.CLIENT, system)
+    leased.span = _span(leased, names.LOOK_UP, SpanKind.CLIENT, provider)
 
 
 def end(leased: Leased, reply: Reply) -> None:
@@ -72,7 +72,14 @@ def carrying(request: Request, span: Span) -> Request:
     return msgspec.structs.replace(request, traceparent=tracing.written(context), tracestate=state)
 
 
-def _span(leased: Leased, operation: str, kind: SpanKind, system: str) -> Span | None:
+def _host(provider: Provider, request: Request) -> str | None:
+    try:
+        return provider.host(request)
+    except Exception:  # noqa: BLE001 - a user's code: what it cannot say is left out, and the attempt is made
+        return None
+
+
+def _span(leased: Leased, operation: str, kind: SpanKind, provider: Provider) -> Span | None:
     request = leased.request
     parent = request.traceparent
     if parent is None or not tracing.on() or not headers.is_traceparent(parent):
@@ -80,7 +87,7 @@ def _span(leased: Leased, operation: str, kind: SpanKind, system: str) -> Span |
     if not tracing.is_sampled(parent):
         return None
     attributes: tracing.Given = {
-        names.SYSTEM: system,
+        names.SYSTEM: provider.system,
         names.OPERATION: operation,
         names.OPERATION_TYPE: names.SEND,
         names.DESTINATION: request.provider,
@@ -90,5 +97,7 @@ def _span(leased: Leased, operation: str, kind: SpanKind, system: str) -> Span |
         names.MESSAGE_ID: request.key,
         names.ATTEMPT: leased.attempt,
     }
+    if host := _host(provider, request):
+        attributes[names.SERVER_ADDRESS] = host
     context = tracing.context_of(parent, request.tracestate)
     return tracing.span(f"{operation} {request.provider}", kind, context, attributes, time.time_ns())

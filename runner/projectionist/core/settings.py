@@ -161,6 +161,8 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     listen: Name | None = None
     trace: Literal["continue", "link"] = "continue"
     sample: Annotated[float, Meta(ge=0, le=1)] = 0
+    sources: tuple[Name, ...] = ()
+    baggage: tuple[Name, ...] = ()
     logs: Literal["human", "json"] = "human"
     unwatched: Literal["refused", "accepted"] = "refused"
 

@@ -127,7 +127,7 @@ class Transaction:
             courses = await self._judge(fresh)
             self.turn.locked()
             announce("batch.judged")
-            self.trail = self.consumer.tracing.trail(self.batch, courses, begun_ns)
+            self.trail = self.consumer.tracing.trail(self.batch, courses, begun_ns, self.writes.repeats)
             folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
             for index, one in enumerate(courses):

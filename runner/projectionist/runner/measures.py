@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from projectionist.core.headers import timestamp
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 class Measures:
     """Tells what committed batches of one consumer were like; without a listener nothing is reckoned."""
 
-    def __init__(self, definition: Definition, limits: Limits) -> None:
+    def __init__(self, definition: Definition, limits: Limits, sources: Collection[str] = ()) -> None:
         self._limits = limits
+        self._sources = frozenset(sources)
         self._who = {names.CONSUMER: definition.name}
         self._common = {names.SYSTEM: names.NATS, names.DESTINATION: definition.stream} | self._who
 
@@ -43,14 +45,35 @@ class Measures:
             meters.record(names.COMMIT_DURATION, one.commit_s, self._who)
         for (kind, outcome), n in counts.items():
             meters.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
+        if self._sources:
+            self._note_sources(batch)
         self._note_failures(applied)
         self._note_times(batch, applied)
 
+    def _note_sources(self, batch: Batch) -> None:
+        found = Counter((d.type, d.source) for d in batch.deliveries if d.source in self._sources)
+        for (kind, source), n in found.items():
+            attributes = {names.EVENT_TYPE: kind, names.EVENT_SOURCE: source}
+            meters.add(names.SOURCE_EVENTS, n, self._who | attributes)
+
+    def _from(self, source: str) -> Mapping[str, str]:
+        """The source as an attribute, where it is one of the few that are told apart."""
+        return self._who | {names.EVENT_SOURCE: source} if source in self._sources else self._who
+
+    def _named(self, source: str) -> str:
+        return source if source in self._sources else ""
+
+    def _kind(self, delivery: Delivery) -> Hashable:
+        return delivery.type, self._named(delivery.source)
+
     def _note_failures(self, applied: Sequence[Applied]) -> None:
-        failed = [f for one in applied for _, f in one.writes.failed_again]
-        failed += [p.failed for one in applied for p in one.writes.parked if p.cause is Cause.FAILED]
-        for kind, n in Counter(one.error_class or "failed" for one in failed).items():
-            meters.add(names.FAILURES, n, self._who | {names.ERROR_TYPE: kind})
+        failed = [pair for one in applied for pair in one.writes.failed_again]
+        failed += [
+            (p.delivery, p.failed) for one in applied for p in one.writes.parked if p.cause is Cause.FAILED
+        ]
+        counted = Counter((f.error_class or "failed", self._named(d.source)) for d, f in failed)
+        for (kind, source), n in counted.items():
+            meters.add(names.FAILURES, n, {**self._from(source), names.ERROR_TYPE: kind})
 
     def _reason(self, batch: Batch, size: int) -> str:
         if not size:
@@ -65,8 +88,8 @@ class Measures:
         done: list[Delivery] = [d for one in applied for d in one.writes.unparked]
         done += [d for d in batch.deliveries if id(d) not in waits] if waits else batch.deliveries
         now = time.time()
-        for delivery in _ends(done):
-            attributes = self._who | {names.EVENT_TYPE: delivery.type}
+        for delivery in _ends(done, self._kind if self._sources else _type):
+            attributes = {**self._from(delivery.source), names.EVENT_TYPE: delivery.type}
             if delivery.received_us:
                 meters.record(names.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
             if delivery.time is not None:
@@ -74,9 +97,12 @@ class Measures:
                 meters.record(names.EVENT_AGE, max(0.0, age), attributes)
 
 
-def _ends(deliveries: Sequence[Delivery]) -> Iterable[Delivery]:
-    newest = {delivery.type: delivery for delivery in deliveries}
-    oldest = {delivery.type: delivery for delivery in reversed(deliveries)}
+_type = attrgetter("type")
+
+
+def _ends(deliveries: Sequence[Delivery], kind_of: Callable[[Delivery], Hashable]) -> Iterable[Delivery]:
+    newest = dict(zip(map(kind_of, deliveries), deliveries, strict=True))
+    oldest = dict(zip(map(kind_of, reversed(deliveries)), reversed(deliveries), strict=True))
     for kind, first in oldest.items():
         yield first
         if newest[kind] is not first:

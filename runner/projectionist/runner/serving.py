@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
+from projectionist.core.telemetry import names, places
 from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.careful import Careful, Suspicion
@@ -24,7 +25,7 @@ from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.stored import Stored
 from projectionist.runner.told import tell
-from projectionist.runner.trail import Tracing
+from projectionist.runner.trail import Places, Tracing
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -56,8 +57,12 @@ class Serving:
         standing: Standing,
     ) -> None:
         limits = settings.batch
-        consumer.tracing = Tracing(consumer.definition, settings.telemetry)
-        self._measures = Measures(consumer.definition, limits)
+        where = Places(
+            lambda: places.broker(client) | {names.GROUP: source.durable},
+            places.database(settings.postgres.url),
+        )
+        consumer.tracing = Tracing(consumer.definition, settings.telemetry, where)
+        self._measures = Measures(consumer.definition, limits, settings.telemetry.sources)
 
         def model(connection: Connection, who: Consumer) -> Model:
             return model_for(connection, who, settings.postgres.schema)

@@ -7,13 +7,13 @@ with the context of the event that causes them; a batch that is rolled back leav
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 from opentelemetry.trace import Span, SpanContext, SpanKind
 
-from projectionist.core.telemetry import names, tracing
+from projectionist.core.telemetry import names, places, tracing
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Telemetry
@@ -25,10 +25,25 @@ if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery
 
 
+REPEAT = -1
+"""In place of a course: the event had been settled before."""
+
+
+class Places(msgspec.Struct):
+    """Where a batch comes from and goes to, as attributes of its spans."""
+
+    broker: Callable[[], tracing.Given] = dict
+    database: tracing.Given = {}
+
+
 class Tracing:
     """How the events of one consumer are traced."""
 
-    def __init__(self, definition: Definition, settings: Telemetry | None = None) -> None:
+    def __init__(
+        self, definition: Definition, settings: Telemetry | None = None, where: Places | None = None
+    ) -> None:
+        self.places = where or Places()
+        self._baggage = frozenset(settings.baggage if settings is not None else ())
         self._links = settings is not None and settings.trace == "link"
         # Four bytes of an event's hash: every consumer chooses the same events.
         self._below = int((settings.sample if settings is not None else 0) * 2**32)
@@ -39,7 +54,9 @@ class Tracing:
             names.CONSUMER: definition.name,
         }
 
-    def trail(self, batch: Batch, courses: Sequence[Course], begun_ns: int) -> Trail | None:
+    def trail(
+        self, batch: Batch, courses: Sequence[Course], begun_ns: int, repeats: Sequence[Delivery] = ()
+    ) -> Trail | None:
         """The spans of a batch whose events have been judged; None where nothing of it is sampled."""
         if not tracing.on():
             return None
@@ -50,13 +67,19 @@ class Tracing:
             for d in run
             if (self._chosen(d) if (parent := d.traceparent) is None else tracing.is_sampled(parent))
         ]
+        sampled += [(d, REPEAT) for d in repeats if d.traceparent and tracing.is_sampled(d.traceparent)]
         return Trail(self, batch, sampled, begun_ns) if sampled else None
 
     def _chosen(self, delivery: Delivery) -> bool:
         return self._below > 0 and int.from_bytes(delivery.hash[:4], "big") < self._below
 
-    def begin(self, delivery: Delivery, start_ns: int, received: SpanContext | None) -> Span:
+    def begin(
+        self, delivery: Delivery, start_ns: int, received: SpanContext | None, at: tracing.Attributes
+    ) -> Span:
         """The span under which an event is processed."""
+        carried: tracing.Given = {}
+        if self._baggage and delivery.arrival is not None:
+            carried = places.baggage(delivery.arrival.head, self._baggage)
         parent: SpanContext | None = None
         links = [received] if received is not None else []
         if delivery.traceparent is not None:
@@ -68,8 +91,9 @@ class Tracing:
         return tracing.span(
             f"{names.PROCESS} {self.stream}",
             *(SpanKind.CONSUMER, parent),
-            self.common
-            | {
+            {
+                **carried,
+                **at,
                 names.OPERATION: names.PROCESS,
                 names.OPERATION_TYPE: names.PROCESS,
                 names.MESSAGE_ID: delivery.id,
@@ -97,16 +121,21 @@ class Trail:
         self._tracing = tracing_
         self._begun_ns = begun_ns
         self._size = len(batch.deliveries)
+        self._at = tracing_.common | tracing_.places.broker()
         self._received = self._receive(batch, [d for d, _ in sampled]) if batch.deliveries else None
         self._traced = [
-            _Traced(delivery, place, tracing_.begin(delivery, begun_ns, self._received))
+            _Traced(delivery, place, tracing_.begin(delivery, begun_ns, self._received, self._at))
             for delivery, place in sampled
         ]
         self._committed_ns = begun_ns
 
     def carry(self, wishes: Iterable[Wish]) -> None:
         """Write the intents under the spans of their events."""
-        contexts = {(t.delivery.source, t.delivery.id): t.span.get_span_context() for t in self._traced}
+        contexts = {
+            (t.delivery.source, t.delivery.id): t.span.get_span_context()
+            for t in self._traced
+            if t.place != REPEAT
+        }
         for wish in wishes:
             context = contexts.get((wish.source, wish.id))
             if context is not None and context.trace_flags.sampled:
@@ -117,12 +146,15 @@ class Trail:
         """End what the commit has made true."""
         now = self._committed_ns = time.time_ns()
         for one in self._traced:
-            outcome, error = _outcome(one.delivery, courses[one.place], broken.get(one.place))
+            outcome, error = "duplicate", None
+            if one.place != REPEAT:
+                outcome, error = _outcome(one.delivery, courses[one.place], broken.get(one.place))
             one.span.set_attribute(names.OUTCOME, outcome)
             if error is not None:
                 tracing.fail(one.span, error)
             one.span.end(now)
         attributes: tracing.Given = {
+            **self._tracing.places.database,
             names.DB_SYSTEM: names.POSTGRESQL,
             names.DB_SUMMARY: names.APPLY_BATCH,
             names.CONSUMER: self._tracing.common[names.CONSUMER],
@@ -132,7 +164,7 @@ class Trail:
     def acked(self) -> None:
         """Note that what the broker delivered has been acknowledged."""
         if self._received is not None:
-            attributes = self._tracing.common | {
+            attributes = self._at | {
                 names.OPERATION: names.SETTLE,
                 names.OPERATION_TYPE: names.SETTLE,
                 names.MESSAGE_COUNT: self._size,
@@ -148,7 +180,7 @@ class Trail:
         links = tuple(
             tracing.context_of(d.traceparent, d.tracestate) for d in sampled if d.traceparent is not None
         )
-        attributes = self._tracing.common | {
+        attributes = self._at | {
             names.OPERATION: names.RECEIVE,
             names.OPERATION_TYPE: names.RECEIVE,
             names.MESSAGE_COUNT: self._size,

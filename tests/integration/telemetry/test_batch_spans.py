@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.support.crew import Hand, Stalled, crew, stalled
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.spans import Kept, attributes
 
 from projectionist.core.settings import Telemetry
 from projectionist.core.telemetry import tracing
@@ -27,37 +24,10 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
 
-class Kept:
-    """The spans that were ended."""
-
-    def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
-        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-
-    def named(self, name: str) -> list[ReadableSpan]:
-        """Those whose name begins with this word, as they ended."""
-        return [span for span in self._exporter.get_finished_spans() if span.name.startswith(name)]
-
-
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
-    """Somebody listens."""
-    found = Kept()
-    monkeypatch.setattr(tracing, "on", lambda: True)
-    monkeypatch.setattr(tracing, "tracer", lambda: found.provider.get_tracer("test"))
-    yield found
-    found.provider.shutdown()
-
-
 def read(hand: Hand, event: Event, aggregate: str, version: int, traceparent: str | None) -> Delivery:
     delivery = hand.read(event, aggregate, version)
     delivery.traceparent = traceparent
     return delivery
-
-
-def attributes(span: ReadableSpan) -> dict[str, object]:
-    return dict(span.attributes or {})
 
 
 async def test_a_batch_without_a_sampled_event_has_no_span(live: Rig, kept: Kept) -> None:
@@ -92,6 +62,44 @@ async def test_every_outcome_of_a_batch_is_told_by_the_span_of_its_event(live: R
     assert attributes(failed)["error.type"] == "ValueError"
     assert failed.status.description is None
     assert failed.events == ()
+
+
+async def test_a_repeat_is_told_in_its_producers_trace_and_intents_stay_under_the_first(
+    live: Rig, kept: Kept
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        placed = read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED)
+        paid = read(hand, OrderPaid(), "o1", 2, SAMPLED)
+        again = read(hand, OrderPaid(), "o1", 2, SAMPLED)
+        await hand.settle(placed, paid, again)
+        await hand.settle(read(hand, OrderPaid(), "o1", 2, UNSAMPLED))
+    told = [
+        (attributes(one)["messaging.message.id"], attributes(one)["projectionist.outcome"])
+        for one in kept.named("process")
+    ]
+    assert sorted(told) == [("o1:1", "applied"), ("o1:2", "applied"), ("o1:2", "duplicate")]
+    first = kept.named("process")[told.index(("o1:2", "applied"))]
+    assert first.context is not None
+    assert await live.value("select traceparent from {s}.intents") == tracing.written(first.context)
+
+
+async def test_baggage_is_dropped_unless_its_member_is_allowed(live: Rig, kept: Kept) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        for number, allowed in enumerate([(), ("tenant",)]):
+            delivery = read(hand, OrderPlaced("ann", 1), f"o{number}", 1, SAMPLED)
+            assert delivery.arrival is not None
+            delivery.arrival.head = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
+            hand.consumer.tracing = Tracing(hand.consumer.definition, Telemetry(baggage=allowed))
+            await hand.settle(delivery)
+    none, one = map(attributes, kept.named("process"))
+    assert [name for name in none if "baggage" in name] == []
+    assert {name: value for name, value in one.items() if "baggage" in name} == {
+        "projectionist.baggage.tenant": "a b"
+    }
 
 
 async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(live: Rig, kept: Kept) -> None:

@@ -114,6 +114,14 @@ def assert_whole(collected: Sink) -> None:
     assert (paid.trace, paid.id) in first.links
     assert (first.trace, first.id) in parked.links
     assert first.attributes["messaging.batch.message_count"] == 2
+    for span in (first, parked, paid, *collected.find("settle")):
+        assert span.attributes["server.address"] == "127.0.0.1"
+        assert int(span.attributes["messaging.client.id"]) > 0
+    assert (
+        first.attributes["messaging.consumer.group.name"]
+        == parked.attributes["messaging.consumer.group.name"]
+    )
+    assert all(one.attributes["server.address"] for one in collected.find("apply batch"))
     settles = collected.find("settle")
     assert {span.parent for span in settles} == {first.id, second.id}
     assert {first.id, second.id} <= {span.parent for span in collected.find("apply batch")}
@@ -122,6 +130,7 @@ def assert_whole(collected: Sink) -> None:
     assert (attempt.trace, attempt.parent) == (paid.trace, drained.id)
     assert (attempt.kind, attempt.outcome) == ("CLIENT", "sent")
     assert attempt.attributes["projectionist.attempt"] == 2, "the first one died with its relay"
+    assert attempt.attributes["server.address"] == "127.0.0.1"
 
     calls = collected.find("POST")
     assert {call.trace for call in calls} == {paid.trace}

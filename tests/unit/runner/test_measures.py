@@ -121,6 +121,36 @@ def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> Non
     assert "secret" not in str(told.calls)
 
 
+def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Told) -> None:
+    one, applied = batch(6, kinds=1)
+    for delivery, source in zip(one.deliveries, ["shop", "shop", "till", "till", "web", "web"], strict=True):
+        delivery.source = source
+    applied.writes.failed_again = [
+        (one.deliveries[0], Failed("ValueError")),
+        (one.deliveries[5], Failed("ValueError")),
+    ]
+    Measures(definition(MeasuredOrders), Limits(), ("shop", "till")).note(one, [applied])
+
+    def by_source(metric: Metric) -> list[tuple[str, float]]:
+        return [(d.get(names.EVENT_SOURCE, "-"), n) for name, n, d in told.calls if name == metric.name]
+
+    assert by_source(names.SOURCE_EVENTS) == [("shop", 2), ("till", 2)]
+    assert by_source(names.FAILURES) == [("shop", 1), ("-", 1)]
+    assert sorted(source for source, _ in by_source(names.LATENCY)) == [
+        "-",
+        "-",
+        "shop",
+        "shop",
+        "till",
+        "till",
+    ]
+
+    told.calls.clear()
+    Measures(definition(MeasuredOrders), Limits()).note(one, [applied])
+    assert [d for _, _, d in told.calls if names.EVENT_SOURCE in d] == []
+    assert len(told.of(names.LATENCY)) == 2
+
+
 @pytest.mark.parametrize(
     ("size", "limits", "reason"),
     [

@@ -79,8 +79,8 @@ class Http(Provider):
     def __init__(self, name: str, settings: HttpSettings, site: Site) -> None:
         super().__init__(name, settings, site)
         self.profile = chosen(self.profile, settings)
-        host = parse(_without_fields(settings.url)).host
-        self._egress = Egress(hosts=(host,), private_hosts=settings.private_hosts, resolve=site.resolve)
+        self._host = parse(_without_fields(settings.url)).host
+        self._egress = Egress(hosts=(self._host,), private_hosts=settings.private_hosts, resolve=site.resolve)
         self._egress.admit(parse(_without_fields(settings.url)))
         self._secrets = _secrets(settings, site)
         self._transport = Transport(
@@ -93,6 +93,10 @@ class Http(Provider):
     async def close(self) -> None:
         """Close the connections."""
         await self._transport.close()
+
+    def host(self, request: Request) -> str | None:
+        """The host of the API."""
+        return self._host
 
     def render(self, request: Request) -> bytes:
         """Method, URL, headers and body, as every attempt will send them."""

@@ -92,6 +92,11 @@ class NatsPublish(Provider):
         if self._acks is not None:
             await self._acks.close()
 
+    def host(self, request: Request) -> str | None:
+        """The server that the relay is connected to."""
+        url = None if self._client is None else self._client.connected_url
+        return None if url is None else url.hostname
+
     def render(self, request: Request) -> bytes:
         """Subject and headers; the body is the content as it is. The key is the message's and the event's id."""
         fields = request.fields()

@@ -98,6 +98,10 @@ class Provider(ABC):
         self.settings = settings
         self.site = site
 
+    def host(self, request: Request) -> str | None:
+        """The host that an attempt goes to, for telemetry (`server.address`); None where nobody can say."""
+        return None
+
     def render(self, request: Request) -> bytes:
         """The bytes every attempt will send, made once, at the first: pure, from the intent and the settings.
 

@@ -70,6 +70,10 @@ class Smtp(Provider):
         while self._idle:
             self._idle.pop()[0].close()
 
+    def host(self, request: Request) -> str | None:
+        """The mail server."""
+        return self.settings.host
+
     def letter(self, request: Request) -> Letter:
         """The mail for an intent: override to write it in code."""
         return compose(request, self.settings.sender, self.settings.templates.get(request.intent))

@@ -51,6 +51,7 @@ class WebhookSettings(ProviderSettings, frozen=True, kw_only=True):
 class Webhook(Provider):
     """Calls the webhook endpoints of others."""
 
+    system = "http"
     Settings = WebhookSettings
     settings: WebhookSettings
     profile = STANDARD_WEBHOOKS
@@ -76,6 +77,13 @@ class Webhook(Provider):
     async def close(self) -> None:
         """Close the connections."""
         await self._transport.close()
+
+    def host(self, request: Request) -> str | None:
+        """The host of the endpoint."""
+        try:
+            return parse(self._endpoint(request.destination)[0]).host
+        except EgressError:
+            return None
 
     def render(self, request: Request) -> bytes:
         """The intent's JSON as it is. The destination's address is looked up at each attempt: it may move."""

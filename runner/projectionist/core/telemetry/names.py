@@ -27,7 +27,10 @@ EVENT_TYPE: Final = "cloudevents.event_type"
 EVENT_SOURCE: Final = "cloudevents.event_source"
 DB_SYSTEM: Final = "db.system.name"
 DB_SUMMARY: Final = "db.query.summary"
-DB_BATCH_SIZE: Final = "db.operation.batch.size"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+CLIENT_ID: Final = "messaging.client.id"
+GROUP: Final = "messaging.consumer.group.name"
 
 # -- attributes of our own ---------------------------------------------------------------------------------------
 
@@ -51,6 +54,8 @@ THRESHOLD: Final = "projectionist.threshold"
 LOOP: Final = "projectionist.loop"
 SERVER: Final = "projectionist.server"
 WHAT: Final = "projectionist.what"
+BAGGAGE: Final = "projectionist.baggage"
+"""Followed by a member's name, of those that `[telemetry] baggage` lists."""
 
 NATS: Final = "nats"
 POSTGRESQL: Final = "postgresql"
@@ -121,9 +126,14 @@ EVENTS: Final = _counter(
     EVENT_TYPE,
     OUTCOME,
 )
+SOURCE_EVENTS: Final = _counter(
+    *("projectionist.source.events", "{event}"),
+    "Events that batches brought from the sources that `[telemetry] sources` lists, repeats among them.",
+    *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
+)
 FAILURES: Final = _counter(
     *("projectionist.failures", "{event}", "Events whose handling failed, by the class of the error."),
-    *(CONSUMER, ERROR_TYPE),
+    *(CONSUMER, ERROR_TYPE, EVENT_SOURCE),
 )
 CONSUMED: Final = _counter(
     *("messaging.client.consumed.messages", "{message}"),
@@ -141,12 +151,12 @@ PROCESS_DURATION: Final = _histogram(
 LATENCY: Final = _histogram(
     *("projectionist.latency", "s"),
     "From the arrival of an event to its commit: the oldest and the newest of each type in a batch.",
-    *(CONSUMER, EVENT_TYPE),
+    *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
 )
 EVENT_AGE: Final = _histogram(
     *("projectionist.event.age", "s"),
     "From the time that an event bears to its commit: the oldest and the newest of each type in a batch.",
-    *(CONSUMER, EVENT_TYPE),
+    *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
 )
 BATCH_SIZE: Final = _histogram("projectionist.batch.size", "{event}", "Events of one batch.", CONSUMER)
 BATCHES: Final = _counter(

@@ -21,11 +21,15 @@ from opentelemetry.trace import (
     Tracer,
     TraceState,
 )
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from projectionist.core import headers
 from projectionist.core.telemetry import names
 
 MOST_LINKS = 128
 """What an SDK keeps of a span's links by default; the rest it drops."""
+
+_PROPAGATOR = TraceContextTextMapPropagator()
 
 Given = dict[str, str | int | bool]
 Attributes = Mapping[str, str | int | bool]
@@ -93,6 +97,30 @@ def fail(one: Span, kind: str) -> None:
     """Mark a span as failed: by the kind of the error, never by its text, which may quote what was sent."""
     one.set_attribute(names.ERROR_TYPE, kind)
     one.set_status(Status(StatusCode.ERROR))
+
+
+@contextmanager
+def sending(
+    name: str, attributes: Attributes, carrier: Mapping[str, str]
+) -> Iterator[tuple[Span, dict[str, str]]]:
+    """Around the publishing of what `carrier` are the headers of: a span below the context they hold, else below
+    the present one, and the headers with the span's own context."""
+    parent = _PROPAGATOR.extract(carrier) if headers.TRACEPARENT in carrier else None
+    with tracer().start_as_current_span(
+        name,
+        parent,
+        SpanKind.PRODUCER,
+        attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as one:
+        carried = dict(carrier)
+        _PROPAGATOR.inject(carried)
+        try:
+            yield one, carried
+        except BaseException as error:
+            fail(one, type(error).__name__)
+            raise
 
 
 @contextmanager

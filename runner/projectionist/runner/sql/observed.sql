@@ -33,11 +33,14 @@ select c.name, c.stream, c.durable,
         from {schema}.positions where consumer = c.number and head = 'gap' group by 1
     ) missing), '{}') as gaps,
     coalesce((select jsonb_object_agg(reason, n) from (
-        select reason, count(*) as n from {schema}.quarantine
-        where consumer = c.number and state = 'quarantined' group by reason
+        select reason, count(*) as n from (
+            select reason from {schema}.quarantine where consumer = c.number and state = 'quarantined' limit 200000
+        ) few group by reason
     ) aside), '{}') as quarantine,
     coalesce((select jsonb_object_agg(kind, n) from (
-        select kind, count(*) as n from {schema}.incidents where consumer = c.number and closed is null group by kind
+        select kind, count(*) as n from (
+            select kind from {schema}.incidents where consumer = c.number and closed is null limit 200000
+        ) few group by kind
     ) told), '{}') as incidents,
     coalesce((select max(f.top - f.floor) from {schema}.floors f where f.consumer = c.number), 0)::bigint as unread,
     (select jsonb_build_object(
