@@ -83,6 +83,7 @@ def test_a_public_address_is_not(address: str) -> None:
         "https://",
         "https:///path",
         "//example.com/",
+        "https://./",
         "https://user@example.com/",
         "https://user:secret@example.com/",
         "https://example.com:99999/",

@@ -76,7 +76,8 @@ def parse(url: str) -> Target:
         port = parts.port
     except ValueError as error:
         raise EgressError(f"the URL cannot be read: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme not in ("http", "https") or not host:
         raise EgressError("the URL is not http(s)://host/…")
     if "@" in parts.netloc:
         raise EgressError(
@@ -86,9 +87,7 @@ def parse(url: str) -> Target:
         raise EgressError("the URL's host or port cannot be used")
     query = f"?{parts.query}" if parts.query else ""
     path = f"{parts.path or '/'}{query}"
-    return Target(
-        parts.scheme, parts.hostname.rstrip("."), port or {"http": 80, "https": 443}[parts.scheme], path
-    )
+    return Target(parts.scheme, host, port or {"http": 80, "https": 443}[parts.scheme], path)
 
 
 def blocked(address: str) -> str | None:
