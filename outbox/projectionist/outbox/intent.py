@@ -24,7 +24,7 @@ AGGREGATE: Final = Order.AGGREGATE
 MOST_CONTENT = 8 * 1024 * 1024
 """Bytes of one intent: several that wait to be opened are read at once."""
 MOST_PLACE = 1024
-"""Bytes of what an intent is addressed or ordered by: it stands in keys of indexes, which hold so much and not much more."""
+"""Bytes of what an intent is addressed or ordered by: it stands in keys of indexes, which hold little more."""
 
 OrderBy: TypeAlias = str | Literal[Order.AGGREGATE] | None
 OnDead: TypeAlias = Literal["pass", "block"]

@@ -39,9 +39,9 @@ class Outbox:
         """Write an intent in the transaction that is open on `connection`; its key.
 
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
-        other content it raises IntentReused; what cannot be sent raises ValueError. `aggregate` ("order/7") is what intents are ordered by. Ids and
-        order are this source's own. Commit makes it real; a rollback leaves nothing. The trace that is going on here
-        goes with it, unless `traceparent` names another.
+        other content it raises IntentReused; what cannot be sent raises ValueError. `aggregate` ("order/7") is
+        what intents are ordered by. Ids and order are this source's own. Commit makes it real; a rollback leaves
+        nothing. The trace that is going on here goes with it, unless `traceparent` names another.
         """
         if traceparent is None:
             traceparent, tracestate = tracing.current()

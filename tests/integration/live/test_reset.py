@@ -79,6 +79,20 @@ async def test_the_type_whose_ids_are_keys_is_found_out_again(live: Rig, desk: D
     assert await live.rows("orders") == [("8", "placed", 5, '["placed"]')]
 
 
+async def test_a_reader_who_does_not_end_is_named_as_what_is_in_the_way(
+    live: Rig, tmp_path: Path
+) -> None:
+    desk, s = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+    async with live.pool.acquire() as reader, reader.transaction():
+        await reader.fetch("select * from orders")
+        assert "reading the rows of Orders" in await desk.refused("reset", "Orders", "--yes", *WHY)
+    assert await live.rows("orders") == [("o1", "placed", 5, '["placed"]')]
+    await desk.done("reset", "Orders", "--yes", *WHY)
+
+
 async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_processes(
     live: Rig, desk: Desk
 ) -> None:
