@@ -134,7 +134,7 @@ class Resetting:
                 await drop(self._desk, number, kept["generation"])
         if done.tables:
             await self._connection.execute(f"truncate {', '.join(done.tables)}")
-        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty", "line"):
+        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty", "floors"):
             await self._connection.execute(self._sql[f"reset_{statement}"], number)
         await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["breaker_reset"], number)
@@ -153,4 +153,3 @@ class Resetting:
             created = durable.created
         fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
-        await self._connection.execute(self._sql["reset_floors"], row["number"])

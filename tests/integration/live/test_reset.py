@@ -79,9 +79,7 @@ async def test_the_type_whose_ids_are_keys_is_found_out_again(live: Rig, desk: D
     assert await live.rows("orders") == [("8", "placed", 5, '["placed"]')]
 
 
-async def test_a_reader_who_does_not_end_is_named_as_what_is_in_the_way(
-    live: Rig, tmp_path: Path
-) -> None:
+async def test_a_reader_who_does_not_end_is_named_as_what_is_in_the_way(live: Rig, tmp_path: Path) -> None:
     desk, s = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
