@@ -24,8 +24,8 @@ demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
 	@mkdir -p .projectionist
 	@$(BIN)/projectionist demo --html .projectionist/demo.html
 
-test: $(STAMP)  ## all tests against real servers, with branch coverage; what a busy machine upsets is tried again, and told
-	@$(BIN)/python -m pytest --cov --cov-report=term -q --reruns 2 -r R
+test: $(STAMP)  ## all tests against real servers, a pair for each core, with branch coverage; what a busy machine upsets is tried again, and told
+	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile --reruns 2 -r R
 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py

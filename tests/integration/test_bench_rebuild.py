@@ -33,6 +33,7 @@ async def test_product_twin_drain_and_peer_take_part(lab: Lab, database: str) ->
     assert found["ratio_drain"] == pytest.approx(
         found["rebuild"]["events_per_s"] / found["drain"]["events_per_s"], rel=0.01
     )
+    assert found["live_beside"] > 0
     assert set(found["phases_s"]) >= {"bulk", "verify"}
     shown = rebuild.text(measured, LOAD)
     assert all(title in shown for title in rebuild.TITLES.values())

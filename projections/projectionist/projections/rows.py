@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
 from operator import is_not
 from typing import Any
@@ -10,7 +10,10 @@ from typing import Any
 from msgspec.structs import astuple
 
 from projectionist.projections.copying import copied
+from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
+from projectionist.projections.event import Event
+from projectionist.projections.handlers import Handler
 from projectionist.projections.reactions import IDLE, Answer, answer_of
 from projectionist.projections.steps import Step
 from projectionist.projections.table import Table
@@ -52,7 +55,12 @@ class Rows:
 
     def apply(self, step: Step) -> Answer | None:
         """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""
-        key, handler = step.key, step.handler
+        return self.put(step.handler, step.key, step.event, step.envelope)
+
+    def put(
+        self, handler: Handler, key: Any, event: Event, envelope: Callable[[], Envelope]
+    ) -> Answer | None:
+        """`apply`, of a step that nobody needs as a whole."""
         cell = self._cells.get(key)
         if cell is None:
             if isinstance(key, BadValue):
@@ -65,14 +73,13 @@ class Rows:
             row = self._thawed(cell, key)
         cell.row = None  # and so it stays if the handler raises
         if handler.bare:
-            result = handler.call(row, step.event)
+            result = handler.call(row, event)
         else:
-            event = copied(step.event) if handler.copies else step.event
+            if handler.copies:
+                event = copied(event)
             if handler.when is not None and not handler.when(row, event):
                 return IDLE
-            result = (
-                handler.call(row, event, step.envelope()) if handler.envelope else handler.call(row, event)
-            )
+            result = handler.call(row, event, envelope()) if handler.envelope else handler.call(row, event)
         answer = None if result is None else answer_of(result)
         if answer is not None and answer.delete:
             cell.stored = None
@@ -105,12 +112,7 @@ class Rows:
     def _settle(self, cell: _Cell, row: Any) -> None:
         """Bring what the handler assigned into database form, in the tuple and in the instance."""
         live, after = cell.live, astuple(row)
-        if self._plain and self._is_stored(
-            changed := [*compress(self._places, map(is_not, live, after))], after
-        ):
-            if changed:
-                cell.base = cell.live = after
-            cell.stored = cell.base
+        if self._plain and self._is_stored(cell, live, after):
             return
         values: list[Any] | None = None
         written = False
@@ -133,12 +135,20 @@ class Rows:
                 cell.base = tuple(values)
         cell.stored = cell.base
 
-    def _is_stored(self, changed: Sequence[int], after: Row) -> bool:
-        """Whether what the handler assigned is in database form as it is, which it nearly always is."""
-        for at in changed:
+    def _is_stored(self, cell: _Cell, live: Row, after: Row) -> bool:
+        """Settle what is in database form as it was assigned, which it nearly always is; False if anything is not."""
+        written = False
+        for at in compress(self._places, map(is_not, live, after)):
             column, new = self._columns[at], after[at]
-            if column.is_key or column.stored(new) is not new:
+            try:
+                if column.is_key or column.canonical(new) is not new:
+                    return False
+            except BadValue:  # to be told with the column's name
                 return False
+            written = True
+        if written:
+            cell.base = cell.live = after
+        cell.stored = cell.base
         return True
 
     def _changed(self, live: Row, after: Row) -> Iterable[int]:

@@ -45,11 +45,17 @@ def prepared(
 ) -> Step:
     """The Step of an event of type `kind`, which the definition must know. A bad key fails it in the fold."""
     handler = definition.handlers[kind]
-    try:
-        key = handler.row_key(aggregate_id, event)
-    except BadValue as bad:
-        key = bad
-    except Exception as error:  # noqa: BLE001 key= may be a user's function, whose error is its event's failure
-        key = BadValue(f"key= raised {type(error).__name__}: {error}")
-        key.__cause__ = error
+    key = key_of(handler, aggregate_id, event)
     return Step(index, aggregate, aggregate_id, version, event, handler, envelope, key)
+
+
+def key_of(handler: Handler, aggregate_id: str | None, event: Event) -> Any:
+    """The key of an event's row in database form, or the BadValue that says why there is none."""
+    try:
+        return handler.row_key(aggregate_id, event)
+    except BadValue as bad:
+        return bad
+    except Exception as error:  # noqa: BLE001 key= may be a user's function, whose error is its event's failure
+        wrong = BadValue(f"key= raised {type(error).__name__}: {error}")
+        wrong.__cause__ = error
+        return wrong

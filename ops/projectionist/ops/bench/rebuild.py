@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from importlib.util import find_spec
 from statistics import median
@@ -12,6 +13,7 @@ import msgspec
 from projectionist.ops.bench.children import BenchError, running
 from projectionist.ops.bench.contenders import contenders
 from projectionist.ops.bench.figures import costs_of, ratio, spread
+from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.trial import Cost, run, trial
 from projectionist.ops.terminal import table
 
@@ -28,6 +30,8 @@ TITLES = {
     "twin": "twin: read, fold, copy, no guards",
     "eventsourcing": "eventsourcing's ProjectionRunner, one transaction an event",
 }
+LIVE_SHARE = 5
+"""A live consumer beside the rebuild gets as many events as one of so many."""
 PEER_SHARE = 100
 """The peer gets one event of so many, of a store of its own."""
 MODULES = {"rebuild": "projectionist.ops.bench.rebuilder", "twin": "projectionist.ops.bench.refold"}
@@ -51,6 +55,8 @@ class Measured(msgspec.Struct):
     costs: dict[str, list[Cost]]
     phases: list[dict[str, float]]
     skipped: dict[str, str] = {}
+    beside: list[float] = []
+    """Live throughput while a read model is rebuilt, by that without, in each round."""
 
     def ratios(self, name: str) -> list[float]:
         """The product's rate by that of another in the same round."""
@@ -77,6 +83,7 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
                 if name == "rebuild":
                     measured.phases.append(built.phases)
                 tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} events/s")
+        measured.beside = await _beside(ground, scene, load, repeats, tell)
     if find_spec("eventsourcing") is None:
         measured.skipped["eventsourcing"] = "it is not installed: pip install 'projectionist[bench]'"
         return measured
@@ -87,6 +94,35 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
         measured.costs["eventsourcing"].append(cost)
         tell(f"round {number + 1} of {repeats}: eventsourcing {cost.rate:,.0f} events/s")
     return measured
+
+
+async def _beside(
+    ground: Ground, scene: Scene, load: Load, repeats: int, tell: Callable[[str], None]
+) -> list[float]:
+    """What is left to a live consumer of other events while this read model is rebuilt, again and again."""
+    part, _ = contenders(ground.settings.nats, past=0)
+    fewer = msgspec.structs.replace(
+        load, events=max(1, load.events // LIVE_SHARE), aggregates=max(1, load.aggregates // LIVE_SHARE)
+    )
+    shares = []
+    async with made(ground.settings) as other:
+        await other.publish(fewer)
+        for number in range(repeats):
+            alone = await run(other, fewer, part["product"])
+            rebuilding = asyncio.ensure_future(_for_ever(ground, scene))
+            try:
+                beside = await run(other, fewer, part["product"])
+            finally:
+                rebuilding.cancel()
+                await asyncio.gather(rebuilding, return_exceptions=True)
+            shares.append(beside.rate / alone.rate)
+            tell(f"round {number + 1} of {repeats}: live beside a rebuild {shares[-1]:.2f} of live alone")
+    return shares
+
+
+async def _for_ever(ground: Ground, scene: Scene) -> None:
+    while True:
+        await _built(ground, scene, MODULES["rebuild"])
 
 
 async def _built(ground: Ground, scene: Scene, module: str, *arguments: str) -> tuple[Cost, Built]:
@@ -112,6 +148,7 @@ def document(measured: Measured) -> dict[str, Any]:
         ratios = measured.ratios(name)
         found |= {f"ratio_{name}": ratio(ratios), f"ratio_{name}_spread": spread(ratios)}
     found |= {name: costs_of(costs) for name, costs in measured.costs.items() if costs}
+    found |= {"live_beside": ratio(measured.beside), "live_beside_spread": spread(measured.beside)}
     found["phases_s"] = _phases(measured)
     return {"rebuild": found | {"skipped": measured.skipped}}
 
@@ -135,6 +172,7 @@ def text(measured: Measured, load: Load) -> str:
             table(lines),
             "",
             f"of which: {phases}",
+            f"live throughput while it is rebuilt: {ratio(measured.beside) or 0:.2f} of that without",
             *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
             "",
         )

@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from projectionist.core.signals import announce
 from projectionist.projections.rows import Rows
+from projectionist.projections.steps import key_of
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
 from projectionist.runner.rebuild.scan import scan, sequence
@@ -40,7 +41,7 @@ class Folding:
         assert definition.table is not None, "only a Projection has rows of its own"
         self._definition = definition
         self._rows = Rows(definition.cls, definition.table, {})
-        self._apply = self._rows.apply
+        self._handlers = definition.handlers
         self._silent = silent
         self._stopped: set[str | None] = set()
         self.stumbles: list[Stumble] = []
@@ -50,11 +51,13 @@ class Folding:
         if delivery.problem is not None:
             self._fail(delivery, delivery.problem)
             return
-        step = step_of(self._definition, delivery.seq, delivery)
-        if step is None or (self._stopped and delivery.aggregate in self._stopped):
+        event, aggregate = delivery.event, delivery.aggregate
+        if event is None or delivery.discarded or (self._stopped and aggregate in self._stopped):
             return
+        handler = self._handlers[delivery.type]
+        key = key_of(handler, None if aggregate is None else aggregate.partition("/")[2], event)
         try:
-            answer = self._apply(step)
+            answer = self._rows.put(handler, key, event, delivery.envelope)
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
