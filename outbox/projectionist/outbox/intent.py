@@ -9,6 +9,7 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
+from projectionist.outbox.keys import frozen_body
 
 
 class Order(Enum):
@@ -19,6 +20,11 @@ class Order(Enum):
 
 AGGREGATE: Final = Order.AGGREGATE
 """The default of `order_by`: one in flight per consumer, provider and aggregate, in the events' order."""
+
+MOST_CONTENT = 8 * 1024 * 1024
+"""Bytes of one intent: several that wait to be opened are read at once."""
+MOST_PLACE = 1024
+"""Bytes of what an intent is addressed or ordered by: it stands in keys of indexes, which hold little more."""
 
 OrderBy: TypeAlias = str | Literal[Order.AGGREGATE] | None
 OnDead: TypeAlias = Literal["pass", "block"]
@@ -104,7 +110,7 @@ class Intent(msgspec.Struct, metaclass=IntentMeta):
 
     def slot(self, name: str) -> Slotted:
         """This intent under a slot of its own: the second one of a class in one event's reaction needs it."""
-        return Slotted(checked(name, what="slot"), self)
+        return Slotted(name, self)
 
 
 class Slotted(msgspec.Struct, frozen=True):
@@ -113,6 +119,9 @@ class Slotted(msgspec.Struct, frozen=True):
     slot: str
     intent: Intent
 
+    def __post_init__(self) -> None:
+        checked(self.slot, what="slot")
+
 
 def options_of(intent: Intent | type[Intent]) -> IntentOptions:
     """What the class of `intent` declares: provider, slot, destination, ordering."""
@@ -120,11 +129,43 @@ def options_of(intent: Intent | type[Intent]) -> IntentOptions:
     return options
 
 
+def content_of(intent: Intent) -> bytes:
+    """The frozen content of an intent that can be written, addressed, ordered and opened.
+
+    Raises ValueError where it cannot: at once, while it is known whose fault that is. Whoever opens it later, or looks
+    after its destination, could only stop.
+    """
+    options = options_of(intent)
+    if options.destination is not None and not _place(intent, options.destination):
+        raise ValueError(
+            f"{type(intent).__name__}.{options.destination} is the intent's destination, and is empty"
+        )
+    if isinstance(options.order_by, str):
+        _place(intent, options.order_by)
+    body = frozen_body(intent)
+    if len(body) > MOST_CONTENT:
+        raise ValueError(f"{type(intent).__name__} has {len(body)} bytes, more than {MOST_CONTENT}")
+    return body
+
+
+def _place(intent: Intent, field: str) -> str | None:
+    value = getattr(intent, field)
+    if value is None:
+        return None
+    text, where = str(value), f"{type(intent).__name__}.{field}"
+    if "\0" in text:
+        raise ValueError(f"{where} holds a NUL character")
+    if (size := len(text.encode())) > MOST_PLACE:
+        raise ValueError(f"{where} has {size} bytes, more than {MOST_PLACE}: it is a place, not content")
+    return text
+
+
 def _check(cls: type, options: IntentOptions) -> None:
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
     name = cls.__name__
     if not options.provider:
         raise DefinitionError(f"{name} has an empty provider", remedy='Write provider="email" or the like')
+    checked(options.provider, what=f"provider of {name}")
     if "slot" in fields:
         raise DefinitionError(
             f"{name} has a field named slot, which is how a handler names one",

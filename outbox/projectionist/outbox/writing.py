@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import tracing
-from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, options_of
-from projectionist.outbox.keys import body_hash, frozen_body, intent_key, ordering_key
+from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, content_of, options_of
+from projectionist.outbox.keys import body_hash, intent_key, ordering_key
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
@@ -39,24 +39,24 @@ class Outbox:
         """Write an intent in the transaction that is open on `connection`; its key.
 
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
-        other content it raises IntentReused. `aggregate` ("order/7") is what intents are ordered by. Ids and
-        order are this source's own. Commit makes it real; a rollback leaves nothing. The trace that is going on here
-        goes with it, unless `traceparent` names another.
+        other content it raises IntentReused; what cannot be sent raises ValueError. `aggregate` ("order/7") is
+        what intents are ordered by. Ids and order are this source's own. Commit makes it real; a rollback leaves
+        nothing. The trace that is going on here goes with it, unless `traceparent` names another.
         """
         if traceparent is None:
             traceparent, tracestate = tracing.current()
         slot, wish = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
         options = options_of(wish)
         slot = slot or options.slot
-        key, body = intent_key("", self._source, id, slot), frozen_body(wish)
+        key, body = intent_key("", self._source, id, slot), content_of(wish)
         scope = aggregate
         if options.order_by is not AGGREGATE:
-            scope = None if options.order_by is None else str(getattr(wish, options.order_by))
+            scope = None if options.order_by is None else getattr(wish, options.order_by)
         written = await connection.fetchval(
             self._sql["add"],
             *(key, self._source, id, aggregate, version, slot, options.name, options.provider),
             options.provider if options.destination is None else str(getattr(wish, options.destination)),
-            None if scope is None else ordering_key(self._source, options.provider, scope),
+            None if scope is None else ordering_key(self._source, options.provider, str(scope)),
             *(options.on_dead, body, body_hash(body), traceparent, tracestate),
         )
         if written is None and await connection.fetchval(self._sql["hash_of"], key) != body_hash(body):

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from projectionist.outbox.intent import Intent, Slotted, options_of
-from projectionist.outbox.keys import frozen_body
+from projectionist.outbox.intent import Intent, Slotted, content_of, options_of
 from projectionist.projections.outcome import Delete
 
 
@@ -55,19 +54,4 @@ def _add(slot: str, intent: Intent, answer: Answer) -> None:
             f"two intents in slot {slot!r} from one event: name the second, "
             f'{type(intent).__name__}(…).slot("second")'
         )
-    options = options_of(intent)
-    if options.destination is not None:
-        _check_place(intent, options.destination)
-        if getattr(intent, options.destination) in (None, ""):
-            raise ValueError(
-                f"{type(intent).__name__}.{options.destination} is the intent's destination, and is empty"
-            )
-    if isinstance(options.order_by, str):
-        _check_place(intent, options.order_by)
-    answer.intents.append((slot, intent, frozen_body(intent)))
-
-
-def _check_place(intent: Intent, field: str) -> None:
-    """What intents are addressed and ordered by is a text in a table, which has no place for a NUL."""
-    if "\0" in str(getattr(intent, field)):
-        raise ValueError(f"{type(intent).__name__}.{field} holds a NUL character")
+    answer.intents.append((slot, intent, content_of(intent)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import asyncpg
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
@@ -14,7 +15,7 @@ from projectionist.runner import jetstream, sighting
 from projectionist.runner.continuity import Known, Spot
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing
-from projectionist.runner.pausing import alone
+from projectionist.runner.pausing import Busy, alone
 from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import drop
@@ -78,7 +79,13 @@ class Resetting:
             stream = await self._checked(row, partial=partial)
             await self._connection.execute("set local statement_timeout = 0")
             done = await self._emptied(row, stream)
-            await self._empty(row, done)
+            try:
+                await self._empty(row, done)
+            except asyncpg.LockNotAvailableError:
+                raise Busy(
+                    f"somebody has been reading the rows of {consumer} for longer than lock_s; nothing was changed",
+                    remedy="Try again when that transaction is over; pg_stat_activity names it",
+                ) from None
             await self._begin(row, stream)
             detail = msgspec.json.encode(done).decode()
             given = (row["number"], "reset", consumer, act.actor, act.reason, detail)
@@ -127,7 +134,7 @@ class Resetting:
                 await drop(self._desk, number, kept["generation"])
         if done.tables:
             await self._connection.execute(f"truncate {', '.join(done.tables)}")
-        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty", "line"):
+        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty", "floors"):
             await self._connection.execute(self._sql[f"reset_{statement}"], number)
         await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["breaker_reset"], number)
@@ -146,4 +153,3 @@ class Resetting:
             created = durable.created
         fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
-        await self._connection.execute(self._sql["reset_floors"], row["number"])

@@ -13,7 +13,9 @@ from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist, run_projectionist
 from tests.support.rig import Rig
 from tests.support.shop import shop
-from tests.support.waiting import eventually, listening, silent_for
+from tests.support.waiting import Heard, eventually, listening, silent_for
+
+from projectionist.core import broker as core_broker
 
 pytestmark = pytest.mark.asyncio
 
@@ -260,3 +262,46 @@ async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
     # At most one line for each of the four consumers and of the two connections.
     assert len(said) <= 6, said
     await load.check()
+
+
+@pytest.mark.parametrize("ending", ["it carries on", "its connections never carry anything again"])
+async def test_a_way_to_nats_that_carries_nothing_while_the_server_runs_is_waited_out(
+    live: Rig, told: list[str], monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """Other than with a stopped server, the stream goes on, and what is not acked is delivered again, to nobody."""
+    lasting = ending.startswith("its")
+    if lasting:
+        monkeypatch.setattr(core_broker, "PING_S", 0.5)
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    async with gateway(live.lab.nats_url) as gate:
+        tuned(live, nats=gate.url, policy={"ack_wait_s": 1.0}, rows=50)
+        async with live.running(s.Orders, s.Spend, processes=2):
+            with listening() as heard:
+                await load.more(200)
+                await heard.wait("batch.acked", 2)
+                gate.stall()
+                lines = len(told)
+                await load.more(200)
+                if lasting:
+                    await heard.wait("broker.disconnected", 2)
+                    gate.abandon()
+                    await heard.wait("broker.reconnected", 2)
+                else:
+                    await eventually(lambda: at_rest(heard), seconds=20)
+                    gate.flow()
+                await load.more(50)
+                await live.settled(s.Orders, s.Spend, seconds=60)
+        said = told[lines:]
+
+    assert len(said) <= 12, said
+    await load.check()
+    assert await live.failed_tries() == 0
+
+
+async def at_rest(heard: Heard) -> bool:
+    """What had been received before is settled, and so long ago that the server waits for acks no more."""
+    before = heard.counts["batch.entered"]
+    await asyncio.sleep(2)
+    return heard.counts["batch.entered"] == before

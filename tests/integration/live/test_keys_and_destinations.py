@@ -11,7 +11,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, Receipt
 
 from projectionist.outbox import Intent
-from projectionist.outbox.intent import Slotted
+from projectionist.outbox.intent import MOST_PLACE, Slotted
 from projectionist.projections import Envelope, Reactor, on
 from projectionist.runner.readmodels import ReadModelError
 
@@ -99,3 +99,37 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
         ("order/o2", "waiting"),
     ]
     assert "destination" in await live.value("select error from {s}.parked")
+
+
+async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its_event_alone(
+    live: Rig,
+) -> None:
+    """As a wish that is refused when it is opened it would stop every relay, for good."""
+    odd = "".join(chr(0x100 + n * 7919 % 40000) for n in range(2000))
+    parcels = {
+        1: Parcel(to=odd),
+        2: Parcel(to="north", lane=odd),
+        3: Parcel(to="no\0rth"),
+        4: Parcel(to="north", lane="x" * 9_000_000),
+        5: Parcel(to="n" * MOST_PLACE, lane=odd[:300]),
+    }
+
+    class Sender(
+        Reactor,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        effects="beginning",
+    ):
+        @on(OrderPaid)
+        def paid(self, event: OrderPaid, envelope: Envelope) -> Parcel:
+            return parcels[event.cents]
+
+    await live.migrate(Sender)
+    async with crew(live, Sender) as (hand,):
+        await hand.settle(*(hand.read(OrderPaid(cents=n), f"o{n}", 1) for n in parcels))
+
+    assert await live.value("select count(*) from {s}.intents") == 1, "they are opened"
+    assert await live.fetch("select aggregate, head from {s}.positions where head <> 'clear' order by 1") == [
+        (f"order/o{n}", "waiting") for n in range(1, 5)
+    ]
+    assert await live.value("select count(*) from {s}.parked where error like 'Parcel%'") == 4

@@ -62,6 +62,35 @@ async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(live: Ri
     assert (act["who"], act["reason"], act["detail"]["inbox"]) == ("ann", "rows were edited by hand", 2)
 
 
+async def test_the_type_whose_ids_are_keys_is_found_out_again(live: Rig, desk: Desk) -> None:
+    """A first event of a wrong type made its own type that one; then `subjects` were given that leave it out."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("bob", 9), "7", 1, headers={"ce-aggregatetype": "customer"})
+    await live.publish(OrderPlaced("ann", 5), "8", 1)
+    await live.settle(s.Orders)
+    assert await live.value("select own_type from {s}.consumers") == "customer"
+    assert await live.head(s.Orders, "order/8") == (0, "waiting", 1)
+
+    await live.nats.jetstream().delete_msg(live.stream.name, 1)
+    await desk.done("reset", "Orders", "--partial", "--yes", *WHY)
+    await live.settle(s.Orders)
+    assert await live.value("select own_type from {s}.consumers") == "order"
+    assert await live.rows("orders") == [("8", "placed", 5, '["placed"]')]
+
+
+async def test_a_reader_who_does_not_end_is_named_as_what_is_in_the_way(live: Rig, tmp_path: Path) -> None:
+    desk, s = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+    async with live.pool.acquire() as reader, reader.transaction():
+        await reader.fetch("select * from orders")
+        assert "reading the rows of Orders" in await desk.refused("reset", "Orders", "--yes", *WHY)
+    assert await live.rows("orders") == [("o1", "placed", 5, '["placed"]')]
+    await desk.done("reset", "Orders", "--yes", *WHY)
+
+
 async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_processes(
     live: Rig, desk: Desk
 ) -> None:

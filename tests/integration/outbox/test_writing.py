@@ -85,3 +85,20 @@ async def test_wishes_about_one_aggregate_are_ordered_and_loose_ones_are_not(rig
         "Loose",
         "Loose",
     )
+
+
+class Sorted(Intent, provider="stub", destination="to", order_by="by"):
+    to: str = "acme"
+    by: str | None = None
+
+
+async def test_what_nobody_could_send_is_refused_and_what_has_no_order_is_not_ordered_by_its_absence(
+    rig: Rig,
+) -> None:
+    shop = Outbox("shop-api")
+    for wrong in (Sorted(to=""), Sorted(to="x" * 2000), Sorted(to="a\0"), Sorted(by="x" * 2000)):
+        with pytest.raises(ValueError, match=r"Sorted\.(to|by)"):
+            await shop.add(rig.connection, wrong, id="a")
+    free, sorted_ = [await shop.add(rig.connection, Sorted(by=by), id=f"{by}") for by in (None, "x")]
+    assert (await rig.row(free))["ordering"] is None
+    assert (await rig.row(sorted_))["ordering"] == "8:shop-api4:stub1:x"

@@ -10,6 +10,7 @@ from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import definition
+from projectionist.runner.rebuild import judge
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayer
@@ -194,3 +195,38 @@ async def test_a_consumer_that_was_reset_has_forgotten_nothing(yard: Yard) -> No
     assert await rig.fetch("select purged, purged_from from {s}.floors") == [(0, None)]
     await rig.settle(s.Spend)
     assert await rig.rows("spend") == [("ann", 1, 1)]
+
+
+@pytest.mark.parametrize("decided", [False, True])
+async def test_more_out_of_order_than_the_bulk_holds_is_refused_where_the_inbox_forgot_it(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, decided: bool
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    for version in (4, 3, 2):
+        await rig.publish(OrderNoted(f"n{version}"), "o1", version)
+    await rig.publish(OrderPlaced("bob", 2), "o2", 1)
+    if decided:
+        await rig.publish(OrderNoted("n7"), "o1", 7)
+    await rig.settle(s.Orders)
+    if decided:
+        async with rig.verbs(s.Orders) as verbs:
+            await verbs.accept_gap("order/o1", 5, 6, Act("ann", "never published"))
+        await rig.settle(s.Orders)
+    assert await forgotten(rig, s.Orders) == (6 if decided else 5)
+    before = await rig.rows("orders")
+    assert [len(msgspec.json.decode(row[3])) for row in before] == [5 if decided else 4, 1]
+
+    with monkeypatch.context() as few:
+        few.setattr(judge, "MOST_HELD", 1)
+        with pytest.raises(RebuildError, match="order/o1 from v3"):
+            await yard.rebuild(s.Orders)
+    await rig.publish(OrderPaid(), "o2", 2)
+    await rig.settle(s.Orders)
+    assert (await rig.rows("orders"))[0] == before[0]
+    monkeypatch.setattr(judge, "MOST_HELD", 2)
+    await yard.give_up(s.Orders)
+    await yard.rebuild(s.Orders)
+    assert (await rig.rows("orders"))[0] == before[0]

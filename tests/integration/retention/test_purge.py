@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.crew import crew, stalled
 from tests.support.load import tuned
 from tests.support.retention import DAY, age, forgets_after, purge, went
 from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.db import Connection
+from projectionist.runner.jetstream import StreamConfig
 from projectionist.runner.retention.archive import ArchiveFailed
+from projectionist.runner.retention.janitor import streams
+from projectionist.runner.retention.purge import Purger
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
@@ -298,3 +306,37 @@ async def test_counters_of_processes_long_gone_are_added_up(live: Rig) -> None:
     assert await live.value(count) == applied
     assert await live.fetch("select distinct runner from {s}.counters") == [(0,)]
     assert await live.value("select count(*) from {s}.runners") == 0
+
+
+async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_its_intents(live: Rig) -> None:
+    """Its time is from before, its wishes come after: they could not be opened when all others were."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o0", 1)
+    await live.settle(s.Orders)  # so that there is a floor
+    async with crew(live, s.Orders) as (hand,):
+        reached, go_on = stalled(hand)
+        events = hand.read(OrderPlaced("ann", 1), "o1", 1), hand.read(OrderPaid(), "o1", 2, id="paid")
+        open_batch = asyncio.create_task(hand.settle(*events))
+        await reached.wait()
+
+        async def commits_then(name: str) -> StreamConfig | None:
+            """The purger asks this when it has opened all wishes there were."""
+            go_on.set()
+            await open_batch
+            await live.pool.execute("update projectionist.floors set floor = 100")
+            return await streams(live.nats)(name)
+
+        none = msgspec.structs.replace(
+            live.settings, consumer_defaults=msgspec.structs.replace(PATIENCE, retention_s=0)
+        )
+
+        @asynccontextmanager
+        async def lend() -> AsyncIterator[Connection]:
+            async with live.pool.acquire() as connection:
+                yield connection
+
+        await Purger(lend, none, ["Orders"], commits_then, rest=0).run()
+    assert await live.fetch("select id from {s}.inbox where id = 'paid'") == [("paid",)]
+    await purge(live, s.Orders, policy=none.consumer_defaults)
+    assert await live.fetch("select id from {s}.inbox") == [("paid",)], "nobody has sent its intent"

@@ -8,7 +8,7 @@ import pytest
 
 from projectionist.core.errors import DefinitionError, IdentifierError
 from projectionist.outbox import AGGREGATE, Intent, Slotted, options_of
-from projectionist.outbox.intent import IntentMeta
+from projectionist.outbox.intent import MOST_CONTENT, MOST_PLACE, IntentMeta, content_of
 
 
 class Receipt(Intent, provider="email", destination="to", order_by=None, on_dead="block"):
@@ -88,3 +88,21 @@ def test_a_class_that_cannot_work_is_refused_when_it_is_defined(
 def test_a_field_named_slot_is_refused() -> None:
     with pytest.raises(DefinitionError, match="field named slot"):
         IntentMeta("Wrong", (Intent,), {"__annotations__": {"slot": str}}, provider="email")
+
+
+def test_a_content_that_is_too_much_to_be_opened_with_others_is_refused() -> None:
+    assert len(content_of(Receipt("a" * MOST_PLACE))) > MOST_PLACE
+    with pytest.raises(ValueError, match=r"Letter has \d+ bytes, more than"):
+        content_of(Letter("x" * MOST_CONTENT))
+
+
+def test_a_slot_or_a_provider_that_no_table_holds_is_refused_however_it_is_named() -> None:
+    with pytest.raises(IdentifierError, match="provider of Wrong"):
+        IntentMeta("Wrong", (Intent,), {}, provider="e\0")
+    for wrong in ("", "a\0b", "x" * 64):
+        with pytest.raises(IdentifierError, match="slot"):
+            Slotted(wrong, Receipt("ann"))
+
+
+class Letter(Intent, provider="post"):
+    text: str

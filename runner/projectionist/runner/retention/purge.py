@@ -93,7 +93,7 @@ class Purger:
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
             # An inbox row waits for its intents, which therefore have to be seen: what is wished for later is younger.
-            self._began = await connection.fetchval("select clock_timestamp()")
+            self._began = await connection.fetchval(self._sql["purge_began"])
             await open_all(connection, Statements("projectionist.outbox", self._schema))
             facts = await connection.fetch(self._sql["purge_facts"], self._names)
         self._by_number = {row["number"]: row["name"] for row in facts}
