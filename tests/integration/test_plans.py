@@ -43,7 +43,7 @@ IDS = ["id5", "id77777"]
 AGGREGATES = ["order/5", "order/7777"]
 
 HOT: dict[str, tuple[Any, ...]] = {
-    "known": (1, ["shop"], IDS),
+    "known": (1, ["shop", "shop"], IDS),
     "positions": (1, AGGREGATES),
     "successors": (1, AGGREGATES, [10, 10], [500, 500], 1 << 24),
     "references": (1, AGGREGATES, 100),

@@ -31,8 +31,6 @@ _CLAIMED_ALIKE = 3
 """So many of them, the first, are often the same for a whole batch."""
 _CLAIMED_TEXTS = frozenset({3, 5, 6, 7, 9, 10, 11, 12})
 """Columns of text in which reading lets nothing pass that cannot be printed."""
-MOST_EXCESS = 16
-"""How many times as many pairs as wanted one statement may ask for."""
 _PARKED = attrgetter(
     *(
         "delivery.source",
@@ -116,9 +114,7 @@ class Store:
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
         """The inbox rows of these identities."""
-        asked = set(identities)
-        rows = await self._paired("known", asked)
-        return {key: row for row in rows if (key := (row["source"], row["id"])) in asked}
+        return {(row["source"], row["id"]): row for row in await self._paired("known", identities)}
 
     async def place(self, aggregates: Sequence[str], version: int) -> None:
         """Make sure that each of these sorted aggregates has a position to lock; a new one stands at `version`."""
@@ -169,9 +165,7 @@ class Store:
 
     async def versions(self, asked: Iterable[tuple[str, int]]) -> list[Record]:
         """Every inbox row that holds one of these (aggregate, version)."""
-        wanted = set(asked)
-        rows = await self._paired("versions", wanted)
-        return [row for row in rows if (row["aggregate"], row["version"]) in wanted]
+        return await self._paired("versions", asked)
 
     async def stepped_over(self, aggregates: Sequence[str]) -> list[Record]:
         """Ranges of versions that decisions stepped over."""
@@ -185,7 +179,7 @@ class Store:
 
     async def holders(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Identity]:
         """The identities of the parked events that hold these versions."""
-        rows = await self._paired("holders", set(asked))
+        rows = await self._paired("holders", asked)
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
     async def fail_again(self, delivery: Delivery, failed: Failed, code: bytes) -> None:
@@ -300,23 +294,11 @@ class Store:
         )
 
     async def _paired(self, statement: str, pairs: Iterable[tuple[str, Any]]) -> list[Record]:
-        """The rows such a statement finds for pairs, among others that the caller drops."""
-        rows: list[Record] = []
-        for firsts, seconds in blocks(sorted(pairs)):
-            rows += await self.connection.fetch(self._sql[statement], self.consumer, firsts, seconds)
-        return rows
-
-
-def blocks(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], list[Any]]]:
-    """Sorted pairs as the two arrays of `= any($2) and … = any($3)`, in one block or, where that would ask for far
-    more pairs than these, in several: a thousand aggregates at a thousand versions are a million rows."""
-    firsts, seconds = {first for first, _ in pairs}, {second for _, second in pairs}
-    if len(firsts) * len(seconds) <= MOST_EXCESS * len(pairs):
-        yield sorted(firsts), sorted(seconds)
-    else:
-        half = len(pairs) // 2
-        yield from blocks(pairs[:half])
-        yield from blocks(pairs[half:])
+        """The rows such a statement finds for pairs."""
+        asked = sorted(set(pairs))
+        if not asked:
+            return []
+        return await self.connection.fetch(self._sql[statement], self.consumer, *zip(*asked, strict=True))
 
 
 def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:

@@ -1,4 +1,9 @@
--- Which parked events hold these versions; the caller drops pairs it did not ask for.
-select aggregate, version, source, id
-from {schema}.parked
-where consumer = $1 and aggregate = any($2::text[]) and version = any($3::bigint[]) and ordered
+-- Which parked events hold these versions. A probe each, as `known`.
+select p.*
+from unnest($2::text[], $3::bigint[]) as asked (aggregate, version)
+cross join lateral (
+    select aggregate, version, source, id
+    from {schema}.parked
+    where consumer = $1 and aggregate = asked.aggregate and version = asked.version and ordered
+    offset 0
+) as p

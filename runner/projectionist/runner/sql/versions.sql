@@ -1,4 +1,9 @@
--- Who holds these versions in the inbox: tells a late arrival from a version used twice.
-select aggregate, version, source, id, state, batch
-from {schema}.inbox
-where consumer = $1 and aggregate = any($2::text[]) and version = any($3::bigint[])
+-- Who holds these versions in the inbox: tells a late arrival from a version used twice. A probe each, as `known`.
+select i.*
+from unnest($2::text[], $3::bigint[]) as asked (aggregate, version)
+cross join lateral (
+    select aggregate, version, source, id, state, batch
+    from {schema}.inbox
+    where consumer = $1 and aggregate = asked.aggregate and version = asked.version
+    offset 0
+) as i
