@@ -41,7 +41,13 @@ def _part(text: str) -> bytes:
 
 def ordering_key(writer: str, provider: str, scope: str) -> str:
     """The key under which intents are sent one at a time: who writes them, for whom, and about what."""
-    return f"{len(writer)}:{writer}{len(provider)}:{provider}{len(scope)}:{scope}"
+    return ordering_maker(writer, provider)(scope)
+
+
+def ordering_maker(writer: str, provider: str) -> Callable[[str], str]:
+    """`ordering_key` for many scopes."""
+    begin = f"{len(writer)}:{writer}{len(provider)}:{provider}"
+    return lambda scope: f"{begin}{len(scope)}:{scope}"
 
 
 def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:

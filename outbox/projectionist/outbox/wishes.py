@@ -6,7 +6,6 @@ A row an intent, with its place in the queue, costs five entries in indexes. A b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,14 +45,12 @@ class Wish(msgspec.Struct, gc=False):
 
 
 _NAMES = tuple(field.name for field in msgspec.structs.fields(Wish))
-_VALUES = attrgetter(*_NAMES)
-_BODY = _NAMES.index("body")
 
 
 def packed(wishes: Sequence[Wish]) -> bytes:
     """Wishes as the JSON that `open_wishes` reads: a list of values for each field."""
     columns: dict[str, Sequence[object]] = dict(
-        zip(_NAMES, zip(*map(_VALUES, wishes), strict=True), strict=True)
+        zip(_NAMES, zip(*map(msgspec.structs.astuple, wishes), strict=True), strict=True)
     )
     columns["body"] = [wish.body.decode() for wish in wishes]  # JSON inside JSON: text all the way
     return msgspec.json.encode(columns)

@@ -24,11 +24,10 @@ IDLE = Answer([])
 
 def answer_of(result: object) -> Answer:
     """Take apart what a handler returned; a generator runs here. Raises TypeError for what is no answer."""
-    answer = Answer([])
     if isinstance(result, Intent):  # nearly always
-        _add(options_of(result).slot, result, answer)
-    else:
-        _take(result, answer)
+        return Answer([(options_of(result).slot, result, content_of(result))])
+    answer = Answer([])
+    _take(result, answer)
     return answer
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.outbox import AGGREGATE, options_of
-from projectionist.outbox.keys import key_maker
+from projectionist.outbox.keys import key_maker, ordering_maker
 from projectionist.outbox.keys import ordering_key as intent_ordering
 from projectionist.outbox.wishes import Wish
 
@@ -26,6 +26,9 @@ class Recipe(msgspec.Struct, frozen=True):
     options: IntentOptions
     slot: str
     key: Callable[[str, str], str]
+    ordering: Callable[[str], str]
+    by_aggregate: bool
+    """Whether it is ordered by the event's aggregate, as it nearly always is."""
 
 
 def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> list[Wish]:
@@ -39,13 +42,13 @@ def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> l
             counts[delivery.type, f"suppressed_{options_of(intent).slot}"] += 1
             continue
         recipe = recipes.get((type(intent), one.slot)) or _recipe(consumer, intent, one.slot)
-        options = recipe.options
+        options, aggregate = recipe.options, delivery.aggregate
         wishes.append(
             Wish(
                 recipe.key(delivery.source, delivery.id),
                 delivery.source,
                 delivery.id,
-                delivery.aggregate,
+                aggregate,
                 delivery.version,
                 recipe.slot,
                 options.name,
@@ -53,7 +56,9 @@ def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> l
                 options.provider
                 if options.destination is None
                 else str(getattr(intent, options.destination)),
-                ordering_key(consumer.key_name, delivery, intent),
+                recipe.ordering(aggregate)
+                if recipe.by_aggregate and aggregate is not None
+                else ordering_key(consumer.key_name, delivery, intent),
                 options.on_dead,
                 one.body,
                 delivery.traceparent,
@@ -71,7 +76,14 @@ _MOST_RECIPES = 1000
 
 def _recipe(consumer: Consumer, intent: Intent, slot: str) -> Recipe:
     frozen = consumer.frozen_slot(slot)
-    recipe = Recipe(options_of(intent), frozen, key_maker(consumer.key_name, frozen))
+    options = options_of(intent)
+    recipe = Recipe(
+        options,
+        frozen,
+        key_maker(consumer.key_name, frozen),
+        ordering_maker(consumer.key_name, options.provider),
+        options.order_by is AGGREGATE,
+    )
     if len(consumer.recipes) >= _MOST_RECIPES:
         consumer.recipes.clear()
     consumer.recipes[type(intent), slot] = recipe
