@@ -16,7 +16,7 @@ from projectionist.core.settings import Policy
 from projectionist.core.wire import Arrival
 from projectionist.projections import Event, definition
 from projectionist.runner import jetstream
-from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.delivery import Delivery

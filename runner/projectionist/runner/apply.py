@@ -11,11 +11,10 @@ import time
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
 from projectionist.projections.judge import Verdict
+from projectionist.runner.batch import Applied
 from projectionist.runner.closing import close
 from projectionist.runner.course import (
     UNORDERED,
@@ -45,49 +44,20 @@ from projectionist.runner.writes import Again, Told, Writes
 if TYPE_CHECKING:
     from asyncpg import Record
 
+    from projectionist.runner.batch import Batch
     from projectionist.runner.closing import Broken
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.delivery import Delivery, Unreadable
+    from projectionist.runner.delivery import Delivery
     from projectionist.runner.model import Folded, Model
-    from projectionist.runner.retry import Refusal
     from projectionist.runner.store import Store
     from projectionist.runner.trail import Trail
     from projectionist.runner.turn import Turn
-    from projectionist.runner.writes import Identity
 
 
 DRAIN_BYTES = 16 * 1024 * 1024
 """How much of parked events one transaction holds at most, beside one event an aggregate."""
 DRAIN_EVENTS = 10_000
 """How many of them: one that a thousand heads drain at once would outlast the session, and then once more."""
-
-
-class Batch(msgspec.Struct):
-    """What one transaction takes in: new deliveries, what could not be read, and what is due again."""
-
-    deliveries: Sequence[Delivery] = ()
-    unreadable: Sequence[Unreadable] = ()
-    due: Sequence[str] = ()
-    entries: Sequence[Identity] = ()
-    limit: int | None = None
-    """How many parked events one aggregate drains; None: what the policy says."""
-    refusal: Refusal | None = None
-    """Why the only event of this batch is failed instead of tried."""
-
-
-class Applied(msgspec.Struct):
-    """What a committed batch did."""
-
-    writes: Writes
-    delay: float | None
-    """Seconds until something of this batch is due again."""
-    tried: int = 0
-    """How many aggregates, or events without order, handlers were called for."""
-    took_s: float = 0.0
-    """From the barrier to the commit."""
-    commit_s: float = 0.0
-    trail: Trail | None = None
-    """The spans of what was sampled of it."""
 
 
 class Transaction:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.core.settings import Breaker as Policy
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
     from projectionist.runner.store import Store

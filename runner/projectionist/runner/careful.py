@@ -17,13 +17,13 @@ from uuid import UUID
 import msgspec
 
 from projectionist.core.signals import announce
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.registry import INSTANCE
 from projectionist.runner.retry import Failing, Refusal
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.settle import Settler
     from projectionist.runner.store import Store

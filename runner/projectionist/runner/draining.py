@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.signals import announce
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.due import MOST_DUE, Due
 from projectionist.runner.heart import percentile
 from projectionist.runner.keeper import Keeper
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.careful import Careful
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.session import Session

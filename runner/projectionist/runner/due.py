@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from projectionist.core.trouble import Trouble, classify
-from projectionist.runner.apply import Batch
 from projectionist.runner.baseline import Baselines
+from projectionist.runner.batch import Batch
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.quarantine import Quarantine
 from projectionist.runner.references import References

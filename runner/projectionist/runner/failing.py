@@ -12,7 +12,7 @@ from projectionist.core.states import Cause
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Breaker
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.delivery import Delivery
 
 LEAST = 20

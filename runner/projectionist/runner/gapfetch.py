@@ -21,7 +21,7 @@ from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream, lookup
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Aside, Evidence, Lack, find, told
 from projectionist.runner.hold import holding
@@ -32,7 +32,7 @@ from projectionist.runner.writes import Told
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
 

@@ -15,7 +15,7 @@ from projectionist.core.telemetry import meters, names
 if TYPE_CHECKING:
     from projectionist.core.settings import Batch as Limits
     from projectionist.projections.definition import Definition
-    from projectionist.runner.apply import Applied, Batch
+    from projectionist.runner.batch import Applied, Batch
     from projectionist.runner.delivery import Delivery
 
 

@@ -10,7 +10,7 @@ import msgspec
 from projectionist.runner.rebuild.decisions import Decisions
 
 if TYPE_CHECKING:
-    from projectionist.runner.apply import Batch
+    from projectionist.runner.batch import Batch
     from projectionist.runner.course import Position
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.parking import Behind

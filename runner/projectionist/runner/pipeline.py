@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import pulse
-from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.consumer import Paused, Superseded, Tripped
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.wire import Arrival
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError

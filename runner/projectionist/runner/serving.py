@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
-    from projectionist.runner.apply import Applied, Batch
+    from projectionist.runner.batch import Applied, Batch
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.model import Model
     from projectionist.runner.office import Office

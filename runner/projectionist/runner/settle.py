@@ -14,13 +14,14 @@ from projectionist.core.backoff import Retry, wait
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import Trouble, classify
-from projectionist.runner.apply import Batch, Transaction
+from projectionist.runner.apply import Transaction
+from projectionist.runner.batch import Batch
 from projectionist.runner.retry import Failing, Refusal
 from projectionist.runner.turn import Turn
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.session import Session

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.logs import facts
 
 if TYPE_CHECKING:
-    from projectionist.runner.apply import Applied
+    from projectionist.runner.batch import Applied
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.writes import Writes
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Telemetry
     from projectionist.outbox.wishes import Wish
     from projectionist.projections.definition import Definition
-    from projectionist.runner.apply import Batch
+    from projectionist.runner.batch import Batch
     from projectionist.runner.closing import Broken
     from projectionist.runner.course import Course
     from projectionist.runner.delivery import Delivery

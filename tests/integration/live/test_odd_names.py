@@ -11,7 +11,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.migrations import migrate
 from projectionist.projections import definition
 from projectionist.runner import jetstream
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.models import model_for
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels

@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 
 from projectionist.core.settings import Batch as Limits
-from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.store import Store
 from projectionist.runner.turn import Turn
 from projectionist.runner.writes import Again

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from tests.support.deliveries import delivery
 
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.careful import divided, ended
 from projectionist.runner.registry import INSTANCE
 

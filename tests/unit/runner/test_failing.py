@@ -6,7 +6,7 @@ from tests.support.deliveries import delivery, parked
 
 from projectionist.core.settings import Breaker
 from projectionist.core.states import Cause
-from projectionist.runner.apply import Applied
+from projectionist.runner.batch import Applied
 from projectionist.runner.failing import LEAST, PROBED, Probe, Seen, Window, seen
 from projectionist.runner.writes import Failed, Parked, Writes
 

@@ -13,7 +13,7 @@ from projectionist.core.states import Cause
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.runner.apply import Applied, Batch
+from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.measures import Measures
 from projectionist.runner.writes import Failed, Parked, Writes

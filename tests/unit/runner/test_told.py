@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from projectionist.core.states import Cause, Fact
-from projectionist.runner.apply import Applied
+from projectionist.runner.batch import Applied
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.told import tell
 from projectionist.runner.writes import Failed, Parked, Told, Writes

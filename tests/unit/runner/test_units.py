@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery, unreadable
 
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.settle import merged, units
 
 

@@ -17,7 +17,7 @@ from projectionist.core.signals import announce
 from projectionist.core.telemetry import names, tracing
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
-from projectionist.runner.apply import Batch
+from projectionist.runner.batch import Batch
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.delivery import Delivery

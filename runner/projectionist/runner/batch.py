@@ -1,0 +1,42 @@
+"""What one transaction takes in, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from projectionist.runner.delivery import Delivery, Unreadable
+    from projectionist.runner.retry import Refusal
+    from projectionist.runner.trail import Trail
+    from projectionist.runner.writes import Identity, Writes
+
+
+class Batch(msgspec.Struct):
+    """What one transaction takes in: new deliveries, what could not be read, and what is due again."""
+
+    deliveries: Sequence[Delivery] = ()
+    unreadable: Sequence[Unreadable] = ()
+    due: Sequence[str] = ()
+    entries: Sequence[Identity] = ()
+    limit: int | None = None
+    """How many parked events one aggregate drains; None: what the policy says."""
+    refusal: Refusal | None = None
+    """Why the only event of this batch is failed instead of tried."""
+
+
+class Applied(msgspec.Struct):
+    """What a committed batch did."""
+
+    writes: Writes
+    delay: float | None
+    """Seconds until something of this batch is due again."""
+    tried: int = 0
+    """How many aggregates, or events without order, handlers were called for."""
+    took_s: float = 0.0
+    """From the barrier to the commit."""
+    commit_s: float = 0.0
+    trail: Trail | None = None
+    """The spans of what was sampled of it."""
