@@ -176,12 +176,8 @@ def in_order(deliveries: Sequence[Delivery]) -> list[Delivery]:
 
 
 async def _known(desk: Desk, consumer: Consumer, candidates: Candidates) -> Mapping[tuple[str, str], Record]:
-    asked = [(d.source, d.id) for events in candidates.events.values() for d in events]
-    if not asked:
-        return {}
-    sources, ids = sorted({source for source, _ in asked}), sorted({name for _, name in asked})
-    rows = await desk.rows("known", consumer.number, sources, ids)
-    return {(row["source"], row["id"]): row for row in rows}
+    asked = ((d.source, d.id) for events in candidates.events.values() for d in events)
+    return await desk.known(consumer.number, asked)
 
 
 def _is_applied(delivery: Delivery, known: Mapping[tuple[str, str], Record], consumer: Consumer) -> bool:

@@ -174,11 +174,7 @@ class Replayer:
             _count(applied.writes.counts, result)
 
     async def _known(self, consumer: Consumer, deliveries: Sequence[Delivery]) -> set[tuple[str, str]]:
-        if not deliveries:
-            return set()
-        sources, ids = sorted({d.source for d in deliveries}), sorted({d.id for d in deliveries})
-        rows = await self._desk.rows("known", consumer.number, sources, ids)
-        return {(row["source"], row["id"]) for row in rows}
+        return set(await self._desk.known(consumer.number, ((d.source, d.id) for d in deliveries)))
 
     async def _registered(self) -> Record:
         row = await self._desk.row("consumer_named", self._definition.name)
