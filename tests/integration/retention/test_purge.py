@@ -324,7 +324,7 @@ async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_i
             """The purger asks this when it has opened all wishes there were."""
             go_on.set()
             await open_batch
-            await live.pool.execute("update projectionist.floors set floor = 100")
+            await live.pool.execute("update projectionist.floors set floor = 1000000000")
             return await streams(live.nats)(name)
 
         none = msgspec.structs.replace(
