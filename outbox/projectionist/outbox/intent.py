@@ -135,7 +135,7 @@ def content_of(intent: Intent) -> bytes:
     Raises ValueError where it cannot: at once, while it is known whose fault that is. Whoever opens it later, or looks
     after its destination, could only stop.
     """
-    options = intent.__intent__  # type: ignore[attr-defined] # the metaclass puts it on every subclass
+    options = options_of(intent)
     if options.destination is not None and not _place(intent, options.destination):
         raise ValueError(
             f"{type(intent).__name__}.{options.destination} is the intent's destination, and is empty"

@@ -51,7 +51,7 @@ class Rows:
         self._places = range(len(table.columns))
         self._documents = {at for at, column in enumerate(table.columns) if column.is_json}
         self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
-        self._plain = not self._thaws and not any(column.is_json for column in table.columns)
+        self._plain = not self._thaws and not self._documents
 
     def apply(self, step: Step) -> Answer | None:
         """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""

@@ -184,12 +184,10 @@ class Reader:
         if found is None:
             raise Refused(Reason.SUBJECT, "the subject matches none of this consumer's")
         kind_token, name_token = found
-        if name is None and kind is None:
-            name, kind = name_token, kind_token
-        else:
-            name, kind = _agreed("id", name, name_token), _agreed("type", kind, kind_token)
+        name = name_token if name is None else _agreed("id", name, name_token)
         if name is None:
             return None
+        kind = kind_token if kind is None else _agreed("type", kind, kind_token)
         kind = self._kind if kind is None else kind
         if not name or "/" in kind:
             raise Refused(Reason.AGGREGATE, "the aggregate's id is empty, or its type holds a slash")

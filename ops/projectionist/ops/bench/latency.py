@@ -203,11 +203,11 @@ def document(measured: Measured) -> dict[str, Any]:
 
 def text(measured: Measured) -> str:
     """Everything, for people."""
-    lines = [("events/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "watched", "")]
+    lines: list[tuple[str, ...]] = [("events/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "watched", "")]
     for name, rates in measured.found.items():
         for rate, shares in rates.items():
             values = (f"{shares[share]:.1f}" for share in SHARES)
-            lines.append((f"{rate:,}", *values, f"{shares['events']:,.0f}", TITLES[name]))  # type: ignore[arg-type] # as many
+            lines.append((f"{rate:,}", *values, f"{shares['events']:,.0f}", TITLES[name]))
     return "\n".join(
         (
             table(lines),
