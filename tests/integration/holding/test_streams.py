@@ -22,9 +22,11 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.runner import jetstream
+from projectionist.outbox.publisher import Published
+from projectionist.runner import App, jetstream
 from projectionist.runner.adoption import Adoption, NothingToAdopt
 from projectionist.runner.verbs import Act
+from projectionist.runner.waiting.answers import Outcome
 
 pytestmark = pytest.mark.asyncio
 
@@ -84,6 +86,25 @@ async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopte
         (1, 2),
         (2, 5),
     ]
+
+
+async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it_is_now(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = App(projections=[s.Orders], settings=live.settings)
+    first = Published(live.stream.name, await live.publish(OrderPlaced("ann", 5), "o1", 1), duplicate=False)
+    await live.settle(s.Orders)
+    assert (await app.wait_for(s.Orders, ack=first)).is_applied
+
+    await remake(live)
+    live.tampered = True  # the stream holds what nobody can read
+    torn = Published(live.stream.name, await live.publish_raw(b"x", {"ce-id": "torn"}, "o2"), duplicate=False)
+    assert torn.sequence == first.sequence
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("standing.stream_replaced")
+            await adopt(live, "Orders")
+            assert (await app.wait_for(s.Orders, ack=torn, timeout_s=20)).outcome == Outcome.QUARANTINED
 
 
 async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: Rig) -> None:

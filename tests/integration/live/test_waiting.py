@@ -123,6 +123,17 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
         assert quarantined.reason
 
 
+async def test_an_answer_at_once_leaves_no_connection_behind(live: Rig, quick: None) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    live.tampered = True
+    other = await live.publish(OrderPlaced("ann", 1), "c1", 1, kind="customer")
+    assert (
+        await app_of(live, s.Orders).wait_for(s.Orders, ack=ack(live, other))
+    ).outcome == Outcome.NOT_MEANT
+    await live.value_of(SESSIONS, 0)
+
+
 async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotten_without_one(
     live: Rig,
 ) -> None:

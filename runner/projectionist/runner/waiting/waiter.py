@@ -99,6 +99,7 @@ class Waiter:
             return Answer(
                 Outcome.NOT_MEANT, f"it is in stream {ack.stream}, {name} reads {definition.stream}"
             )
+        self._known.pop(name, None)  # the stream may have been made anew since, and its sequences begin again
         return await self._within(timeout_s, name, lambda row: self._read(definition, row, ack.sequence))
 
     async def _within(self, timeout_s: float, name: str, wanted: _Find) -> Answer:
@@ -114,6 +115,7 @@ class Waiter:
                         problem = str(error)
                         await asyncio.sleep(POLL_S)
                 if isinstance(found, Answer):
+                    self._look_about()
                     return found
                 return await self._wait(found)
         if not isinstance(found, Wanted):
@@ -124,13 +126,17 @@ class Waiter:
         number = next(self._numbers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = wanted, future
-        self._arrived.set()
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._poll())
+        self._look_about()
         try:
             return await future
         finally:
             del self._waiting[number]
+
+    def _look_about(self) -> None:
+        """Have somebody who looks, and who closes what is open when nobody waits any more."""
+        self._arrived.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
         """Look while anybody waits, and a little longer."""
