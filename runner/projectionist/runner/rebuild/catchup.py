@@ -40,7 +40,8 @@ class Gone(RebuildError):
         some = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
         super().__init__(
             f"events that made rows of the live generation are gone from the stream or the inbox: {some}",
-            remedy="`--restart` reads all of the stream again; `--partial` goes on without these aggregates",
+            remedy="`--partial` goes on without these aggregates; `--restart` reads the stream again from its "
+            "beginning, which helps only while the stream still holds them",
         )
 
 
