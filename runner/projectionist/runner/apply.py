@@ -74,7 +74,6 @@ class Transaction:
         self.released: Sequence[Delivery] = ()
         self.decided: Obeying | None = None
         self.writes = Writes()
-        self.trail: Trail | None = None
 
     async def run(self) -> Applied:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
@@ -97,25 +96,30 @@ class Transaction:
             courses = await self._judge(fresh)
             self.turn.locked()
             announce("batch.judged")
-            self.trail = self.consumer.tracing.trail(self.batch, courses, begun_ns, self.writes.repeats)
             folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
             for index, one in enumerate(courses):
                 self._close(one, folded.broken.get(index))
-            await self._write(folded)
+            # Intents are written under the spans of their events; without any, spans have time until all is done.
+            trail = self._trail(courses, begun_ns) if folded.wished else None
+            await self._write(folded, trail)
             if self.consumer.marks is not None:
                 await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
             written = time.monotonic()
         over = time.monotonic()
         announce("batch.committed")
-        if self.trail is not None:
-            self.trail.committed(courses, folded.broken)
+        trail = trail or self._trail(courses, begun_ns)
+        if trail is not None:
+            trail.committed(courses, folded.broken)
         if fresh:
             self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         tried = sum(1 for one in courses if one.tried)
-        return Applied(self.writes, self.writes.soonest(), tried, over - begun, over - written, self.trail)
+        return Applied(self.writes, self.writes.soonest(), tried, over - begun, over - written, trail)
+
+    def _trail(self, courses: Sequence[Course], begun_ns: int) -> Trail | None:
+        return self.consumer.tracing.trail(self.batch, courses, begun_ns, self.writes.repeats)
 
     def _close(self, one: Course, broken: Broken | None) -> None:
         consumer = self.consumer
@@ -287,7 +291,7 @@ class Transaction:
 
     # -- write ---------------------------------------------------------------------------------------------------
 
-    async def _write(self, folded: Folded) -> None:
+    async def _write(self, folded: Folded, trail: Trail | None) -> None:
         """Everything the batch decided."""
         await self.model.write(folded)
         await self._write_journal()
@@ -296,8 +300,8 @@ class Transaction:
             self.writes.counts["", "condition_false"] += folded.idle
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
         self.writes.wishes = len(wishes)
-        if self.trail is not None:
-            self.trail.carry(wishes)
+        if trail is not None:
+            trail.carry(wishes)
         if wishes:
             await self.store.wish(self.incarnation, wishes)
         if self.writes.counts:

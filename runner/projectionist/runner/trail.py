@@ -1,7 +1,8 @@
 """The spans of one batch: of its sampled events, of what brought them, of the transaction, of the acks.
 
-An unsampled event costs one look at its flags. Spans begin inside the transaction, because intents are written there
-with the context of the event that causes them; a batch that is rolled back leaves none.
+An unsampled event costs one look at its flags. Spans are made when all is committed, with the times they stand for, so
+that no transaction is longer for them. Where intents are written they are made before, since each intent bears the
+context of its event's span. A batch that is rolled back leaves none.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class Trail:
         self._begun_ns = begun_ns
         self._size = len(batch.deliveries)
         self._at = tracing_.common | tracing_.places.broker()
-        self._received = self._receive(batch, [d for d, _ in sampled]) if batch.deliveries else None
+        self._receiving = self._receive(batch, [d for d, _ in sampled]) if batch.deliveries else None
+        self._received = self._receiving.get_span_context() if self._receiving is not None else None
         self._traced = [
             _Traced(delivery, place, tracing_.begin(delivery, begun_ns, self._received, self._at))
             for delivery, place in sampled
@@ -145,6 +147,8 @@ class Trail:
     def committed(self, courses: Sequence[Course], broken: dict[int, Broken]) -> None:
         """End what the commit has made true."""
         now = self._committed_ns = time.time_ns()
+        if self._receiving is not None:
+            self._receiving.end(self._begun_ns)
         for one in self._traced:
             outcome, error = "duplicate", None
             if one.place != REPEAT:
@@ -176,7 +180,7 @@ class Trail:
         links = () if self._received else tuple(t.span.get_span_context() for t in self._traced)
         return tracing.span(name, SpanKind.CLIENT, self._received, attributes, start_ns, links)
 
-    def _receive(self, batch: Batch, sampled: Sequence[Delivery]) -> SpanContext:
+    def _receive(self, batch: Batch, sampled: Sequence[Delivery]) -> Span:
         links = tuple(
             tracing.context_of(d.traceparent, d.tracestate) for d in sampled if d.traceparent is not None
         )
@@ -187,9 +191,7 @@ class Trail:
         }
         first_ns = min(d.received_us for d in batch.deliveries) * 1000
         name = f"{names.RECEIVE} {self._tracing.stream}"
-        span = tracing.span(name, SpanKind.CLIENT, None, attributes, first_ns or self._begun_ns, links)
-        span.end(self._begun_ns)
-        return span.get_span_context()
+        return tracing.span(name, SpanKind.CLIENT, None, attributes, first_ns or self._begun_ns, links)
 
 
 def _outcome(delivery: Delivery, course: Course, broken: Broken | None) -> tuple[str, str | None]:

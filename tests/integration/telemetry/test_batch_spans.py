@@ -134,20 +134,24 @@ async def test_events_without_a_context_begin_a_trace_where_the_settings_say_so(
     assert attributes(placed)["messaging.message.id"] == "o1:1"
 
 
-async def test_a_batch_that_is_rolled_back_leaves_no_span(live: Rig, kept: Kept) -> None:
+@pytest.mark.parametrize("intents", [False, True])
+async def test_a_batch_that_is_rolled_back_leaves_no_span(live: Rig, kept: Kept, intents: bool) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with crew(live, s.Orders) as (hand,):
         reached, go_on = stalled(hand, fails=True)
-        delivery = read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED)
-        batch = asyncio.create_task(hand.settle(delivery))
+        events = [read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED)]
+        if intents:
+            events.append(read(hand, OrderPaid(), "o1", 2, SAMPLED))
+        batch = asyncio.create_task(hand.settle(*events))
         await reached.wait()
         go_on.set()
         with pytest.raises(Stalled):
             await batch
-        assert [span.name for span in kept.named("")] == [f"receive {live.stream.name}"]
-        await hand.settle(delivery)
-    assert len(kept.named("process")) == len(kept.named("apply batch")) == 1
+        assert kept.named("") == []
+        await hand.settle(*events)
+    assert len(kept.named("process")) == len(events)
+    assert len(kept.named("receive")) == len(kept.named("apply batch")) == 1
 
 
 async def test_a_rebuild_is_one_span_and_its_events_have_none(live: Rig, kept: Kept) -> None:

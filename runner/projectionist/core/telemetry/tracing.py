@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,6 +20,7 @@ from opentelemetry.trace import (
     StatusCode,
     TraceFlags,
     Tracer,
+    TracerProvider,
     TraceState,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -42,7 +44,13 @@ def on() -> bool:
 
 def tracer() -> Tracer:
     """The tracer of the provider there is now."""
-    return trace.get_tracer(names.SCOPE, schema_url=names.SCHEMA_URL)
+    return _tracer_of(trace.get_tracer_provider())
+
+
+@lru_cache(maxsize=1)
+def _tracer_of(provider: TracerProvider) -> Tracer:
+    """Kept: an SDK makes another one at each call, which takes as long as a span."""
+    return provider.get_tracer(names.SCOPE, schema_url=names.SCHEMA_URL)
 
 
 def is_sampled(traceparent: str) -> bool:
