@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -19,6 +19,8 @@ Fields = tuple[str | None, ...]
 """id, source, type, schema, aggregate type, aggregate, version, time, correlation, causation, traceparent,
 ce-traceparent, tracestate, ce-tracestate, content type, message id."""
 
+Pick = Callable[[Sequence[str | None]], Fields]
+
 WORDS = tuple(headers.DEFAULTS)
 NOTHING: Fields = (None,) * (len(WORDS) + 6)
 
@@ -26,8 +28,8 @@ _TRACE = range(len(WORDS), len(WORDS) + 4)
 _MOST_PLANS = 1024
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _NEVER = re.compile(r"(?!)")
-_SIMPLE = "([!-$&-~]+)"
-"""A value that is itself as it stands: nothing to trim, nothing to decode."""
+_SIMPLE = r"(?![ \t])([^\r]+)(?<![ \t])"
+"""A value with nothing to trim. In text of ASCII without a percent it is itself, with nothing to decode either."""
 
 
 class _Plan:
@@ -35,14 +37,12 @@ class _Plan:
 
     def __init__(self, names: tuple[str, ...], slots: Sequence[int]) -> None:
         self._names = names
-        self.pick = itemgetter(*slots)
+        self.pick: Pick = itemgetter(*slots)
         """The fields of a row of values with None behind it."""
-        self.groups = [slot + 1 for slot in slots]
-        """The fields as groups of `whole`."""
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
-        """A whole block of these names with simple values. Its last group never takes part, and so is None."""
+        """A whole block of these names with simple values, in a group each. The last group never takes part: None."""
         lines = "".join(rf"{re.escape(name)}: {_SIMPLE}\r\n" for name in self._names)
         return re.compile(rf"NATS/1\.0\r\n{lines}\r\n(?:(?!)())?")
 
@@ -61,7 +61,7 @@ class Heads:
         )
         self._coded = {slot for slot, name in enumerate(self.names) if name.startswith("ce-")}
         self._plans: dict[tuple[str, ...], _Plan] = {}
-        self._usual, self._groups = _NEVER, [0]
+        self._usual: tuple[re.Pattern[str], Pick] = _NEVER, itemgetter(0)
 
     def read(self, head: bytes | None) -> Fields:
         """The fields of a raw header block; HeaderError where a wanted one is repeated or not text."""
@@ -71,8 +71,12 @@ class Heads:
             text = head.decode()
         except UnicodeDecodeError:
             text = head.decode("utf-8", "surrogateescape")
-        found = self._usual.fullmatch(text)
-        return self._slowly(text) if found is None else found.group(*self._groups)
+        if "%" not in text and text.isascii():
+            usual, pick = self._usual
+            found = usual.fullmatch(text)
+            if found is not None:
+                return pick(found.groups())
+        return self._slowly(text)
 
     def _slowly(self, text: str) -> Fields:
         """The same for a block that is not written as the one before it."""
@@ -88,8 +92,8 @@ class Heads:
         if plan is None:
             plan = self._plan(names)
         else:  # seen before: from now on it is known at a glance
-            self._usual, self._groups = plan.whole, plan.groups
-        fields: Fields = plan.pick((*values, None))
+            self._usual = plan.whole, plan.pick
+        fields = plan.pick((*values, None))
         return self._decoded(fields) if "%" in text or not text.isascii() else fields
 
     def _plan(self, names: tuple[str, ...]) -> _Plan:
