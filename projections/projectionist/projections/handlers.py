@@ -31,8 +31,8 @@ class Handler:
     """One event's handler: what the fold calls, and how it comes to its row."""
 
     __slots__ = (
-        *("absent", "bare", "call", "copies", "envelope", "event", "key", "name", "own", "row_key"),
-        "when",
+        *("absent", "bare", "by_id", "call", "copies", "envelope", "event", "key", "name", "own"),
+        *("row_key", "when"),
     )
 
     def __init__(self, name: str, call: Callable[..., Any], mark: On, *, envelope: bool) -> None:
@@ -50,6 +50,8 @@ class Handler:
         """Whether the event must be copied for each call, because a handler could change what it holds."""
         self.bare = not (self.absent or self.when or self.envelope or self.copies)
         """Whether it is called with row and event as they are, whatever they hold: nearly always."""
+        self.by_id = False
+        """Whether the aggregate's id alone says which row it is, so that it is the same for every event."""
         self.row_key: RowKey = _no_row
         """From aggregate id and event to the row's key in database form. Raises BadValue."""
 

@@ -33,7 +33,8 @@ def row_key(where: str, handler: Handler, column: Column) -> RowKey:
 def _own(where: str, handler: Handler, column: Column) -> RowKey:
     name = column.name
     read = _reader(where, handler, column)
-    echoed = any(field.name == name for field in msgspec.structs.fields(handler.event))
+    echoed = name in handler.event.__struct_fields__
+    handler.by_id = not echoed
     if echoed:
         _check_kind(where, handler.event, name, column)
 

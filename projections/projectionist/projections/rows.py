@@ -21,12 +21,13 @@ from projectionist.projections.table import Table
 Row = tuple[Any, ...]
 
 
-class _Cell:
+class Cell:
     """`stored` is the row's tuple (None: absent), `row` an instance made of `base`, `live` its attributes."""
 
-    __slots__ = ("base", "live", "row", "stored")
+    __slots__ = ("base", "key", "live", "row", "stored")
 
-    def __init__(self, stored: Row | None) -> None:
+    def __init__(self, key: Any, stored: Row | None) -> None:
+        self.key = key
         self.stored = stored
         self.base: Row = ()
         self.live: Row = ()
@@ -42,7 +43,7 @@ class Rows:
     )
 
     def __init__(self, cls: type, table: Table, loaded: Mapping[Any, Row]) -> None:
-        self._cells: dict[Any, _Cell] = {}
+        self._cells: dict[Any, Cell] = {}
         self._class = cls
         self._columns = table.columns
         self._key_at = table.key_at
@@ -55,22 +56,26 @@ class Rows:
 
     def apply(self, step: Step) -> Answer | None:
         """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""
-        return self.put(step.handler, step.key, step.event, step.envelope)
+        return self.put(step.handler, self.cell(step.key), step.event, step.envelope)
 
-    def put(
-        self, handler: Handler, key: Any, event: Event, envelope: Callable[[], Envelope]
-    ) -> Answer | None:
-        """`apply`, of a step that nobody needs as a whole."""
+    def cell(self, key: Any) -> Cell:
+        """Where the row of this key is; raises the BadValue that stands in place of one."""
         cell = self._cells.get(key)
         if cell is None:
             if isinstance(key, BadValue):
                 raise key
-            cell = self._cells[key] = _Cell(self._loaded.get(key))
+            cell = self._cells[key] = Cell(key, self._loaded.get(key))
+        return cell
+
+    def put(
+        self, handler: Handler, cell: Cell, event: Event, envelope: Callable[[], Envelope]
+    ) -> Answer | None:
+        """`apply`, of a step that nobody needs as a whole, to a row that is at hand."""
         if handler.absent and cell.stored is not None:
             return IDLE
         row = cell.row
         if row is None:
-            row = self._thawed(cell, key)
+            row = self._thawed(cell)
         cell.row = None  # and so it stays if the handler raises
         if handler.bare:
             result = handler.call(row, event)
@@ -93,10 +98,10 @@ class Rows:
         loaded = self._loaded.get
         return {key: cell.stored for key, cell in self._cells.items() if cell.stored is not loaded(key)}
 
-    def _thawed(self, cell: _Cell, key: Any) -> Any:
+    def _thawed(self, cell: Cell) -> Any:
         base = cell.stored
         if base is None:
-            self._defaults[self._key_at] = key
+            self._defaults[self._key_at] = cell.key
             base = tuple(self._defaults)
         cell.base = base
         if self._thaws:
@@ -109,7 +114,7 @@ class Rows:
         cell.live = astuple(row)
         return row
 
-    def _settle(self, cell: _Cell, row: Any) -> None:
+    def _settle(self, cell: Cell, row: Any) -> None:
         """Bring what the handler assigned into database form, in the tuple and in the instance."""
         live, after = cell.live, astuple(row)
         if self._plain and self._is_stored(cell, live, after):
@@ -135,7 +140,7 @@ class Rows:
                 cell.base = tuple(values)
         cell.stored = cell.base
 
-    def _is_stored(self, cell: _Cell, live: Row, after: Row) -> bool:
+    def _is_stored(self, cell: Cell, live: Row, after: Row) -> bool:
         """Settle what is in database form as it was assigned, which it nearly always is; False if anything is not."""
         written = False
         for at in compress(self._places, map(is_not, live, after)):

@@ -80,7 +80,8 @@ async def test_the_shadow_folds_nothing_that_live_has_not_applied(
 
     async def ahead(self: Builder, *args: Any) -> Any:
         judge = await judged(self, *args)
-        judge._caps = dict.fromkeys(judge._caps, 1_000)
+        for track in judge.tracks.values():
+            track.cap = 1_000
         return judge
 
     monkeypatch.setattr(Builder, "_judge", ahead)

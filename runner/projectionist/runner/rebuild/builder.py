@@ -25,7 +25,7 @@ from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
-from projectionist.runner.rebuild.judge import Judge
+from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import check_history
 from projectionist.runner.rebuild.progress import Watched
@@ -237,18 +237,13 @@ class Builder:
         announce("rebuild.bulk_done")
 
     async def _judge(self, desk: Desk, build: Build, decisions: Decisions) -> Judge:
-        caps: dict[str, int] = {}
-        versions: dict[str, int] = {}
-        resumes = self._definition.kind is Kind.SQL
+        tracks: dict[str, Track] = {}
+        resumes, start = self._definition.kind is Kind.SQL, first_position(self._definition)
         async with desk.connection.transaction():
             async for row in desk.cursor("build_position_names", build.positions):
-                caps[row["aggregate"]] = row["cap"]
-                if resumes:
-                    versions[row["aggregate"]] = row["version"]
+                tracks[row["aggregate"]] = Track(row["version"] if resumes else start, row["cap"])
         apart = {row["seq"] for row in await desk.rows("build_apart_read", build.number)}
-        judge = Judge(self._definition.sequence, caps, decisions, apart, first_position(self._definition))
-        judge.versions.update(versions)
-        return judge
+        return Judge(self._definition.sequence, tracks, decisions, apart)
 
     async def _fold(
         self,

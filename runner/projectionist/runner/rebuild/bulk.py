@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.reading import Reader
     from projectionist.runner.rebuild.decisions import Decisions
-    from projectionist.runner.rebuild.judge import Judge
+    from projectionist.runner.rebuild.judge import Judge, Track
     from projectionist.runner.rebuild.progress import Progress
+
+Use = Callable[["Delivery", "Track | None"], None]
+"""What is done with an event; the track of its aggregate is known if it came in its turn."""
 
 SLICE = 2_048
 """How many events are folded at a stretch before other tasks get their turn."""
@@ -46,8 +49,8 @@ class Folding:
         self._stopped: set[str | None] = set()
         self.stumbles: list[Stumble] = []
 
-    def fold(self, delivery: Delivery) -> None:
-        """Fold one event; a failure stops its aggregate and is noted."""
+    def fold(self, delivery: Delivery, track: Track | None = None) -> None:
+        """Fold one event, whose aggregate has this track; a failure stops its aggregate and is noted."""
         if delivery.problem is not None:
             self._fail(delivery, delivery.problem)
             return
@@ -55,9 +58,14 @@ class Folding:
         if event is None or delivery.discarded or (self._stopped and aggregate in self._stopped):
             return
         handler = self._handlers[delivery.type]
-        key = key_of(handler, None if aggregate is None else aggregate.partition("/")[2], event)
+        cell = None if track is None else track.cell
         try:
-            answer = self._rows.put(handler, key, event, delivery.envelope)
+            if cell is None or not handler.by_id:
+                key = key_of(handler, None if aggregate is None else aggregate.partition("/")[2], event)
+                cell = self._rows.cell(key)
+                if track is not None and handler.by_id:
+                    track.cell = cell
+            answer = self._rows.put(handler, cell, event, delivery.envelope)
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
@@ -108,7 +116,7 @@ class Bulk:
         """Read it, and put what is to be folded on disk, by bucket."""
         folding = Folding(self._definition, self.silent)
 
-        def put(delivery: Delivery) -> None:
+        def put(delivery: Delivery, _: Track | None = None) -> None:
             step = step_of(self._definition, delivery.seq, delivery)
             if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
                 folding.fold(delivery)  # it fails, whatever is in the row
@@ -129,9 +137,7 @@ class Bulk:
                 await checkpoint()
         return folding.rows()
 
-    async def read(
-        self, filter_subject: str | None, first: int, last: int, use: Callable[[Delivery], None]
-    ) -> None:
+    async def read(self, filter_subject: str | None, first: int, last: int, use: Use) -> None:
         """Call `use` with every event that may be folded, in order; what cannot be read was put aside by live."""
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
             for start in range(0, len(block), SLICE):
@@ -145,22 +151,28 @@ class Bulk:
         self, filter_subject: str | None, first: int, last: int, size: int
     ) -> AsyncIterator[tuple[list[Delivery], int]]:
         """The events that may be folded, in batches, each with the sequence up to which it is all."""
+        found: list[Delivery] = []
+
+        def keep(delivery: Delivery, _: Track | None) -> None:
+            found.append(delivery)
+
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
             for start in range(0, len(block), size):
-                part, found = block[start : start + size], list[Delivery]()
-                self._take(part, found.append)
+                part, found = block[start : start + size], []
+                self._take(part, keep)
                 yield found, sequence(part[-1])
             self.events += len(block)
             await self._progress.advance(len(block))
 
-    def _take(self, arrivals: Sequence[Arrival], use: Callable[[Delivery], None]) -> None:
-        read, is_next, take = self._read, self._judge.is_next, self._judge.take
+    def _take(self, arrivals: Sequence[Arrival], use: Use) -> None:
+        read, track_of, take = self._read, self._judge.next, self._judge.take
         for arrival in arrivals:
             delivery = read(arrival)
             if delivery.__class__ is not Delivery:
                 continue
-            if is_next(delivery):
-                use(delivery)
+            track = track_of(delivery)
+            if track is not None:
+                use(delivery, track)
             else:
                 for one in take(delivery):
-                    use(one)
+                    use(one, None)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from projectionist.runner.course import CONTIGUOUS, UNORDERED
 
 if TYPE_CHECKING:
+    from projectionist.projections.rows import Cell
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.rebuild.decisions import Decisions
 
@@ -21,8 +24,19 @@ MOST_HELD = 50_000
 """Events kept while one with a lower version is still to come; beyond, their aggregates are left to catch-up."""
 
 
+class Track(msgspec.Struct, gc=False):
+    """How far an aggregate has come. One object for both: every event looks for it among all aggregates."""
+
+    at: int
+    """Where the shadow stands."""
+    cap: int
+    """Where the live generation stood."""
+    cell: Cell | None = None
+    """The row of the aggregate, for whoever folds: not to be looked for with every event."""
+
+
 class Judge:
-    """Fed with the stream in its order; `caps` say where the live generation stood, `apart` what it left out.
+    """Fed with the stream in its order; `apart` is what the live generation left out.
 
     For contiguous and unordered sequences. What a monotonic one has applied hangs on the order of arrival, which
     only the inbox knows: there all is left to catch-up.
@@ -31,33 +45,30 @@ class Judge:
     def __init__(
         self,
         sequence: str,
-        caps: Mapping[str, int],
+        tracks: Mapping[str, Track],
         decisions: Decisions,
         apart: Collection[int] = (),
-        start: int = 0,
     ) -> None:
         self._sequence = sequence
-        self._caps = caps
+        self.tracks = tracks
         self._decisions = decisions
         self._apart = apart
-        self._start = start
         self._plain = sequence == CONTIGUOUS and not apart and not decisions.aggregates
         self._held: dict[str, dict[int, Delivery]] = {}
         self._holding = 0
-        self.versions: dict[str, int] = dict.fromkeys(caps, start)
-        """Where the shadow stands."""
         self.ahead = 0
         """Events left to the live generation, or to catch-up."""
 
-    def is_next(self, delivery: Delivery) -> bool:
-        """Whether it can be folded now and nothing else, which it nearly always is. Where not, `take` decides."""
+    def next(self, delivery: Delivery) -> Track | None:
+        """Its aggregate's track, if it can be folded now and nothing else, which is nearly always so. Where it is not,
+        `take` decides."""
         if not self._plain or self._held:
-            return False
-        aggregate, version = delivery.aggregate or "", delivery.version or 0
-        if self.versions.get(aggregate) != version - 1 or version > self._caps[aggregate]:
-            return False
-        self.versions[aggregate] = version
-        return True
+            return None
+        track, version = self.tracks.get(delivery.aggregate or ""), delivery.version or 0
+        if track is None or track.at != version - 1 or version > track.cap:
+            return None
+        track.at = version
+        return track
 
     def take(self, delivery: Delivery) -> Sequence[Delivery]:
         """The events that can be folded now that this one is there, in their order; most often itself."""
@@ -66,43 +77,42 @@ class Judge:
         if self._sequence == UNORDERED:
             return (delivery,)
         aggregate, version = delivery.aggregate or "", delivery.version or 0
-        at = self.versions.get(aggregate)
-        if at is None or version > self._caps[aggregate]:
+        track = self.tracks.get(aggregate)
+        if track is None or version > track.cap:
             self.ahead += 1
             return NOTHING
-        if version <= at:
+        if version <= track.at:
             return NOTHING
         if aggregate in self._decisions.aggregates:
-            return self._decided(delivery, aggregate, version, at)
-        if version != at + 1:
+            return self._decided(delivery, aggregate, version, track)
+        if version != track.at + 1:
             self._hold(delivery, aggregate, version)
             return NOTHING
-        self.versions[aggregate] = version
-        return (delivery, *self._released(aggregate)) if aggregate in self._held else (delivery,)
+        track.at = version
+        return (delivery, *self._released(aggregate, track)) if aggregate in self._held else (delivery,)
 
     def stragglers(self) -> Iterator[tuple[str, int, int]]:
         """Aggregates that did not get to where the live generation stood: name, version, cap."""
         after = self._decisions.after
-        for aggregate, cap in self._caps.items():
-            at = self.versions[aggregate]
-            if at != cap and (at := after(aggregate, at)) < cap:
-                yield aggregate, at, cap
+        for aggregate, track in self.tracks.items():
+            if track.at != track.cap and (at := after(aggregate, track.at)) < track.cap:
+                yield aggregate, at, track.cap
 
-    def _decided(self, delivery: Delivery, aggregate: str, version: int, at: int) -> Sequence[Delivery]:
+    def _decided(self, delivery: Delivery, aggregate: str, version: int, track: Track) -> Sequence[Delivery]:
         """The same, for an aggregate about which something was decided."""
         decisions = self._decisions
         if not decisions.holds(delivery):
             return NOTHING
-        at = self.versions[aggregate] = decisions.after(aggregate, at)
-        if version <= at:
-            return self._released(aggregate)
+        track.at = decisions.after(aggregate, track.at)
+        if version <= track.at:
+            return self._released(aggregate, track)
         if decisions.stepped_over(aggregate, version):
             return NOTHING
-        if version != at + 1:
+        if version != track.at + 1:
             self._hold(delivery, aggregate, version)
-            return self._released(aggregate)
-        self.versions[aggregate] = version
-        return (delivery, *self._released(aggregate))
+            return self._released(aggregate, track)
+        track.at = version
+        return (delivery, *self._released(aggregate, track))
 
     def _hold(self, delivery: Delivery, aggregate: str, version: int) -> None:
         if self._holding < MOST_HELD:
@@ -110,18 +120,18 @@ class Judge:
             self._holding += version not in held
             held.setdefault(version, delivery)
 
-    def _released(self, aggregate: str) -> list[Delivery]:
+    def _released(self, aggregate: str, track: Track) -> list[Delivery]:
         """What was held and can go now."""
         held = self._held.get(aggregate)
         free: list[Delivery] = []
         if held is None:
             return free
-        at = self._decisions.after(aggregate, self.versions[aggregate])
+        at = self._decisions.after(aggregate, track.at)
         while (delivery := held.pop(at + 1, None)) is not None:
             free.append(delivery)
             at = self._decisions.after(aggregate, at + 1)
         self._holding -= len(free)
-        self.versions[aggregate] = at
+        track.at = at
         if not held:
             del self._held[aggregate]
         return free

@@ -18,7 +18,7 @@ from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import Candidates, Refolded, first_differing, is_own, load, refold
-from projectionist.runner.rebuild.judge import Judge
+from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
 from projectionist.runner.rebuild.spill import Spill, bucket_of
 from projectionist.runner.subjects import only
@@ -131,7 +131,7 @@ class Verifier:
             only(self._definition.subjects.filter, stream.config.subjects or ()),
         )
         self._progress.begin("folding", floor)
-        buckets = -(-max(len(judge.versions), 1) // ROWS_AT_ONCE)
+        buckets = -(-max(len(judge.tracks), 1) // ROWS_AT_ONCE)
         if buckets == 1:
             yield {row[at]: row for row in await bulk.fold(filter_subject, 1, floor)}
             return
@@ -143,15 +143,15 @@ class Verifier:
 
     async def _judge(self, consumer: Consumer, floor: int) -> tuple[Judge, Decisions]:
         desk, sequence = self._desk, self._definition.sequence
-        caps: dict[str, int] = {}
+        tracks: dict[str, Track] = {}
         async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
             async for row in desk.cursor("verify_positions", consumer.number):
-                caps[row["aggregate"]] = row["version"]
+                tracks[row["aggregate"]] = Track(consumer.start, row["version"])
             every = sequence == UNORDERED
             given = (consumer.number, floor, every, consumer.incarnation)
             apart = {row["seq"] for row in await desk.rows("verify_apart", *given)}
             decisions = Decisions(await desk.rows("build_decisions", consumer.number))
-        return Judge(sequence, caps, decisions, apart, consumer.start), decisions
+        return Judge(sequence, tracks, decisions, apart), decisions
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
         """Keys of one bucket whose live row is not the folded one, or that only one side has."""
