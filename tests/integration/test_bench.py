@@ -15,7 +15,7 @@ from projectionist.core.secret import Url
 from projectionist.core.settings import Nats, Postgres, Settings
 from projectionist.ops.bench import trial as trials
 from projectionist.ops.bench.children import BenchError
-from projectionist.ops.bench.contenders import Contender, contenders, variants
+from projectionist.ops.bench.contenders import Contender, contenders, tracing, variants
 from projectionist.ops.bench.ground import Ground, ground
 from projectionist.ops.bench.load import Load
 
@@ -67,9 +67,12 @@ async def test_twin_peer_and_product_end_in_the_same_inbox_positions_and_rows(he
         assert other == product
 
 
-@pytest.mark.parametrize("name", sorted(variants()))
+VARIED = variants() | tracing("http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("name", sorted(VARIED))
 async def test_a_variant_settles_all_it_is_given(here: Ground, name: str) -> None:
-    one = variants()[name]
+    one = VARIED[name]
     load = one.load(LOAD)
     await here.publish(load)
     cost = await trials.run(here, load, one)

@@ -97,7 +97,7 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
 
     Traces and metrics go to `collector`; by default there is none.
     """
-    told = {"PROJECTIONIST_TELEMETRY__ENDPOINT": collector}
+    told = _telling(collector)
     stored = {
         "PROJECTIONIST_CONSUMER_DEFAULTS__ACK": "after-store",
         "PROJECTIONIST_TELEMETRY__UNWATCHED": "accepted",
@@ -118,11 +118,25 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
         ),
         "random_ids": Contender(title="ids in no order", arguments=PRODUCT, load=_with(random_ids=True)),
         "metrics": Contender(title="metrics exported", arguments=PRODUCT, environment=told),
+        "traced": Contender(
+            title="metrics and traces exported, every event sampled",
+            arguments=PRODUCT,
+            environment=told,
+            load=_with(traced=1),
+        ),
+        "payload_4k": Contender(title="bodies of 4 KB", arguments=PRODUCT, load=_with(payload=4096)),
+    }
+
+
+def tracing(collector: str) -> dict[str, Contender]:
+    """The product on events that bear a trace context: where nobody listens, and where `collector` does."""
+    told = _telling(collector)
+    return {
         "contexts": Contender(
             title="events bear a trace context, nobody listens", arguments=PRODUCT, load=_with(traced=0)
         ),
         "unsampled": Contender(
-            title="the same, metrics and traces exported, none sampled",
+            title="metrics and traces exported, none sampled",
             arguments=PRODUCT,
             environment=told,
             load=_with(traced=0),
@@ -133,11 +147,11 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
             environment=told,
             load=_with(traced=0.01),
         ),
-        "traced": Contender(
-            title="the same, every event sampled", arguments=PRODUCT, environment=told, load=_with(traced=1)
-        ),
-        "payload_4k": Contender(title="bodies of 4 KB", arguments=PRODUCT, load=_with(payload=4096)),
     }
+
+
+def _telling(collector: str) -> dict[str, str]:
+    return {"PROJECTIONIST_TELEMETRY__ENDPOINT": collector}
 
 
 def _module(name: str, *arguments: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, variants
+from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, tracing, variants
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.lone import Lone, lone
 from projectionist.ops.bench.stub import stub
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 VARIED_SHARE = 4
 """A variant gets one event of so many, over one aggregate of so many."""
+TRACED_SHARE, TRACED_ROUNDS = 2, 3
+"""What tracing costs is a few hundredths, and so is the noise of a round: so many times the rounds, on more events."""
 COUNTED = 20_000
 """On how many events at most statements are counted."""
 
 Tell = Callable[[str], None]
+Placed = tuple["Ground", "Load", Contender]
+"""A contender, and the stream and the load it gets."""
 
 
 class Rounds(msgspec.Struct, frozen=True):
@@ -49,6 +53,7 @@ class Live(msgspec.Struct):
     statements: dict[str, float]
     """How many statements 1,000 events took; empty where the server does not tell."""
     varied: Rounds | None = None
+    traced: Rounds | None = None
 
 
 async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) -> Live:
@@ -68,27 +73,52 @@ async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) 
 async def varied(
     settings: Settings, embedded: Embedded | None, load: Load, repeats: int, tell: Tell
 ) -> Rounds:
-    """Measure the product's variants, each on the stream it needs."""
-    fewer = msgspec.structs.replace(
-        load,
-        events=max(1000, load.events // VARIED_SHARE),
-        aggregates=max(100, load.aggregates // VARIED_SHARE),
-    )
-    async with AsyncExitStack() as stack:
-        grounds: dict[Load, Ground] = {}
-        part = {}
-        collector = await stack.enter_async_context(stub())
-        for name, one in variants(collector).items():
-            own = one.load(fewer)
-            if own not in grounds:
-                grounds[own] = await stack.enter_async_context(made(settings, embedded))
-                tell(f"publishing {own.messages:,} messages for {one.title}")
-                await grounds[own].publish(own)
-            part[name] = grounds[own], own, one
+    """Measure the product's variants."""
+    async with stub() as collector, AsyncExitStack() as stack:
+        part = await _placed(
+            stack, variants(collector), _fewer(load, VARIED_SHARE), (settings, embedded), tell
+        )
         return await _rounds(part, repeats, tell)
 
 
-async def _rounds(part: dict[str, tuple[Ground, Load, Contender]], repeats: int, tell: Tell) -> Rounds:
+async def traced(
+    settings: Settings, embedded: Embedded | None, load: Load, repeats: int, tell: Tell
+) -> Rounds:
+    """Measure what tracing costs."""
+    async with stub() as collector, AsyncExitStack() as stack:
+        part = await _placed(
+            stack, tracing(collector), _fewer(load, TRACED_SHARE), (settings, embedded), tell
+        )
+        return await _rounds(part, repeats * TRACED_ROUNDS, tell)
+
+
+def _fewer(load: Load, share: int) -> Load:
+    return msgspec.structs.replace(
+        load, events=max(1000, load.events // share), aggregates=max(100, load.aggregates // share)
+    )
+
+
+async def _placed(
+    stack: AsyncExitStack,
+    part: dict[str, Contender],
+    load: Load,
+    servers: tuple[Settings, Embedded | None],
+    tell: Tell,
+) -> dict[str, Placed]:
+    """Each with the stream it needs, which it shares with those that need the same."""
+    grounds: dict[Load, Ground] = {}
+    placed = {}
+    for name, one in part.items():
+        own = one.load(load)
+        if own not in grounds:
+            grounds[own] = await stack.enter_async_context(made(*servers))
+            tell(f"publishing {own.messages:,} messages for {one.title}")
+            await grounds[own].publish(own)
+        placed[name] = grounds[own], own, one
+    return placed
+
+
+async def _rounds(part: dict[str, Placed], repeats: int, tell: Tell) -> Rounds:
     """Each runs once a round, and another one begins each round."""
     rounds = Rounds({name: one.title for name, (_, _, one) in part.items()}, {name: [] for name in part})
     names = list(part)

@@ -22,6 +22,8 @@ _PACKAGES = (
     *("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop"),
     *("faststream", "pgqueuer", "eventsourcing"),
 )
+VARIED = "What else users ask of the product. ratio: the events/s of the line by those of one projection"
+TRACED = "What telemetry costs. ratio: the events/s of the line by those of the first"
 
 
 def document(measured: Live) -> dict[str, Any]:
@@ -36,26 +38,28 @@ def document(measured: Live) -> dict[str, Any]:
     live |= {"statements_per_1000": measured.statements, "lone_visible_ms": measured.lone}
     live |= {"skipped": measured.skipped}
     if measured.varied is not None:
-        live |= _varied(measured.varied)
+        live |= {"variants": _by(measured.varied, "plain")}
+    if measured.traced is not None:
+        live |= _costs_of_tracing(measured.traced) | {"tracing": _by(measured.traced, "contexts")}
     return {"live": live}
 
 
-def _varied(rounds: Rounds) -> dict[str, Any]:
+def _by(rounds: Rounds, base: str) -> dict[str, Any]:
+    """Each of them by the one they are compared with."""
     return {
-        "cost_tracing_unsampled": _cost(rounds, "unsampled"),
-        "cost_tracing_1pct": _cost(rounds, "sampled"),
-        "variants": {
-            name: {"of_plain": ratio(ratios), "of_plain_spread": spread(ratios)} | costs_of(costs)
-            for name, costs in rounds.costs.items()
-            if (ratios := rounds.ratios(name, "plain"))
-        },
+        name: {f"of_{base}": ratio(ratios), f"of_{base}_spread": spread(ratios)} | costs_of(costs)
+        for name, costs in rounds.costs.items()
+        if (ratios := rounds.ratios(name, base))
     }
 
 
-def _cost(rounds: Rounds, name: str) -> float | None:
-    """What tracing takes away from the rate of the same events where nobody listens."""
-    left = ratio(rounds.ratios(name, "contexts"))
-    return None if left is None else round(1 - left, 3)
+def _costs_of_tracing(rounds: Rounds) -> dict[str, Any]:
+    """The share of the rate that is lost, by the same events where nobody listens."""
+    costs: dict[str, Any] = {}
+    for key, name in (("cost_tracing_unsampled", "unsampled"), ("cost_tracing_1pct", "sampled")):
+        lost = [1 - left for left in rounds.ratios(name, "contexts")]
+        costs |= {key: ratio(lost), f"{key}_spread": spread(lost)}
+    return costs
 
 
 def text(measured: Live, load: Load) -> str:
@@ -72,17 +76,16 @@ def text(measured: Live, load: Load) -> str:
             f"A lone event is visible {lone.p50:.1f} ms after it was published (p99: {lone.p99:.1f} ms).",
             *([f"Statements for 1,000 events: {statements}."] if statements else []),
             *(f"{name}: left out, {why}" for name, why in measured.skipped.items()),
-            *(_varied_text(measured.varied) if measured.varied is not None else ()),
+            *(_beside(measured.varied, "plain", VARIED) if measured.varied else ()),
+            *(_beside(measured.traced, "contexts", TRACED) if measured.traced else ()),
             "",
         )
     )
 
 
-def _varied_text(rounds: Rounds) -> Iterator[str]:
-    yield ""
-    yield "What else users ask of the product. ratio: the events/s of the line by those of one projection"
-    yield ""
-    yield table(_lines(rounds, "plain", lambda name: rounds.ratios(name, "plain")))
+def _beside(rounds: Rounds, base: str, heading: str) -> Iterator[str]:
+    yield from ("", heading, "")
+    yield table(_lines(rounds, base, lambda name: rounds.ratios(name, base)))
 
 
 def _lines(rounds: Rounds, base: str, ratios_of: Callable[[str], Sequence[float]]) -> Iterator[Sequence[str]]:

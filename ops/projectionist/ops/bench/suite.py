@@ -73,6 +73,7 @@ async def _live(asked: Asked, settings: Settings, embedded: Embedded | None, tel
         measured = await live.live(made, load, asked.repeats, asked.inbox_rows, tell)
     if asked.variants:
         measured.varied = await live.varied(settings, embedded, load, asked.repeats, tell)
+        measured.traced = await live.traced(settings, embedded, load, asked.repeats, tell)
     return Report(report.document(measured), _settings(load, asked), report.text(measured, load))
 
 
