@@ -17,7 +17,7 @@ from projectionist.core import clock
 from projectionist.core.errors import SettingsError
 from projectionist.core.layers import Layers, build
 from projectionist.core.settings import Settings
-from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site
+from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site, connections
 from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.http import HttpSettings
 
@@ -274,6 +274,23 @@ async def test_connections_are_pooled_only_where_a_repeat_is_recognised() -> Non
                 for number in range(3):
                     assert (await sent(pay, key=f"{profile}-{number}")).outcome is Outcome.SENT
             assert stub.connections - before == connections
+
+
+async def test_many_at_once_have_a_connection_each_and_leave_it_to_the_next() -> None:
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        for wave in range(3):
+            replies = await asyncio.gather(*(sent(pay, key=f"{wave}-{number}") for number in range(50)))
+            assert {reply.outcome for reply in replies} == {Outcome.SENT}
+        assert stub.connections == 50
+        assert set(stub.executions.values()) == {1}
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "IDLE_S", 0.0)
+    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
+        for number in range(3):
+            assert (await sent(pay, key=f"k{number}")).outcome is Outcome.SENT
+        assert stub.connections == 3
 
 
 async def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:

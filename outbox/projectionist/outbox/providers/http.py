@@ -85,7 +85,6 @@ class Http(Provider):
         self._secrets = _secrets(settings, site)
         self._transport = Transport(
             self._egress,
-            concurrency=settings.concurrency,
             keep=self.profile.memory_s is not None,
             ca_file=settings.ca_file,
         )

@@ -1,20 +1,20 @@
 """One HTTP exchange: at most one request, never a redirect, a bounded answer, and whether a byte had left.
 
-httpcore gives what this needs and no more: connections are pooled by host name and verified by it, while a
-network backend of ours decides which address the name means at the moment of connecting.
+httpcore gives what this needs and no more: connections are verified by the host's name, while a network backend of ours
+decides which address the name means at the moment of connecting.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable
 from typing import Any
 
 import anyio
 import httpcore
 
 from projectionist.outbox.providers.classify import Answer
+from projectionist.outbox.providers.connections import Connections
 from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target
 from projectionist.outbox.providers.provider import TOO_LATE, Request
 from projectionist.outbox.providers.reply import Outcome, Reply
@@ -23,13 +23,11 @@ MOST_BYTES = 64 * 1024
 """The most that is read of an answer's body; the rest is not received."""
 
 _CONNECT_S = 10.0
-_IDLE_S = 5.0
 
 Headers = list[tuple[str, str]]
 
 _FAILURES: list[tuple[type[Exception], str]] = [
     (httpcore.ConnectTimeout, "connecting took too long"),
-    (httpcore.PoolTimeout, "no connection became free"),
     (httpcore.ConnectError, "could not connect"),
     (httpcore.RemoteProtocolError, "the connection ended without a whole answer"),
     (httpcore.ReadError, "the connection broke while the answer was awaited"),
@@ -42,52 +40,17 @@ class _TooLate(Exception):
     """The lease was over when the request was about to leave."""
 
 
-class _PinnedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to addresses the egress rules have checked; TLS above it still verifies the name."""
-
-    def __init__(self, egress: Egress) -> None:
-        self._egress = egress
-        self._inner = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        failure: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in await self._egress.addresses(host, port):
-            try:
-                return await self._inner.connect_tcp(
-                    address, port, timeout, local_address=local_address, socket_options=socket_options
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-
-
 class Transport:
     """The connections of one provider. `keep`: keep idle ones; where a repeat would not be recognised they
     are not kept, since a server that closes one just then makes the outcome unknown."""
 
-    def __init__(self, egress: Egress, *, concurrency: int, keep: bool, ca_file: str = "") -> None:
+    def __init__(self, egress: Egress, *, keep: bool, ca_file: str = "") -> None:
         self._egress = egress
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl.create_default_context(cafile=ca_file or None),
-            max_connections=concurrency,
-            max_keepalive_connections=concurrency if keep else 0,
-            keepalive_expiry=_IDLE_S,
-            network_backend=_PinnedBackend(egress),
-        )
+        self._connections = Connections(egress, keep=keep, ca_file=ca_file)
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._pool.aclose()
+        await self._connections.close()
 
     async def exchange(
         self, method: str, target: Target, headers: Headers, body: bytes, request: Request
@@ -100,7 +63,8 @@ class Transport:
         once = _Exchange(request)
         with anyio.move_on_after(request.timeout_s):
             try:
-                await once.run(self._pool, method, target, headers, body)
+                async with self._connections.one(target) as connection:
+                    await once.run(connection, method, target, headers, body)
             except _TooLate:
                 return TOO_LATE
             except AddressError as error:
@@ -128,12 +92,19 @@ class _Exchange:
         self.failure = ""
 
     async def run(
-        self, pool: httpcore.AsyncConnectionPool, method: str, target: Target, headers: Headers, body: bytes
+        self,
+        connection: httpcore.AsyncHTTPConnection,
+        method: str,
+        target: Target,
+        headers: Headers,
+        body: bytes,
     ) -> None:
         url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
         extensions: dict[str, Any] = {"trace": self._trace, "timeout": {"connect": _CONNECT_S}}
         sent = [("Host", target.authority), *headers, ("Content-Length", str(len(body)))]
-        async with pool.stream(method, url, headers=sent, content=body, extensions=extensions) as response:
+        async with connection.stream(
+            method, url, headers=sent, content=body, extensions=extensions
+        ) as response:
             self._status = response.status
             self._headers = {
                 name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers

@@ -70,9 +70,7 @@ class Webhook(Provider):
             if url:
                 egress.admit(parse(url))
         # No connection is kept: each attempt resolves and checks anew.
-        self._transport = Transport(
-            egress, concurrency=settings.concurrency, keep=False, ca_file=settings.ca_file
-        )
+        self._transport = Transport(egress, keep=False, ca_file=settings.ca_file)
 
     async def close(self) -> None:
         """Close the connections."""
