@@ -103,8 +103,11 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
     with listening() as heard:
         async with live.running(s.Orders):
             await heard.wait("standing.stream_replaced")
+            halted = await app.wait_for(s.Orders, ack=torn, timeout_s=0.5)
+            assert (halted.outcome, "not taken up the stream" in halted.reason) == (Outcome.PENDING, True)
+            waiting = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=20))
             await adopt(live, "Orders")
-            assert (await app.wait_for(s.Orders, ack=torn, timeout_s=20)).outcome == Outcome.QUARANTINED
+            assert (await waiting).outcome == Outcome.QUARANTINED
 
 
 async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: Rig) -> None:

@@ -123,14 +123,22 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
         assert quarantined.reason
 
 
-async def test_an_answer_at_once_leaves_no_connection_behind(live: Rig, quick: None) -> None:
+async def test_answers_at_once_share_a_connection_and_leave_none_behind(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("projectionist.runner.waiting.waiter.LINGER_S", 0.2)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     live.tampered = True
+    app = app_of(live, s.Orders)
     other = await live.publish(OrderPlaced("ann", 1), "c1", 1, kind="customer")
-    assert (
-        await app_of(live, s.Orders).wait_for(s.Orders, ack=ack(live, other))
-    ).outcome == Outcome.NOT_MEANT
+    opened = set()
+    for _ in range(3):
+        answers = await asyncio.gather(*(app.wait_for(s.Orders, ack=ack(live, other)) for _ in range(20)))
+        assert {answer.outcome for answer in answers} == {Outcome.NOT_MEANT}
+        opened.add(await live.value(SESSIONS.replace("count(*)", "max(pid)")))
+        assert await live.value(SESSIONS) == 1
+    assert len(opened) == 1
     await live.value_of(SESSIONS, 0)
 
 

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
 
-    _Find = Callable[[Record], Awaitable[Wanted | Answer]]
+    _Find = Callable[[], Awaitable[Wanted | Answer | None]]
 
 POLL_S = 0.02
+AGAIN_S = 0.25
+"""After so long it is looked again whether the consumer reads the stream as it is now."""
 LINGER_S = 1.0
-"""How long the connection is kept when nobody waits any more."""
+"""How long the connections are kept when nobody waits any more."""
 _FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq")
 
 
@@ -62,10 +64,11 @@ class Waiter:
         self._sql = Statements("projectionist.runner", settings.postgres.schema)
         self._numbers = count(1)
         self._waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]] = {}
-        self._known: dict[str, Record] = {}
+        self._known: dict[str, int] = {}
+        self._callers = 0
         self._connection: asyncpg.Connection[Record] | None = None
         self._client: Client | None = None
-        self._turn = asyncio.Lock()
+        self._turn, self._dialling = asyncio.Lock(), asyncio.Lock()
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -82,15 +85,19 @@ class Waiter:
                 f"{aggregate!r} at {version} is no version of an aggregate",
                 remedy="Name it as type/id, version from 1",
             )
-        return await self._within(
-            timeout_s, name, lambda row: _at_once(Wanted(row["number"], aggregate, version))
-        )
+
+        async def find() -> Wanted:
+            return Wanted(await self._number(name), aggregate, version)
+
+        return await self._within(timeout_s, find)
 
     async def identity(self, name: str, source: str, identity: str, timeout_s: float) -> Answer:
         """Until consumer `name` has applied the event of this source and id."""
-        return await self._within(
-            timeout_s, name, lambda row: _at_once(Wanted(row["number"], source=source, id=identity))
-        )
+
+        async def find() -> Wanted:
+            return Wanted(await self._number(name), source=source, id=identity)
+
+        return await self._within(timeout_s, find)
 
     async def sequence(self, name: str, ack: Ack, timeout_s: float) -> Answer:
         """Until consumer `name` has applied what a publish has stored."""
@@ -99,23 +106,33 @@ class Waiter:
             return Answer(
                 Outcome.NOT_MEANT, f"it is in stream {ack.stream}, {name} reads {definition.stream}"
             )
-        self._known.pop(name, None)  # the stream may have been made anew since, and its sequences begin again
-        return await self._within(timeout_s, name, lambda row: self._read(definition, row, ack.sequence))
+        return await self._within(timeout_s, lambda: self._read(definition, ack.sequence))
 
-    async def _within(self, timeout_s: float, name: str, wanted: _Find) -> Answer:
+    async def _within(self, timeout_s: float, find: _Find) -> Answer:
+        self._callers += 1
+        self._look_about()
+        try:
+            return await self._answered(timeout_s, find)
+        finally:
+            self._callers -= 1
+
+    async def _answered(self, timeout_s: float, find: _Find) -> Answer:
         problem, found = "", None
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while found is None:
                     try:
-                        found = await wanted(await self._consumer(name))
+                        found = await find()
                     except Exception as error:
                         if not (is_transient(error) or isinstance(error, jetstream.BrokerError)):
                             raise
                         problem = str(error)
                         await asyncio.sleep(POLL_S)
+                    else:
+                        if found is None:
+                            problem = "the consumer has not taken up the stream as it is now"
+                            await asyncio.sleep(AGAIN_S)
                 if isinstance(found, Answer):
-                    self._look_about()
                     return found
                 return await self._wait(found)
         if not isinstance(found, Wanted):
@@ -133,13 +150,13 @@ class Waiter:
             del self._waiting[number]
 
     def _look_about(self) -> None:
-        """Have somebody who looks, and who closes what is open when nobody waits any more."""
+        """Have somebody who looks, and who closes what is open when nobody calls any more."""
         self._arrived.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
-        """Look while anybody waits, and a little longer."""
+        """Look while anybody waits, and be there a little longer."""
         try:
             while await self._somebody():
                 began = time.monotonic()
@@ -150,11 +167,15 @@ class Waiter:
             await self._close()
 
     async def _somebody(self) -> bool:
-        if not self._waiting:
+        """Whether anybody waits; False when nobody has called for a while, and nobody is about to wait."""
+        while not self._waiting:
             self._arrived.clear()
-            with suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._arrived.wait(), LINGER_S)
-        return bool(self._waiting)
+            except TimeoutError:
+                if not self._callers:
+                    return False
+        return True
 
     async def _answer(self, waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]]) -> None:
         try:
@@ -197,22 +218,35 @@ class Waiter:
                     self._connection = None
                 raise
 
-    async def _consumer(self, name: str) -> Record:
+    async def _number(self, name: str) -> int:
         if name not in self._known:
-            rows = await self._ask("wait_consumer", name)
-            if not rows:
-                raise CannotWait(
-                    f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
-                )
-            self._known[name] = rows[0]
+            self._known[name] = (await self._consumer(name))["number"]
         return self._known[name]
 
-    async def _read(self, definition: Definition, row: Record, seq: int) -> Wanted | Answer:
-        """Which event the stream holds there, read as the consumer reads it."""
-        if self._client is None:
-            self._client = await broker.connect(self._settings.nats, name="projectionist wait")
-        message = await jetstream.message(self._client, definition.stream, seq)
+    async def _consumer(self, name: str) -> Record:
+        rows = await self._ask("wait_consumer", name)
+        if not rows:
+            raise CannotWait(
+                f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
+            )
+        return rows[0]
+
+    async def _broker(self) -> Client:
+        async with self._dialling:
+            if self._client is None:
+                self._client = await broker.connect(self._settings.nats, name="projectionist wait")
+            return self._client
+
+    async def _read(self, definition: Definition, seq: int) -> Wanted | Answer | None:
+        """Which event the stream holds there, read as the consumer reads it. None while the consumer stands in a
+        stream that is gone, of which the same sequences told other things."""
+        client = await self._broker()
+        stream = await jetstream.stream(client, definition.stream)
+        row = await self._consumer(definition.name)
         number, incarnation = row["number"], row["incarnation"]
+        if row["created"] not in (None, stream.created):
+            return None
+        message = await jetstream.message(client, definition.stream, seq)
         if message is None or message.seq != seq:
             return Wanted(number, incarnation=incarnation, seq=seq)
         if not _reads(definition, message.subject):
@@ -233,10 +267,6 @@ class Waiter:
             connection.terminate()
         if client is not None:
             await client.close()
-
-
-async def _at_once(wanted: Wanted) -> Wanted | Answer:
-    return wanted
 
 
 def _reads(definition: Definition, subject: str) -> bool:
