@@ -107,14 +107,14 @@ class Transaction:
                 await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
             written = time.monotonic()
-        over = time.monotonic()
+        over, over_ns = time.monotonic(), time.time_ns()
         announce("batch.committed")
-        trail = trail or self._trail(courses, begun_ns)
-        if trail is not None:
-            trail.committed(courses, folded.broken)
         if fresh:
             self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
+        trail = trail or self._trail(courses, begun_ns)
+        if trail is not None:
+            trail.committed(over_ns, courses, folded.broken)
         tried = sum(1 for one in courses if one.tried)
         return Applied(self.writes, self.writes.soonest(), tried, over - begun, over - written, trail)
 

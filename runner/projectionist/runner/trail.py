@@ -144,9 +144,9 @@ class Trail:
                 wish.traceparent = tracing.written(context)
                 wish.tracestate = context.trace_state.to_header() or None
 
-    def committed(self, courses: Sequence[Course], broken: dict[int, Broken]) -> None:
-        """End what the commit has made true."""
-        now = self._committed_ns = time.time_ns()
+    def committed(self, now: int, courses: Sequence[Course], broken: dict[int, Broken]) -> None:
+        """End what the commit has made true, at the time of the commit."""
+        self._committed_ns = now
         if self._receiving is not None:
             self._receiving.end(self._begun_ns)
         for one in self._traced:
