@@ -86,7 +86,8 @@ class Heads:
         except ValueError:
             names, values = _loose(lines)
         else:
-            if "  " in text or "\t" in text or " \r" in text or lines[-1] or lines[-2]:
+            blanks = "  " in text or "\t" in text or " \r" in text
+            if blanks or ":" in "".join(names) or lines[-1] or lines[-2]:
                 names, values = _loose(lines)
         plan = self._plans.get(names)
         if plan is None:

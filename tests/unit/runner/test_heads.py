@@ -9,7 +9,16 @@ from projectionist.core.headers import HeaderError
 from projectionist.core.settings import Headers
 from projectionist.runner.heads import Fields, Heads
 
-NAMES = ("ce-id", "ce-source", "ce-type", "ce-aggregateversion", "ce-time", "traceparent", "x-other")
+NAMES = (
+    "ce-id",
+    "ce-source",
+    "ce-type",
+    "ce-aggregateversion",
+    "ce-time",
+    "traceparent",
+    "x-other",
+    "ce-id:x",
+)
 ODD = st.text(" \t%ab2\r\nä\0é\x7f", max_size=8)
 VALUES = st.one_of(st.from_regex(r"[!-~]{1,12}", fullmatch=True), ODD, st.just("%C3%A4"), st.just("%zz"))
 BLOCKS = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6)
