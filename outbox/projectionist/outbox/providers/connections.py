@@ -58,6 +58,7 @@ class Connections:
         self._context = ssl.create_default_context(cafile=ca_file or None)
         self._backend = _PinnedBackend(egress)
         self._idle: dict[_Origin, deque[httpcore.AsyncHTTPConnection]] = {}
+        self._closed = False
 
     @asynccontextmanager
     async def one(self, target: Target) -> AsyncIterator[httpcore.AsyncHTTPConnection]:
@@ -71,18 +72,19 @@ class Connections:
                 await self._give_back(origin, connection)
 
     async def close(self) -> None:
-        """Close those that are idle."""
-        while self._idle:
-            _, idle = self._idle.popitem()
-            for connection in idle:
-                await connection.aclose()
+        """Close those that are idle, and each of the others when it is given back."""
+        self._closed = True
+        with anyio.CancelScope(shield=True):
+            for idle in self._idle.values():
+                while idle:
+                    await idle.pop().aclose()
 
     async def _ready(self, origin: _Origin) -> httpcore.AsyncHTTPConnection | None:
         """The one used last that can still be used: what the server has closed, or what is old, is thrown away."""
         idle = self._idle.get(origin, deque())
         while idle:
             connection = idle.pop()
-            if not connection.has_expired():
+            if connection.is_idle() and not connection.has_expired():
                 return connection
             await connection.aclose()
         return None
@@ -99,7 +101,7 @@ class Connections:
     async def _give_back(self, origin: _Origin, connection: httpcore.AsyncHTTPConnection) -> None:
         if connection.is_closed():
             return
-        if not (self._keep and connection.is_idle()):
+        if self._closed or not (self._keep and connection.is_idle()):
             await connection.aclose()
             return
         idle = self._idle.setdefault(origin, deque())
