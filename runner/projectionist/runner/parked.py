@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.runner import guards
-from projectionist.runner.reading import event_hash
+from projectionist.runner.hashes import event_hash
 from projectionist.runner.registry import NotRegistered
 from projectionist.runner.verbs import NotThere, Seen, TooLate
 

@@ -11,9 +11,9 @@ from projectionist.core.signals import announce
 from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery
+from projectionist.runner.hashes import data_hash
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError
-from projectionist.runner.reading import data_hash
 from projectionist.runner.writes import Kept
 
 if TYPE_CHECKING:

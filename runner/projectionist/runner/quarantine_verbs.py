@@ -10,8 +10,8 @@ import msgspec
 
 from projectionist.core.signals import announce
 from projectionist.core.states import Decided, Entry, Fact
+from projectionist.runner.hashes import data_hash
 from projectionist.runner.heads import replaced
-from projectionist.runner.reading import data_hash
 from projectionist.runner.verbs import Act, NotThere, TooLate
 
 if TYPE_CHECKING:

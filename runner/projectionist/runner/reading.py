@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from projectionist.core import clock, headers
+from projectionist.core import clock
 from projectionist.core.headers import HeaderError
 from projectionist.runner import guards, structured
+from projectionist.runner.checks import (
+    MOST_SCHEMA,
+    MOST_VERSION,
+    agreed,
+    check_causes,
+    check_fields,
+    check_time,
+    clean,
+    number,
+    ordered_place,
+    trace_of,
+)
 from projectionist.runner.delivery import Delivery, Reason, Refused, Unreadable, sequence, told
+from projectionist.runner.hashes import canonical, data_hash, event_hash
 from projectionist.runner.heads import Fields, Heads
 from projectionist.runner.identity import Identities
 
@@ -26,8 +36,8 @@ Match = Callable[[str], tuple[str | None, str | None] | None]
 """The aggregate's type and id that a subject holds; None for a subject of others."""
 Decode = Callable[[str, int, bytes], "Event"]
 
-ID_BYTES, TEXT_BYTES, KEPT_BYTES, DETAIL = 255, 512, 1024, 500
-MOST_VERSION, MOST_SCHEMA = 2**63 - 1, 2**31 - 1
+KEPT_BYTES = 1024
+"""What is kept of bytes that are too many to be an event."""
 
 
 class Reader:
@@ -61,7 +71,7 @@ class Reader:
         try:
             told_by = told(arrival.reply)
         except (ValueError, IndexError):
-            reply = _clean(repr(arrival.reply))
+            reply = clean(repr(arrival.reply))
             return self._unreadable(
                 arrival, 0, 1, Reason.REPLY, f"the reply subject {reply} is not JetStream's"
             )
@@ -83,7 +93,7 @@ class Reader:
             schema_number = 1 if schema is None else int(schema)
             event, problem = self._decoded(kind, schema_number, arrival.data)
             traced = fields[10] is not None or fields[11] is not None
-            parent, state = _trace(*fields[10:14]) if traced else (None, None)
+            parent, state = trace_of(*fields[10:14]) if traced else (None, None)
             return Delivery(
                 fields[1] or self._stream,
                 name,
@@ -131,19 +141,19 @@ class Reader:
         _, _, kind, schema, kind_of, name_of, version, moment, correlation, causation, *traces = fields
         if not kind:
             raise Refused(Reason.TYPE, f"header {self._heads.names[2]} is missing")
-        schema_number = 1 if schema is None else _number(schema, MOST_SCHEMA, Reason.SCHEMA)
-        version_number = None if version is None else _number(version, MOST_VERSION, Reason.VERSION)
+        schema_number = 1 if schema is None else number(schema, MOST_SCHEMA, Reason.SCHEMA)
+        version_number = None if version is None else number(version, MOST_VERSION, Reason.VERSION)
         aggregate = self._aggregate(subject, kind_of, name_of)
         place: tuple[str | int | None, ...] = (incarnation, seq)
         if self._ordered:
-            place = _ordered_place(aggregate, version_number)
+            place = ordered_place(aggregate, version_number)
         source, name, used_fallback = self._identities.identify(fields, data, place)
-        _check(source, name, kind, aggregate, subject)
+        check_fields(source, name, kind, aggregate, subject)
         if moment is not None:
-            _check_time(moment)
+            check_time(moment)
         if correlation is not None or causation is not None:
-            _check_causes(correlation, causation)
-        traceparent, tracestate = _trace(*traces[:4]) if any(traces[:4]) else (None, None)
+            check_causes(correlation, causation)
+        traceparent, tracestate = trace_of(*traces[:4]) if any(traces[:4]) else (None, None)
         event, problem = self.body(kind, schema_number, data)
         return Delivery(
             source,
@@ -184,10 +194,10 @@ class Reader:
         if found is None:
             raise Refused(Reason.SUBJECT, "the subject matches none of this consumer's")
         kind_token, name_token = found
-        name = name_token if name is None else _agreed("id", name, name_token)
+        name = name_token if name is None else agreed("id", name, name_token)
         if name is None:
             return None
-        kind = kind_token if kind is None else _agreed("type", kind, kind_token)
+        kind = kind_token if kind is None else agreed("type", kind, kind_token)
         kind = self._kind if kind is None else kind
         if not name or "/" in kind:
             raise Refused(Reason.AGGREGATE, "the aggregate's id is empty, or its type holds a slash")
@@ -210,7 +220,7 @@ class Reader:
         try:
             return self._decode(kind, schema, data), None
         except Exception as error:  # noqa: BLE001  upcasters are a user's code
-            return None, _clean(f"{type(error).__name__}: {error}")
+            return None, clean(f"{type(error).__name__}: {error}")
 
     def decodes(self, kind: str) -> bool:
         """Whether the body of an event of this type is looked at."""
@@ -238,7 +248,7 @@ class Reader:
         self, place: tuple[str, int, str | None, int | None], data: bytes, digest: bytes
     ) -> bool:
         """Whether it is the hash of this event in any of the ways of the setting `hash`, which may have changed."""
-        forms = {data, _canonical(data, self._policy.max_depth)}
+        forms = {data, canonical(data, self._policy.max_depth)}
         return any(event_hash(*place, form) == digest for form in forms)
 
     def _too_large(self, data: bytes) -> str | None:
@@ -249,7 +259,7 @@ class Reader:
     def _canonical_digest(
         self, kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes
     ) -> bytes:
-        return event_hash(kind, schema, aggregate, version, _canonical(data, self._policy.max_depth))
+        return event_hash(kind, schema, aggregate, version, canonical(data, self._policy.max_depth))
 
     def _received_us(self, arrival: Arrival) -> int:
         if arrival.received > self._epoch_until:  # the wall clock may be set while we run
@@ -263,10 +273,10 @@ class Reader:
         source, name = self._as_far_as_known(arrival.head)
         return Unreadable(
             reason,
-            _clean(detail),
+            clean(detail),
             self._stream,
             seq,
-            _clean(arrival.subject),
+            clean(arrival.subject),
             arrival.head,
             data if self._too_large(data) is None else data[:KEPT_BYTES],
             len(data),
@@ -283,93 +293,4 @@ class Reader:
             name, source, *_ = self._heads.read(head)
         except HeaderError:
             return None, None
-        return (None if source is None else _clean(source), None if name is None else _clean(name))
-
-
-def data_hash(data: bytes) -> bytes:
-    """What identifies bytes without a readable envelope."""
-    return blake2b(data, digest_size=16).digest()
-
-
-def event_hash(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
-    """What one identity must always arrive with, over the bytes as they are."""
-    named = aggregate or ""
-    prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
-    return blake2b(prefix + data, digest_size=16).digest()
-
-
-def _number(text: str, most: int, reason: Reason) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= 40 and 1 <= (number := int(text)) <= most:
-        return number
-    raise Refused(reason, f"the {reason} {text!r} is not a number from 1 to {most}")
-
-
-def _agreed(what: str, header: str | None, token: str | None) -> str | None:
-    if header is None or token is None or header == token:
-        return token if header is None else header
-    raise Refused(
-        Reason.AGGREGATE, f"the aggregate's {what} is {header!r} by header and {token!r} by subject"
-    )
-
-
-def _ordered_place(aggregate: str | None, version: int | None) -> tuple[str, int]:
-    if aggregate is None:
-        raise Refused(Reason.AGGREGATE, "neither a header nor the subject names the aggregate")
-    if version is None:
-        raise Refused(Reason.VERSION, "the header of the aggregate's version is missing")
-    return aggregate, version
-
-
-def _check(source: str, name: str, kind: str, aggregate: str | None, subject: str) -> None:
-    joined = f"{source}{name}{kind}{aggregate}{subject}"
-    if len(joined) <= ID_BYTES and joined.isascii() and joined.isprintable():
-        return
-    _check_text(Reason.IDENTITY, "id", name, ID_BYTES)
-    _check_text(Reason.IDENTITY, "source", source, TEXT_BYTES)
-    _check_text(Reason.TYPE, "type", kind, TEXT_BYTES)
-    _check_text(Reason.AGGREGATE, "aggregate", aggregate or "", TEXT_BYTES)
-    _check_text(Reason.SUBJECT, "subject", subject, TEXT_BYTES)
-
-
-def _check_causes(correlation: str | None, causation: str | None) -> None:
-    _check_text(Reason.HEADERS, "correlation id", correlation or "", TEXT_BYTES)
-    _check_text(Reason.HEADERS, "causation id", causation or "", TEXT_BYTES)
-
-
-def _check_text(reason: Reason, what: str, text: str, most: int) -> None:
-    if not text.isprintable():
-        raise Refused(reason, f"the {what} holds a character that cannot be printed: {text[:100]!a}")
-    if (size := len(text.encode())) > most:
-        raise Refused(reason, f"the {what} has {size} bytes, more than {most}: {text[:100]!a}")
-
-
-def _check_time(text: str) -> None:
-    try:
-        headers.timestamp(text)
-    except HeaderError as error:
-        raise Refused(Reason.TIME, error.message) from None
-
-
-def _trace(
-    parent: str | None, ce_parent: str | None, state: str | None, ce_state: str | None
-) -> tuple[str | None, str | None]:
-    """A trace context that is malformed is none: the standard wants a new trace then, not a refusal."""
-    if parent is None:
-        parent, state = ce_parent, ce_state
-    if parent is None or not headers.is_traceparent(parent):
-        return None, None
-    return parent, state if state and state.isprintable() and len(state.encode()) <= TEXT_BYTES else None
-
-
-def _canonical(data: bytes, most_depth: int) -> bytes:
-    if guards.fault(data, most_depth):
-        return data
-    try:
-        return msgspec.json.encode(msgspec.json.decode(data), order="deterministic")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return data
-
-
-def _clean(text: str) -> str:
-    """`text` as PostgreSQL takes it."""
-    return text[:DETAIL].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+        return (None if source is None else clean(source), None if name is None else clean(name))
