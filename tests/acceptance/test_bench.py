@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from tests.support.lab import Lab
 from tests.support.process import run_projectionist
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Nats, Postgres, Settings
-from projectionist.ops.bench import latency, size
+from projectionist.ops.bench import latency, live, size
+from projectionist.ops.bench.contenders import variants
 from projectionist.ops.bench.suite import Asked, suite
 
 pytestmark = pytest.mark.asyncio
@@ -81,6 +84,51 @@ async def test_latencies_at_each_rate_and_sizes_with_their_picture(
     assert set(report.document["size"]["projections"]) == {"1", "2", "4"}
     assert report.document["size"]["inbox_10m_ratio"] > 0
     assert report.plot.startswith("<svg")
+
+
+@pytest.mark.deadline(240)
+async def test_one_run_of_all_tells_every_figure_that_has_a_goal(
+    lab: Lab, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency, "SECONDS", 0.3)
+    monkeypatch.setattr(latency, "WARM_S", 0.1)
+    monkeypatch.setattr(latency, "RATES", (50, 400))
+    monkeypatch.setattr(live, "TRACED_ROUNDS", 1)
+    monkeypatch.setattr(live, "variants", lambda _: {"plain": variants()["plain"]})
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    said: list[str] = []
+    asked = Asked(events=2000, aggregates=200, repeats=1)
+    report = await suite("all", asked, settings, None, said.append)
+    found = json.loads(json.dumps(msgspec.to_builtins(report.document)))
+    for name in ("live.ratio_twin", "live.ratio_faststream", "live.ratio_drain", "live.ratio_one"):
+        assert figure(found, name) > 0
+    for name in ("live.cost_tracing_unsampled", "live.cost_tracing_1pct"):
+        assert -1 < figure(found, name) < 1
+    for name in ("rebuild.ratio_drain", "rebuild.ratio_twin", "relay.ratio_twin", "relay.ratio_pgqueuer"):
+        assert figure(found, name) > 0
+    for rate in ("50", "400"):
+        assert (
+            0
+            < figure(found, f"latency.visible_ms.{rate}.p50")
+            <= figure(found, f"latency.visible_ms.{rate}.p99")
+        )
+    for name in ("live", "rebuild", "relay"):
+        assert 10 < figure(found, f"rss_mb.{name}") < 500
+    assert [line for line in said if line.startswith("--")] == [
+        "-- live",
+        "-- rebuild",
+        "-- relay",
+        "-- latency",
+    ]
+    assert "What telemetry costs" in report.text
+
+
+def figure(document: dict[str, Any], name: str) -> float:
+    found: Any = document
+    for part in name.split("."):
+        found = found[part]
+    assert isinstance(found, int | float)
+    return found
 
 
 async def test_what_cannot_be_measured_is_refused_with_a_remedy(

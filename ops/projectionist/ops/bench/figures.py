@@ -36,6 +36,21 @@ def _per_1000(values: Iterable[float | None], costs: Sequence[Cost]) -> float | 
     return round(median(known), 2) if known else None
 
 
+USED = ("CPU", "PostgreSQL", "NATS", "WAL KB"), ("ms/1,000", "ms/1,000", "ms/1,000", "/1,000")
+"""Two lines above the columns of `used`."""
+
+
+def used(costs: dict[str, Any]) -> tuple[str, str, str, str]:
+    """What `costs_of` says about processors and WAL, in a table."""
+    wal = costs["wal_bytes_per_1000"]
+    return (
+        shown(costs["cpu_ms_per_1000"]),
+        shown(costs["postgres_cpu_ms_per_1000"]),
+        shown(costs["nats_cpu_ms_per_1000"]),
+        shown(None if wal is None else wal / 1024, 0),
+    )
+
+
 def ratio(values: Sequence[float]) -> float | None:
     """The median; null where there is none."""
     return round(median(values), 3) if values else None

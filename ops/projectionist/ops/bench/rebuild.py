@@ -12,7 +12,7 @@ import msgspec
 
 from projectionist.ops.bench.children import BenchError, running
 from projectionist.ops.bench.contenders import contenders
-from projectionist.ops.bench.figures import costs_of, ratio, spread
+from projectionist.ops.bench.figures import USED, costs_of, ratio, spread, used
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.trial import Cost, run, trial
 from projectionist.ops.terminal import table
@@ -20,6 +20,7 @@ from projectionist.ops.terminal import table
 if TYPE_CHECKING:
     from projectionist.ops.bench.ground import Ground
     from projectionist.ops.bench.load import Load
+    from projectionist.ops.bench.meters import Used
     from projectionist.ops.bench.scene import Scene
 
 PATIENCE_S = 3600
@@ -126,14 +127,18 @@ async def _for_ever(ground: Ground, scene: Scene) -> None:
 
 
 async def _built(ground: Ground, scene: Scene, module: str, *arguments: str) -> tuple[Cost, Built]:
-    async with running(ground.settings, scene, ("-m", module, *arguments)) as child:
+    found: list[Used] = []
+    async with (
+        ground.meter.over(found.append),
+        running(ground.settings, scene, ("-m", module, *arguments)) as child,
+    ):
         code = await child.over(PATIENCE_S)
         said = child.said()
     begin = said.find('{\n  "rebuilt"')
     if code or begin < 0:
         raise BenchError(f"{module} ended with {code}: {said}")
     (built,) = msgspec.json.decode(_document(said[begin:]), type=_Said).rebuilt
-    return Cost(built.events, built.seconds, child.cpu_s, child.rss_mb), built
+    return Cost(built.events, built.seconds, child.cpu_s, child.rss_mb, found[0]), built
 
 
 def _document(text: str) -> str:
@@ -155,14 +160,14 @@ def document(measured: Measured) -> dict[str, Any]:
 
 def text(measured: Measured, load: Load) -> str:
     """Everything, for people."""
-    lines = [("ratio", "events/s", "ms CPU/1,000", "RSS MB", "")]
+    above, below = USED
+    lines = [("ratio", "events/s", *above, "RSS MB", ""), ("", "", *below, "", "")]
     for name, title in TITLES.items():
         if not measured.costs[name]:
             continue
         own = costs_of(measured.costs[name])
         shown = "" if name == "rebuild" else f"{median(measured.ratios(name)):.2f}"
-        numbers = f"{own['events_per_s']:,.0f}", f"{own['cpu_ms_per_1000']:.1f}", f"{own['rss_mb']:.0f}"
-        lines.append((shown, *numbers, title))
+        lines.append((shown, f"{own['events_per_s']:,.0f}", *used(own), f"{own['rss_mb']:.0f}", title))
     phases = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in _phases(measured).items())
     return "\n".join(
         (

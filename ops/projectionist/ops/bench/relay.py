@@ -18,7 +18,7 @@ from projectionist.core.settings import Nats
 from projectionist.core.sql import Statements
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
-from projectionist.ops.bench.figures import costs_of
+from projectionist.ops.bench.figures import USED, costs_of, used
 from projectionist.ops.bench.scene import STUB, Scene
 from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
@@ -28,6 +28,7 @@ from projectionist.outbox.wishes import open_all
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.ops.bench.ground import Ground
+    from projectionist.ops.bench.meters import Used
 
 TITLES = {
     "product": "product: projectionist relay, NATS provider, every guarantee on",
@@ -92,7 +93,8 @@ def document(measured: Measured) -> dict[str, Any]:
 
 def text(measured: Measured, backlog: Backlog) -> str:
     """Everything, for people."""
-    lines = [("ratio", "spread", "intents/s", "ms CPU/1,000", "RSS MB", "")]
+    above, below = USED
+    lines = [("ratio", "spread", "intents/s", *above, "RSS MB", ""), ("", "", "", *below, "", "")]
     for name, costs in measured.costs.items():
         own, ratios = costs_of(costs, "intents"), measured.ratios(name)
         product = name == "product"
@@ -101,7 +103,7 @@ def text(measured: Measured, backlog: Backlog) -> str:
                 "" if product else f"{median(ratios):.2f}",
                 "" if product else f"{min(ratios):.2f}-{max(ratios):.2f}",
                 f"{own['intents_per_s']:,.0f}",
-                f"{own['cpu_ms_per_1000']:.1f}",
+                *used(own),
                 f"{own['rss_mb']:.0f}",
                 TITLES[name],
             )
@@ -145,20 +147,29 @@ async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
     if name == "twin":  # it knows only what is in the queue; to open it is part of what the product does
         await open_all(ground.connection, Statements("projectionist.outbox", scene.schema))
     await ground.settle_down()
-    async with stub() as url, _contender(ground.settings, scene, name, url=url) as child:
+    found: list[Used] = []
+    async with (
+        stub() as url,
+        ground.meter.over(found.append),
+        _contender(ground.settings, scene, name, url=url) as child,
+    ):
         await _until(child, lambda: _sent_all(ground, sql))
     row = await ground.connection.fetchrow(sql["relay_took"])
     assert row is not None
-    return Cost(row["events"], row["seconds"], child.cpu_s, child.rss_mb)
+    return Cost(row["events"], row["seconds"], child.cpu_s, child.rss_mb, found[0])
 
 
 async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
     """The peer, which measures itself: its jobs alone, not their writing."""
     await ground.settle_down()
-    async with _contender(ground.settings, scene, name, backlog.intents, backlog.payload) as child:
+    found: list[Used] = []
+    async with (
+        ground.meter.over(found.append),
+        _contender(ground.settings, scene, name, backlog.intents, backlog.payload) as child,
+    ):
         await _until(child, lambda: _said(child))
         took = msgspec.json.decode(child.said().splitlines()[-1])["seconds"]
-    return Cost(backlog.intents, took, child.cpu_s, child.rss_mb)
+    return Cost(backlog.intents, took, child.cpu_s, child.rss_mb, found[0])
 
 
 def _contender(settings: Settings, scene: Scene, name: str, *sizes: int, url: str = "") -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.sql import Statements
-from projectionist.ops.bench.figures import costs_of, ratio, shown, spread
+from projectionist.ops.bench.figures import USED, costs_of, ratio, shown, spread, used
 from projectionist.ops.terminal import table
 
 if TYPE_CHECKING:
@@ -89,20 +89,17 @@ def _beside(rounds: Rounds, base: str, heading: str) -> Iterator[str]:
 
 
 def _lines(rounds: Rounds, base: str, ratios_of: Callable[[str], Sequence[float]]) -> Iterator[Sequence[str]]:
-    yield "ratio", "spread", "events/s", "spread", "CPU", "PostgreSQL", "NATS", "WAL KB", "RSS MB", ""
-    yield "", "", "", "", "ms/1,000", "ms/1,000", "ms/1,000", "/1,000", "", ""
+    above, below = USED
+    yield "ratio", "spread", "events/s", "spread", *above, "RSS MB", ""
+    yield "", "", "", "", *below, "", ""
     for name, costs in rounds.costs.items():
         ratios, own = ratios_of(name), costs_of(costs)
-        wal = own["wal_bytes_per_1000"]
         yield (
             "" if name == base else shown(ratio(ratios), 2),
             "" if name == base else "-".join(shown(one, 2) for one in spread(ratios)),
             shown(own["events_per_s"], 0),
             "-".join(shown(one, 0) for one in own["spread"]),
-            shown(own["cpu_ms_per_1000"]),
-            shown(own["postgres_cpu_ms_per_1000"]),
-            shown(own["nats_cpu_ms_per_1000"]),
-            shown(None if wal is None else wal / 1024, 0),
+            *used(own),
             shown(own["rss_mb"], 0),
             rounds.titles[name],
         )
