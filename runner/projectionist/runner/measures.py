@@ -101,9 +101,9 @@ _type = attrgetter("type")
 
 
 def _ends(deliveries: Sequence[Delivery], kind_of: Callable[[Delivery], Hashable]) -> Iterable[Delivery]:
-    newest = dict(zip(map(kind_of, deliveries), deliveries, strict=True))
-    oldest = dict(zip(map(kind_of, reversed(deliveries)), reversed(deliveries), strict=True))
-    for kind, first in oldest.items():
-        yield first
-        if newest[kind] is not first:
-            yield newest[kind]
+    kinds = list(map(kind_of, deliveries))
+    for kind, newest in dict(zip(kinds, deliveries, strict=True)).items():
+        oldest = deliveries[kinds.index(kind)]
+        yield oldest
+        if newest is not oldest:
+            yield newest

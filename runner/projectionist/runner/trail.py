@@ -63,9 +63,8 @@ class Tracing:
             return None
         sampled = [
             (d, place)
-            for place, course in enumerate(courses)
-            for run in (course.tried, course.held, course.stale)
-            for d in run
+            for place, one in enumerate(courses)
+            for d in (one.tried if not (one.held or one.stale) else (*one.tried, *one.held, *one.stale))
             if (self._chosen(d) if (parent := d.traceparent) is None else tracing.is_sampled(parent))
         ]
         sampled += [(d, REPEAT) for d in repeats if d.traceparent and tracing.is_sampled(d.traceparent)]
