@@ -112,7 +112,8 @@ class Transaction:
         if fresh:
             self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
-        trail = trail or self._trail(courses, begun_ns)
+        if not folded.wished:
+            trail = self._trail(courses, begun_ns)
         if trail is not None:
             trail.committed(over_ns, courses, folded.broken)
         tried = sum(1 for one in courses if one.tried)
