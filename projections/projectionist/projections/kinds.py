@@ -19,7 +19,7 @@ from projectionist.projections.definition import (
     compiled,
 )
 from projectionist.projections.handlers import collected
-from projectionist.projections.row_keys import row_key
+from projectionist.projections.row_keys import echoes, row_key
 from projectionist.projections.sql_tables import checked_tables
 from projectionist.projections.table import Index, Table
 
@@ -151,6 +151,7 @@ def _compile(cls: type[Projection], policy: Policy, name: str, key: str, indexes
     column = table.columns[table.key_at]
     for handler in handlers.values():
         handler.row_key = row_key(cls.__name__, handler, column)
+        handler.by_id = handler.own and not echoes(handler, column)
     setattr(cls, ATTRIBUTE, compiled(cls, Kind.PROJECTION, policy, handlers, table=table))
 
 

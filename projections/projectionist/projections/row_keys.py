@@ -30,11 +30,15 @@ def row_key(where: str, handler: Handler, column: Column) -> RowKey:
     return _computed(handler.key, column)
 
 
+def echoes(handler: Handler, column: Column) -> bool:
+    """Whether the event itself has a field of the key's name, which has to agree with the aggregate's id."""
+    return column.name in handler.event.__struct_fields__
+
+
 def _own(where: str, handler: Handler, column: Column) -> RowKey:
     name = column.name
     read = _reader(where, handler, column)
-    echoed = name in handler.event.__struct_fields__
-    handler.by_id = not echoed
+    echoed = echoes(handler, column)
     if echoed:
         _check_kind(where, handler.event, name, column)
 
