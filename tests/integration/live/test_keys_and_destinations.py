@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -78,7 +79,9 @@ async def test_silent_intents_are_counted_by_few_names_whatever_slots_a_handler_
     ]
 
 
-async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_word_none(live: Rig) -> None:
+def sends(live: Rig, parcel: Callable[[OrderPaid], Parcel]) -> type[Reactor]:
+    """A reactor that answers each payment with this parcel."""
+
     class Sender(
         Reactor,
         stream=live.stream.name,
@@ -87,10 +90,15 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
     ):
         @on(OrderPaid)
         def paid(self, event: OrderPaid, envelope: Envelope) -> Parcel:
-            return Parcel(to="north" if event.cents else None)
+            return parcel(event)
 
-    await live.migrate(Sender)
-    async with crew(live, Sender) as (hand,):
+    return Sender
+
+
+async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_word_none(live: Rig) -> None:
+    sender = sends(live, lambda event: Parcel(to="north" if event.cents else None))
+    await live.migrate(sender)
+    async with crew(live, sender) as (hand,):
         await hand.settle(hand.read(OrderPaid(cents=1), "o1", 1), hand.read(OrderPaid(), "o2", 1))
 
     assert await live.fetch("select destination, ordering from {s}.intents") == [("north", None)]
@@ -114,18 +122,9 @@ async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its
         5: Parcel(to="n" * MOST_PLACE, lane=odd[:300]),
     }
 
-    class Sender(
-        Reactor,
-        stream=live.stream.name,
-        subjects=live.stream.subject("order", "{aggregate}"),
-        effects="beginning",
-    ):
-        @on(OrderPaid)
-        def paid(self, event: OrderPaid, envelope: Envelope) -> Parcel:
-            return parcels[event.cents]
-
-    await live.migrate(Sender)
-    async with crew(live, Sender) as (hand,):
+    sender = sends(live, lambda event: parcels[event.cents])
+    await live.migrate(sender)
+    async with crew(live, sender) as (hand,):
         await hand.settle(*(hand.read(OrderPaid(cents=n), f"o{n}", 1) for n in parcels))
 
     assert await live.value("select count(*) from {s}.intents") == 1, "they are opened"
