@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_network
 from typing import Any
 
+import httpcore
 import msgspec
 import pytest
 from tests.support import stub_provider as stubs
@@ -249,6 +250,76 @@ async def test_a_lease_that_ends_while_connecting_lets_no_byte_out() -> None:
         async with http(f"http://pay.test:{stub.port}/", Site(resolve=slowly)) as pay:
             reply = await sent(pay, not_after=clock.now() + 0.1)
     assert reply.outcome is Outcome.NOT_SENT
+    assert stub.seen == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("X-Order", "a\r\nX-Evil: 1", "the value of the header X-Order holds characters that no header may"),
+        ("X-Order", "Zoë", "the value of the header X-Order holds"),
+        ("X Order", "1", "'X Order' cannot be the name of a header"),
+        ("Zoë", "1", "'Zo\\xeb' cannot be the name of a header"),
+        ("Content-Length", "7", "the request is not valid HTTP"),
+    ],
+)
+async def test_a_call_that_can_never_be_made_is_refused_and_its_text_names_the_header(
+    name: str, value: str, words: str
+) -> None:
+    class Own(Http):
+        def render(self, request: Request) -> bytes:
+            wire = msgspec.json.decode(super().render(request))
+            return msgspec.json.encode(wire | {"headers": [[name, value]]})
+
+    async with stub_provider() as stub:
+        pay = Own("pay", settings_of(stub.url()), Site())
+        reply = await sent(pay)
+        await pay.close()
+    assert reply.outcome is Outcome.REFUSED
+    assert words in reply.reason
+    assert stub.seen == []
+
+
+@pytest.mark.parametrize(
+    ("wire", "words"),
+    [
+        (b"{}", "another kind of provider"),
+        (b'{"method":"POST","url":"https://u:p@pay.test/","headers":[],"body":""}', "user name"),
+        (b'{"method":"POST","url":"https://elsewhere.test/","headers":[],"body":""}', "is not allowed"),
+        (b'{"method":"PO ST","url":"https://pay.test/","headers":[],"body":""}', "not valid HTTP"),
+    ],
+)
+async def test_frozen_bytes_that_no_longer_fit_are_refused_before_anything_leaves(
+    wire: bytes, words: str
+) -> None:
+    async with tls_stub("pay.test") as (stub, ca_file):
+        url = stub.url(host="pay.test")
+        wire = wire.replace(b"https://pay.test/", url.encode())
+        async with http(url, resolver({"pay.test": ["127.0.0.1"]}), ca_file=ca_file) as pay:
+            reply = await attempt(pay, wish(wire=wire))
+    assert reply.outcome is Outcome.REFUSED
+    assert words in reply.reason
+    assert stub.seen == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome"),
+    [
+        (TypeError("canary"), Outcome.REFUSED),
+        (httpcore.WriteTimeout("canary"), Outcome.NOT_SENT),
+        (OSError("canary"), Outcome.NOT_SENT),
+    ],
+)
+async def test_what_breaks_before_the_first_byte_is_not_unknown(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception, outcome: Outcome
+) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr("httpcore.AsyncHTTP11Connection._send_request_headers", broken)
+    async with stub_provider() as stub, http(stub.url()) as pay:
+        reply = await sent(pay)
+    assert (reply.outcome, "canary" in reply.reason) == (outcome, False)
     assert stub.seen == []
 
 

@@ -38,14 +38,16 @@ async def connected(lab: Lab) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def publisher(client: Client, subject: str, **section: Any) -> AsyncIterator[NatsPublish]:
+async def publisher(
+    client: Client, subject: str, cls: type[NatsPublish] = NatsPublish, **section: Any
+) -> AsyncIterator[NatsPublish]:
     async def given() -> Client:
         return client
 
     settings = build(
         NatsSettings, {"subject": subject, **section}, ("providers", "events"), Layers(Settings, None, {})
     )
-    provider = NatsPublish("events", settings, Site(nats=given))
+    provider = cls("events", settings, Site(nats=given))
     await provider.open()
     try:
         yield provider
@@ -174,6 +176,27 @@ async def test_a_stream_that_is_full_is_tried_again(lab: Lab, stream: Stream) ->
 async def test_what_is_too_large_is_refused(lab: Lab, stream: Stream) -> None:
     async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
         assert (await sent(events, order="x" * (client.max_payload + 1))).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("subject", ["", "a b", "a.\r\nPUB x 0\r\n"])
+async def test_what_nats_can_never_take_is_refused_and_published_nowhere(
+    lab: Lab, stream: Stream, subject: str
+) -> None:
+    class Own(NatsPublish):
+        def render(self, request: Request) -> bytes:
+            return msgspec.json.encode({"subject": subject, "headers": {}})
+
+    async with connected(lab) as client, publisher(client, stream.subject("x"), cls=Own) as events:
+        assert (await sent(events)).outcome is Outcome.REFUSED
+        assert (await client.jetstream().stream_info(stream.name)).state.messages == 0
+
+
+async def test_a_header_that_has_no_valid_name_is_refused_at_the_start() -> None:
+    with pytest.raises(SettingsError, match="cannot be the name of a header"):
+        build(
+            *(NatsSettings, {"subject": "x", "headers": {"a b": "c"}}, ("providers", "events")),
+            Layers(Settings, None, {}),
+        )
 
 
 async def test_without_a_connection_nothing_is_sent_nor_kept_for_later(lab: Lab, stream: Stream) -> None:

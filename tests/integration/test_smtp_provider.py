@@ -18,6 +18,7 @@ from projectionist.core.layers import Layers, build
 from projectionist.core.settings import Settings
 from projectionist.outbox.providers import Outcome, Reply, Request, Site, Smtp
 from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers.mail import Letter
 from projectionist.outbox.providers.smtp import SmtpSettings
 
 pytestmark = pytest.mark.asyncio
@@ -104,6 +105,9 @@ async def test_a_server_without_starttls_is_never_spoken_to_in_the_clear() -> No
         ("RCPT", DROP, Outcome.RETRY),
         ("BEFORE", "452 4.3.1 full", Outcome.RETRY),
         ("BEFORE", "554 5.7.1 spam", Outcome.REFUSED),
+        ("ASKED", "451 4.3.0 later", Outcome.RETRY),
+        ("ASKED", "554 5.5.1 no valid recipients", Outcome.REFUSED),
+        ("ASKED", DROP, Outcome.RETRY),
         ("DATA", DROP, Outcome.UNKNOWN),
     ],
 )
@@ -138,7 +142,9 @@ async def test_one_refused_recipient_means_nobody_gets_it() -> None:
     assert server.envelopes == []
 
 
-@pytest.mark.parametrize(("stage", "outcome"), [("RCPT", Outcome.RETRY), ("DATA", Outcome.UNKNOWN)])
+@pytest.mark.parametrize(
+    ("stage", "outcome"), [("RCPT", Outcome.RETRY), ("ASKED", Outcome.RETRY), ("DATA", Outcome.UNKNOWN)]
+)
 async def test_silence_is_unknown_only_after_the_message_was_handed_over(
     stage: str, outcome: Outcome
 ) -> None:
@@ -147,6 +153,27 @@ async def test_silence_is_unknown_only_after_the_message_was_handed_over(
         reply = await sent(email, timeout_s=0.5)
     assert reply.outcome is outcome
     assert reply.took_s < 5
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        Letter("shop@example.com", ["a@example.org"], "Subject: Zoë\r\n\r\n"),
+        Letter("shop@example.com", ["zoë@example.org"], "Subject: x\r\n\r\n"),
+        Letter("zoë@example.com", ["a@example.org"], "Subject: x\r\n\r\n"),
+    ],
+)
+async def test_a_letter_that_smtp_cannot_carry_is_refused_and_hands_over_nothing(letter: Letter) -> None:
+    class Own(Smtp):
+        def letter(self, request: Request) -> Letter:
+            return letter
+
+    async with mail_server() as server:
+        email = Own("email", settings_of(port=server.port, ca_file=server.ca_file), Site())
+        reply = await sent(email)
+        await email.close()
+    assert (reply.outcome, "no mail that SMTP carries" in reply.reason) == (Outcome.REFUSED, True)
+    assert server.envelopes == []
 
 
 async def test_nobody_there_is_not_sent() -> None:

@@ -25,7 +25,8 @@ HANG = "HANG"
 
 @dataclass
 class MailServer:
-    """What arrived, and what to answer instead: by stage ("MAIL", "RCPT", "DATA"), then by turn."""
+    """What arrived, and what to answer instead: by stage, then by turn. "ASKED": after the command DATA;
+    "BEFORE" and "DATA": after the message, without and with taking it."""
 
     port: int = 0
     ca_file: str = ""
@@ -82,11 +83,28 @@ class MailServer:
         self.envelopes.append(envelope)
         return await self._instead("DATA", server) or "250 2.0.0 Ok: queued as 4XyZ1"
 
+    async def ask(self, server: SMTP) -> bool:
+        """Whether the server goes on to take a message."""
+        answer = await self._instead("ASKED", server)
+        if answer is not None:
+            await server.push(answer)
+        return answer is None
+
     def authenticate(
         self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: object
     ) -> AuthResult:
         right = isinstance(data, LoginPassword) and data == LoginPassword(USER.encode(), PASSWORD.encode())
         return AuthResult(success=right, handled=False)
+
+
+class _Server(SMTP):
+    """aiosmtpd's, which has no hook between the command DATA and the message."""
+
+    async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's name
+        handler = self.event_handler
+        assert isinstance(handler, MailServer)
+        if await handler.ask(self):
+            await super().smtp_DATA(arg)
 
 
 @asynccontextmanager
@@ -105,7 +123,7 @@ async def mail_server(*, tls: str = "starttls", auth: bool = False) -> AsyncIter
         return protocol
 
     make = partial(
-        SMTP,
+        _Server,
         server,
         hostname="mail.test",
         tls_context=context if tls == "starttls" else None,

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest import SkipTest
 
 import msgspec
@@ -24,6 +24,11 @@ from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.reply import EXCERPT_CHARACTERS
 
 __all__ = ["ProviderContract", "World"]
+
+
+_PARENT = f"01-{'a' * 32}-{'b' * 16}-01-"
+_TRACES = [f"{_PARENT}\x1fx", f"{_PARENT}\nX-Evil: 1", f"{_PARENT}é", f"{_PARENT}\0", _PARENT + "x" * 200_000]
+"""Trace parents that some producer may send, and no header may carry."""
 
 
 class World:
@@ -95,6 +100,23 @@ class ProviderContract:
                 await attempt(world.provider, msgspec.structs.replace(request, traceparent=parent))
             first, second = await world.frozen_parts("k-frozen")
             _same(second, first)
+
+        self._on_a_world(rule)
+
+    def test_a_trace_that_cannot_travel_is_no_obstacle(self) -> None:
+        async def rule(world: World) -> None:
+            for number, parent in enumerate(_TRACES):
+                key = f"k-trace-{number}"
+                request = await _first(world, key, traceparent=parent, tracestate=f"a={parent}")
+                _same((await attempt(world.provider, request)).outcome, Outcome.SENT)
+                _same(await world.executions(key), 1)
+
+        self._on_a_world(rule)
+
+    def test_what_could_not_leave_is_never_called_unknown(self) -> None:
+        async def rule(world: World) -> None:
+            request = msgspec.structs.replace(await _first(world, "k-garbage"), wire=b"\xff\0\r\n")
+            _same((await attempt(world.provider, request)).outcome is Outcome.UNKNOWN, False)
 
         self._on_a_world(rule)
 
@@ -171,7 +193,7 @@ class ProviderContract:
         asyncio.run(run())
 
 
-def _rendered(world: World, key: str, timeout_s: float = 10.0, not_after: float | None = None) -> Request:
+def _rendered(world: World, key: str, **more: Any) -> Request:
     request = Request(
         key=key,
         provider=world.provider.name,
@@ -181,8 +203,7 @@ def _rendered(world: World, key: str, timeout_s: float = 10.0, not_after: float 
         source="contract",
         id=f"event-of-{key}",
         created=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-        timeout_s=timeout_s,
-        not_after=not_after,
+        **({"timeout_s": 10.0} | more),
     )
     wire = prepare(world.provider, request)
     if isinstance(wire, Reply):
@@ -190,8 +211,8 @@ def _rendered(world: World, key: str, timeout_s: float = 10.0, not_after: float 
     return msgspec.structs.replace(request, wire=wire)
 
 
-async def _first(world: World, key: str, timeout_s: float = 10.0, not_after: float | None = None) -> Request:
-    request = _rendered(world, key, timeout_s, not_after)
+async def _first(world: World, key: str, **more: Any) -> Request:
+    request = _rendered(world, key, **more)
     return msgspec.structs.replace(request, mark=await world.provider.mark(request))
 
 

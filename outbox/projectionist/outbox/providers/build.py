@@ -45,7 +45,7 @@ def prepare(provider: Provider, request: Request) -> bytes | Reply:
     try:
         return provider.render(request)
     except RenderError as error:
-        return Reply(outcome=Outcome.REFUSED, reason=clipped(f"cannot be rendered: {error.message}"))
+        return _unrenderable(error)
     except Exception as error:  # noqa: BLE001 - a provider is the user's code: its bug is one intent's fate, not the relay's
         return Reply(outcome=Outcome.REFUSED, reason=f"rendering raised {type(error).__name__}")
 
@@ -53,7 +53,8 @@ def prepare(provider: Provider, request: Request) -> bytes | Reply:
 async def attempt(provider: Provider, request: Request) -> Reply:
     """Send once and say what came of it, whatever the provider does: it never raises, never overruns.
 
-    What a provider raises, and silence past the deadline, are UNKNOWN. Texts are cut to what may be stored.
+    Silence past the deadline and what a provider raises are UNKNOWN, but for a RenderError, by which it says that
+    nothing left. Texts are cut to what may be stored.
     """
     if request.too_late():
         return TOO_LATE
@@ -65,7 +66,7 @@ async def attempt(provider: Provider, request: Request) -> Reply:
             reply = await provider.send(request)
     except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
         if not deadline.expired():
-            reply = Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+            reply = _raised(error)
     outcome = _final(reply, provider.settings.retry)
     return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
 
@@ -84,7 +85,7 @@ def told(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
     """What came of an attempt that `begun` began, as `attempt` would say it."""
     error = future.exception()
     if error is not None:
-        return Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+        return _raised(error)
     reply = future.result()
     return _storable(reply, outcome=_final(reply, provider.settings.retry))
 
@@ -110,6 +111,16 @@ async def sought(provider: Provider, request: Request) -> Reply:
         except Exception as error:  # noqa: BLE001 - a provider is the user's code
             reply = Reply(outcome=Outcome.RETRY, reason=f"the lookup raised {type(error).__name__}")
     return _storable(reply)
+
+
+def _raised(error: BaseException) -> Reply:
+    if isinstance(error, RenderError):
+        return _unrenderable(error)
+    return Reply(outcome=Outcome.UNKNOWN, reason=f"the provider raised {type(error).__name__}")
+
+
+def _unrenderable(error: RenderError) -> Reply:
+    return Reply(outcome=Outcome.REFUSED, reason=clipped(f"cannot be rendered: {error.message}"))
 
 
 def _final(reply: Reply, policy: ProviderRetry) -> Outcome:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpcore
@@ -21,11 +22,58 @@ IDLE_S = 5.0
 _Origin = tuple[str, str, int]
 
 
+class Line:
+    """A connection to one origin. `leaving` is called before any byte of a request is handed to the socket, and may
+    raise to keep it here."""
+
+    def __init__(self, egress: Egress, context: ssl.SSLContext, origin: _Origin) -> None:
+        scheme, host, port = origin
+        self.leaving: Callable[[], None] = _let_go
+        self.http = httpcore.AsyncHTTPConnection(
+            httpcore.Origin(scheme.encode(), host.encode(), port),
+            ssl_context=context,
+            keepalive_expiry=IDLE_S,
+            network_backend=_PinnedBackend(egress, self),
+        )
+
+
+def _let_go() -> None:
+    """Nobody wants to know."""
+
+
+class _Watched(httpcore.AsyncNetworkStream):
+    """A stream that says when something goes out; above TLS too, so that a handshake is none of it."""
+
+    def __init__(self, inner: httpcore.AsyncNetworkStream, line: Line) -> None:
+        self._inner = inner
+        self._line = line
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._inner.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if buffer:
+            self._line.leaving()
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _Watched(await self._inner.start_tls(ssl_context, server_hostname, timeout), self._line)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
 class _PinnedBackend(httpcore.AsyncNetworkBackend):
     """Connects to addresses the egress rules have checked; TLS above it still verifies the name."""
 
-    def __init__(self, egress: Egress) -> None:
+    def __init__(self, egress: Egress, line: Line) -> None:
         self._egress = egress
+        self._line = line
         self._inner = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -39,9 +87,10 @@ class _PinnedBackend(httpcore.AsyncNetworkBackend):
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         for address in await self._egress.addresses(host, port):
             try:
-                return await self._inner.connect_tcp(
+                stream = await self._inner.connect_tcp(
                     address, port, timeout, local_address=local_address, socket_options=socket_options
                 )
+                return _Watched(stream, self._line)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -56,20 +105,21 @@ class Connections:
     def __init__(self, egress: Egress, *, keep: bool, ca_file: str = "") -> None:
         self._keep = keep
         self._context = ssl.create_default_context(cafile=ca_file or None)
-        self._backend = _PinnedBackend(egress)
-        self._idle: dict[_Origin, deque[httpcore.AsyncHTTPConnection]] = {}
+        self._egress = egress
+        self._idle: dict[_Origin, deque[Line]] = {}
         self._closed = False
 
     @asynccontextmanager
-    async def one(self, target: Target) -> AsyncIterator[httpcore.AsyncHTTPConnection]:
+    async def one(self, target: Target) -> AsyncIterator[Line]:
         """A connection of the caller's own for one request; it connects with the request where none is idle."""
         origin = (target.scheme, target.host, target.port)
-        connection = await self._ready(origin) or self._new(origin)
+        line = await self._ready(origin) or Line(self._egress, self._context, origin)
         try:
-            yield connection
+            yield line
         finally:
+            line.leaving = _let_go
             with anyio.CancelScope(shield=True):
-                await self._give_back(origin, connection)
+                await self._give_back(origin, line)
 
     async def close(self) -> None:
         """Close those that are idle, and each of the others when it is given back."""
@@ -77,34 +127,25 @@ class Connections:
         with anyio.CancelScope(shield=True):
             for idle in self._idle.values():
                 while idle:
-                    await idle.pop().aclose()
+                    await idle.pop().http.aclose()
 
-    async def _ready(self, origin: _Origin) -> httpcore.AsyncHTTPConnection | None:
+    async def _ready(self, origin: _Origin) -> Line | None:
         """The one used last that can still be used: what the server has closed, or what is old, is thrown away."""
         idle = self._idle.get(origin, deque())
         while idle:
-            connection = idle.pop()
-            if connection.is_idle() and not connection.has_expired():
-                return connection
-            await connection.aclose()
+            line = idle.pop()
+            if line.http.is_idle() and not line.http.has_expired():
+                return line
+            await line.http.aclose()
         return None
 
-    def _new(self, origin: _Origin) -> httpcore.AsyncHTTPConnection:
-        scheme, host, port = origin
-        return httpcore.AsyncHTTPConnection(
-            httpcore.Origin(scheme.encode(), host.encode(), port),
-            ssl_context=self._context,
-            keepalive_expiry=IDLE_S,
-            network_backend=self._backend,
-        )
-
-    async def _give_back(self, origin: _Origin, connection: httpcore.AsyncHTTPConnection) -> None:
-        if connection.is_closed():
+    async def _give_back(self, origin: _Origin, line: Line) -> None:
+        if line.http.is_closed():
             return
-        if self._closed or not (self._keep and connection.is_idle()):
-            await connection.aclose()
+        if self._closed or not (self._keep and line.http.is_idle()):
+            await line.http.aclose()
             return
         idle = self._idle.setdefault(origin, deque())
-        idle.append(connection)
-        while idle and idle[0].has_expired():
-            await idle.popleft().aclose()
+        idle.append(line)
+        while idle and idle[0].http.has_expired():
+            await idle.popleft().http.aclose()

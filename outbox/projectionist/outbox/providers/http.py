@@ -10,23 +10,21 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.headers import is_traceparent
 from projectionist.core.secret import Secret
 from projectionist.outbox.providers.classify import classify
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
+from projectionist.outbox.providers.headers import is_name, is_value, trace_context
 from projectionist.outbox.providers.profiles import PROFILES, Profile
 from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Reply
 from projectionist.outbox.providers.secret import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.templates import fill, names
-from projectionist.outbox.providers.transport import Headers, Transport
+from projectionist.outbox.providers.transport import Transport
 
 FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist")]
 """Sent with every call. Nothing is compressed, so that what is read is bounded by what is received."""
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
-_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _OURS = {
     *("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"),
     *("user-agent", "traceparent", "tracestate", "idempotency-key"),
@@ -111,12 +109,11 @@ class Http(Provider):
 
     async def send(self, request: Request) -> Reply:
         """One call; the answer's meaning comes from the profile."""
-        wire = msgspec.json.decode(request.wire, type=Wire)
+        wire = request.frozen(Wire)
         secret = [(name, value.reveal()) for name, value in self._secrets]
-        headers = [*wire.headers, *FIXED_HEADERS, *trace_headers(request), *secret]
-        result = await self._transport.exchange(
-            wire.method, parse(wire.url), headers, wire.body.encode(), request
-        )
+        headers = [*wire.headers, *FIXED_HEADERS, *trace_context(request), *secret]
+        body = wire.body.encode()
+        result = await self._transport.exchange(wire.method, wire.url, headers, body, request)
         if isinstance(result, Reply):
             return result
         hide = tuple(value.removeprefix("Bearer ") for _, value in secret)
@@ -153,16 +150,6 @@ def flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     return [(prefix, str(value).lower() if isinstance(value, bool) else str(value))]
 
 
-def trace_headers(request: Request) -> Headers:
-    """The trace context of this attempt; left out if it could not be a header."""
-    if not request.traceparent or not is_traceparent(request.traceparent):
-        return []
-    headers = [("traceparent", request.traceparent)]
-    if request.tracestate and _HEADER_VALUE.fullmatch(request.tracestate) and len(request.tracestate) <= 512:
-        headers.append(("tracestate", request.tracestate))
-    return headers
-
-
 def check_url(url: str) -> None:
     """ValueError unless the URL can be called once its fields are filled in, and its host holds none."""
     try:
@@ -176,9 +163,9 @@ def check_url(url: str) -> None:
 
 def check_header(name: str, value: str) -> None:
     """ValueError unless it is a header we may add."""
-    if not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
+    if not is_name(name) or name.lower() in _OURS:
         raise ValueError(f"headers: {name!r} is not a header that can be set here")
-    if not _HEADER_VALUE.fullmatch(value):
+    if not is_value(value):
         raise ValueError(f"headers: the value of {name!r} holds characters that no header may")
 
 
@@ -203,6 +190,6 @@ def _secrets(settings: HttpSettings, site: Site) -> list[tuple[str, Secret]]:
     if settings.bearer is not None:
         found.append(("Authorization", Secret(f"Bearer {settings.bearer.read(site.environ).reveal()}")))
     for name, value in found:
-        if not _HEADER_VALUE.fullmatch(value.reveal()):
+        if not is_value(value.reveal()):
             raise SettingsError(f"the secret for the header {name} holds characters that no header may")
     return found

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from projectionist.outbox.providers.headers import trace_context
 from projectionist.outbox.providers.provider import RenderError, Request
 from projectionist.outbox.providers.templates import fill, names
 
@@ -50,8 +51,8 @@ def compose(request: Request, sender: str, template: Template | None) -> Letter:
     message["Message-ID"] = f"<{request.key}@{origin.domain}>"
     message["Date"] = request.created
     message["Auto-Submitted"] = "auto-generated"
-    if request.traceparent:
-        _put(message, "Traceparent", request.traceparent)
+    for name, value in trace_context(request)[:1]:
+        message[name.capitalize()] = value
     subject, text, rich = _said(request, fields, template)
     _put(message, "Subject", subject)
     message.set_content(text)

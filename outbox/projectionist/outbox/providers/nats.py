@@ -18,6 +18,7 @@ from projectionist.core import headers as names_of
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.outbox.providers import templates
 from projectionist.outbox.providers.acks import Ack, Acks
+from projectionist.outbox.providers.headers import is_name, trace_context
 from projectionist.outbox.providers.profiles import NATS
 from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
@@ -48,6 +49,9 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for template in (self.subject, *self.headers.values()):
             templates.names(template)
+        for name in self.headers:
+            if not is_name(name):
+                raise ValueError(f"headers: {name!r} cannot be the name of a header")
 
 
 class Wire(msgspec.Struct, frozen=True):
@@ -55,9 +59,6 @@ class Wire(msgspec.Struct, frozen=True):
 
     subject: str
     headers: dict[str, str]
-
-
-_wire = msgspec.json.Decoder(Wire).decode
 
 
 class NatsPublish(Provider):
@@ -132,6 +133,10 @@ class NatsPublish(Provider):
             ack = await acks.publish(subject, request.body, headers, request.timeout_s)
         except nats.errors.MaxPayloadError:
             return Reply(outcome=Outcome.REFUSED, reason="larger than the server takes")
+        except (nats.errors.BadSubjectError, nats.errors.BadHeaderError, ValueError) as error:
+            return Reply(
+                outcome=Outcome.REFUSED, reason=f"not a message that NATS takes ({type(error).__name__})"
+            )
         except nats.errors.Error:
             # Raised before anything is put on the connection, which keeps nothing for later.
             return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
@@ -157,7 +162,7 @@ class NatsPublish(Provider):
         client, _ = self._connected()
         if client is None:
             return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
-        subject = _wire(request.wire).subject
+        subject = request.frozen(Wire).subject
         created, _, start = (request.mark or "").rpartition(" ")
         try:
             with anyio.fail_after(request.timeout_s):
@@ -207,13 +212,9 @@ class NatsPublish(Provider):
 
 def _addressed(request: Request) -> tuple[str, dict[str, str]]:
     """Subject and headers of one attempt: the frozen ones, and the trace it belongs to."""
-    wire = _wire(request.wire)
-    if not request.traceparent or not names_of.is_traceparent(request.traceparent):
-        return wire.subject, wire.headers
-    headers = wire.headers | {"traceparent": request.traceparent}
-    if request.tracestate:
-        headers["tracestate"] = names_of.encode(request.tracestate)
-    return wire.subject, headers
+    wire = request.frozen(Wire)
+    trace = {name: names_of.encode(value) for name, value in trace_context(request)}
+    return wire.subject, wire.headers | trace
 
 
 def _fit(subject: str, headers: dict[str, str]) -> bool:

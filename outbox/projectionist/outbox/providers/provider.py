@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+Frozen = TypeVar("Frozen")
+
 
 class RenderError(ProjectionistError):
-    """An intent cannot be turned into what the provider takes. Nothing was sent; the intent is refused."""
+    """An intent cannot be turned into what the provider takes. Nothing was sent; the intent is refused.
+
+    Raised by `send` it says the same of one attempt: nothing of it has left, and nothing ever will.
+    """
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +64,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> dict[str, Any]:
         """The intent's fields, from its frozen body."""
         return msgspec.json.decode(self.body, type=dict[str, Any])
+
+    def frozen(self, kind: type[Frozen]) -> Frozen:
+        """The wire bytes as what `render` encoded as JSON; RenderError where another kind of provider froze them."""
+        try:
+            return msgspec.json.decode(self.wire, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise RenderError("the first attempt froze it for another kind of provider") from None
 
     def too_late(self) -> bool:
         """Whether the lease behind this attempt may be over: look just before the first byte, then stop."""
@@ -113,8 +125,8 @@ class Provider(ABC):
     async def send(self, request: Request) -> Reply:
         """Send `request.wire` once, under `request.key`, and say what came of it.
 
-        Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been done. What is raised
-        counts as UNKNOWN.
+        Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been done. RenderError says that
+        nothing left and nothing ever will; whatever else is raised counts as UNKNOWN.
         """
 
     def begin(self, request: Request) -> asyncio.Future[Reply] | None:

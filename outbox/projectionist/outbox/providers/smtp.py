@@ -6,7 +6,9 @@ import ipaddress
 import re
 import ssl
 import time
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import aiosmtplib
 import anyio
@@ -21,7 +23,11 @@ from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.secret import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 
+if TYPE_CHECKING:
+    from aiosmtplib.protocol import SMTPProtocol
+
 _IDLE_S = 20.0
+_DATA = b"DATA\r\n"
 _QUEUED = re.compile(r"queued as ([\w.-]{1,128})", re.IGNORECASE)
 
 
@@ -84,7 +90,7 @@ class Smtp(Provider):
 
     async def send(self, request: Request) -> Reply:
         """One dialogue, on a connection left over from an earlier mail where there is one."""
-        letter = msgspec.json.decode(request.wire, type=Letter)
+        letter = request.frozen(Letter)
         dialogue = _Dialogue(letter, request)
         with anyio.move_on_after(request.timeout_s):
             for client, fresh in [(self._left_over(), False), (self._client(request), True)]:
@@ -103,7 +109,7 @@ class Smtp(Provider):
                 await self._greet(client, dialogue)
             reply = await dialogue.run(client)
             reusable = client.is_connected
-        except (aiosmtplib.SMTPException, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - how far it had come says what it means, not what was raised
             reply = dialogue.failed(error)
             reusable = (
                 await _start_over(client) if isinstance(error, aiosmtplib.SMTPResponseException) else False
@@ -158,8 +164,9 @@ class _Dialogue:
         if self._request.too_late():
             await client.rset()
             return TOO_LATE
-        self.handed_over = True
-        answer = await client.data(self._letter.message.encode("ascii"))
+        message = self._letter.message.encode("ascii")
+        with _watched(client.protocol, self._leaving):
+            answer = await client.data(message)
         queued = _QUEUED.search(answer.message)
         return Reply(
             outcome=Outcome.SENT,
@@ -168,12 +175,17 @@ class _Dialogue:
             provider_id=queued[1] if queued else "",
         )
 
+    def _leaving(self) -> None:
+        self.handed_over = True
+
     def failed(self, error: Exception) -> Reply:
         """What a failure means at the stage it came in. A server that turns everybody away says nothing about
         this mail, whatever its code."""
         if self.connected and isinstance(error, aiosmtplib.SMTPResponseException):
             return classify(error.code, error.message, credentials=_about_credentials(error))
         kind = "TLS could not be established" if isinstance(error, ssl.SSLError) else type(error).__name__
+        if not self.handed_over and not isinstance(error, aiosmtplib.SMTPException | OSError):
+            return Reply(outcome=Outcome.REFUSED, reason=f"this is no mail that SMTP carries ({kind})")
         return self.lost(f"the dialogue failed ({kind})")
 
     def lost(self, reason: str) -> Reply:
@@ -197,6 +209,26 @@ def classify(code: int, text: str, *, credentials: bool) -> Reply:
 
 def _about_credentials(error: aiosmtplib.SMTPResponseException) -> bool:
     return isinstance(error, aiosmtplib.SMTPAuthenticationError) or error.code in (530, 534, 535, 538)
+
+
+@contextmanager
+def _watched(protocol: SMTPProtocol | None, leaving: Callable[[], None]) -> Iterator[None]:
+    """Call `leaving` before the message itself goes out, which is after the server has answered to DATA."""
+    if protocol is None:  # the client says so itself
+        yield
+        return
+    write = protocol.write
+
+    def told(data: bytes) -> None:
+        if data != _DATA:
+            leaving()
+        write(data)
+
+    protocol.write = told  # type: ignore[method-assign]  # the one place where the library shows its two steps
+    try:
+        yield
+    finally:
+        del protocol.write
 
 
 async def _start_over(client: aiosmtplib.SMTP) -> bool:

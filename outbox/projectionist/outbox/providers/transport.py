@@ -14,8 +14,9 @@ import anyio
 import httpcore
 
 from projectionist.outbox.providers.classify import Answer
-from projectionist.outbox.providers.connections import Connections
-from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target
+from projectionist.outbox.providers.connections import Connections, Line
+from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target, parse
+from projectionist.outbox.providers.headers import Headers, fault
 from projectionist.outbox.providers.provider import TOO_LATE, Request
 from projectionist.outbox.providers.reply import Outcome, Reply
 
@@ -23,8 +24,6 @@ MOST_BYTES = 64 * 1024
 """The most that is read of an answer's body; the rest is not received."""
 
 _CONNECT_S = 10.0
-
-Headers = list[tuple[str, str]]
 
 _FAILURES: list[tuple[type[Exception], str]] = [
     (httpcore.ConnectTimeout, "connecting took too long"),
@@ -34,6 +33,9 @@ _FAILURES: list[tuple[type[Exception], str]] = [
     (httpcore.LocalProtocolError, "the request is not valid HTTP"),
     (socket.gaierror, "the name was not found"),
 ]
+
+_PASSING = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.RemoteProtocolError, OSError)
+"""What the network does. Whatever else fails before a byte has left would fail again: it is the request."""
 
 
 class _TooLate(Exception):
@@ -53,29 +55,27 @@ class Transport:
         await self._connections.close()
 
     async def exchange(
-        self, method: str, target: Target, headers: Headers, body: bytes, request: Request
+        self, method: str, url: str, headers: Headers, body: bytes, request: Request
     ) -> Answer | Reply:
-        """The answer, or the reply for an attempt that got none. What the other side does is never raised."""
+        """The answer, or the reply for an attempt that got none. Neither the other side nor a bad call is raised."""
         try:
+            target = parse(url)
             self._egress.admit(target)
         except EgressError as error:
             return Reply(outcome=Outcome.REFUSED, reason=error.message)
+        if unfit := fault(headers):
+            return Reply(outcome=Outcome.REFUSED, reason=unfit)
         once = _Exchange(request)
         with anyio.move_on_after(request.timeout_s):
             try:
-                async with self._connections.one(target) as connection:
-                    await once.run(connection, method, target, headers, body)
+                async with self._connections.one(target) as line:
+                    await once.run(line, method, target, headers, body)
             except _TooLate:
                 return TOO_LATE
             except AddressError as error:
                 return Reply(outcome=Outcome.RETRY, reason=error.message)
-            except (
-                httpcore.NetworkError,
-                httpcore.TimeoutException,
-                httpcore.ProtocolError,
-                OSError,
-            ) as error:
-                once.failure = _told(error)
+            except Exception as error:  # noqa: BLE001 - how far it had come says what it means, not what was raised
+                once.error = error
         return once.result()
 
 
@@ -89,20 +89,14 @@ class _Exchange:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._complete = False
-        self.failure = ""
+        self.error: Exception | None = None
 
-    async def run(
-        self,
-        connection: httpcore.AsyncHTTPConnection,
-        method: str,
-        target: Target,
-        headers: Headers,
-        body: bytes,
-    ) -> None:
+    async def run(self, line: Line, method: str, target: Target, headers: Headers, body: bytes) -> None:
+        line.leaving = self._leaving
         url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
-        extensions: dict[str, Any] = {"trace": self._trace, "timeout": {"connect": _CONNECT_S}}
+        extensions: dict[str, Any] = {"timeout": {"connect": _CONNECT_S}}
         sent = [("Host", target.authority), *headers, ("Content-Length", str(len(body)))]
-        async with connection.stream(
+        async with line.http.stream(
             method, url, headers=sent, content=body, extensions=extensions
         ) as response:
             self._status = response.status
@@ -115,25 +109,30 @@ class _Exchange:
                     return
             self._complete = True
 
-    async def _trace(self, event: str, _info: dict[str, Any]) -> None:
-        # Announced after a connection is there and before the first byte of this request is written.
-        if event == "http11.send_request_headers.started":
-            if self._request.too_late():
-                raise _TooLate
-            self._left = True
+    def _leaving(self) -> None:
+        """The next bytes are handed to the socket, from which nobody takes them back."""
+        if not self._left and self._request.too_late():
+            raise _TooLate
+        self._left = True
 
     def result(self) -> Answer | Reply:
         """The status line is the answer; a body that was cut only leaves less to read in it."""
         if self._status:
             return Answer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
-        outcome, missing = (Outcome.UNKNOWN, "answer") if self._left else (Outcome.NOT_SENT, "connection")
-        return Reply(
-            outcome=outcome, reason=self.failure or f"no {missing} within {self._request.timeout_s:g} s"
-        )
+        missing = "answer" if self._left else "connection"
+        reason = f"no {missing} within {self._request.timeout_s:g} s"
+        return Reply(outcome=self._outcome(), reason=reason if self.error is None else _told(self.error))
+
+    def _outcome(self) -> Outcome:
+        if self._left:
+            return Outcome.UNKNOWN
+        passes = self.error is None or isinstance(self.error, _PASSING)
+        return Outcome.NOT_SENT if passes else Outcome.REFUSED
 
 
 def _told(error: Exception) -> str:
     """The kind of failure in our words: the library's may quote what was sent."""
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
         return "TLS could not be established"
-    return next((words for kind, words in _FAILURES if isinstance(error, kind)), "the exchange failed")
+    words = next((words for kind, words in _FAILURES if isinstance(error, kind)), "")
+    return words or f"the exchange failed ({type(error).__name__})"

@@ -16,7 +16,8 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.secret import Secret
 from projectionist.outbox.providers.classify import classify
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
-from projectionist.outbox.providers.http import FIXED_HEADERS, trace_headers
+from projectionist.outbox.providers.headers import trace_context
+from projectionist.outbox.providers.http import FIXED_HEADERS
 from projectionist.outbox.providers.profiles import STANDARD_WEBHOOKS
 from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply
@@ -95,10 +96,6 @@ class Webhook(Provider):
         if not url or not signer:
             reason = f"the destination {request.destination!r} is not set up"
             return Reply(outcome=Outcome.NOT_SENT, reason=reason, hold=True)
-        try:
-            target = parse(url)
-        except EgressError as error:
-            return Reply(outcome=Outcome.REFUSED, reason=error.message)
         moment = int(time.time())
         headers = [
             ("Content-Type", "application/json"),
@@ -106,9 +103,9 @@ class Webhook(Provider):
             ("webhook-timestamp", str(moment)),
             ("webhook-signature", signer.signature(request.key, moment, request.wire)),
             *FIXED_HEADERS,
-            *trace_headers(request),
+            *trace_context(request),
         ]
-        result = await self._transport.exchange("POST", target, headers, request.wire, request)
+        result = await self._transport.exchange("POST", url, headers, request.wire, request)
         if isinstance(result, Reply):
             return result
         return classify(self.profile, result, now=datetime.now(UTC))
