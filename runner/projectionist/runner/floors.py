@@ -70,7 +70,7 @@ class Floors:
         """The first time: whatever the stream is, it is the one. Under the exclusive barrier."""
         await connection.execute(self._sql["begin_stream"], self._stream, fresh.created)
         incarnation = await self.follow(connection, number, fresh.created)
-        await self._write(connection, number, incarnation, fresh, keep=True)
+        await self._write(connection, number, incarnation, fresh)
 
     async def follow(self, connection: Connection, number: int, created: datetime) -> int:
         """Have the consumer read the incarnation of its stream that was created then; which one it is."""
@@ -78,10 +78,10 @@ class Floors:
 
     async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Known) -> None:
         """Another incarnation of the stream: nothing of it is settled. Under the exclusive barrier."""
-        await self._write(connection, number, incarnation, fresh, keep=False)
+        await self._write(connection, number, incarnation, fresh, anew=True)
 
-    async def write(self, connection: Connection, remembered: Remembered, now: Known) -> int | None:
-        """Remember, in a transaction of its own, unless somebody has taken the consumer over; the timeline.
+    async def write(self, connection: Connection, remembered: Remembered, now: Known) -> None:
+        """Remember, in a transaction of its own, unless somebody has taken the consumer over or has written more.
 
         What lies at or below the floor was acked, and so committed, before this transaction began.
         """
@@ -89,10 +89,10 @@ class Floors:
             await connection.execute(self._sql["barrier"], barrier_key(self._schema, remembered.number))
             control = await connection.fetchrow(self._sql["control"], remembered.number)
             if control is None or control["epoch"] != remembered.epoch:
-                return remembered.timeline
+                return
             number, incarnation = remembered.number, remembered.incarnation
             await connection.execute(self._sql["highest"], self._stream, incarnation, now.top.seq)
-            return await self._write(connection, number, incarnation, now, keep=False)
+            await self._write(connection, number, incarnation, now)
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
         """The durable was moved: a new epoch, and its deliveries are counted anew."""
@@ -115,14 +115,13 @@ class Floors:
         await connection.execute(self._sql["halt"], number, told.fact, incarnation, seq, text)
 
     async def _write(
-        self, connection: Connection, number: int, incarnation: int, now: Known, *, keep: bool
-    ) -> int | None:
-        timeline: int | None = await connection.fetchval(
+        self, connection: Connection, number: int, incarnation: int, now: Known, *, anew: bool = False
+    ) -> None:
+        await connection.execute(
             *(self._sql["floor_write"], number, self._durable, incarnation),
             *(now.floor.seq, now.floor.hash, now.floor.stored, now.top.seq, now.top.hash, now.top.stored),
-            *(now.seen, now.deliveries, now.durable_created, keep),
+            *(now.seen, now.deliveries, now.durable_created, anew),
         )
-        return timeline
 
 
 def _known(row: Row) -> Known:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -16,6 +17,8 @@ from tests.support.process import Child, projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually, listening
+
+from projectionist.runner import sighting
 
 pytestmark = pytest.mark.asyncio
 
@@ -241,3 +244,36 @@ async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_sil
             await live.settled(s.Orders, s.Spend)
 
     await load.check()
+
+
+async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_peer_for_older(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    heard_by, go_on, ask = asyncio.Event(), asyncio.Event(), sighting.remembered
+    late: list[Any] = []
+
+    async def remembered(client: Any, *rest: Any) -> Any:
+        heard = await ask(client, *rest)
+        if late == [client]:  # once: between the broker's word and its being written down
+            late.append(None)
+            heard_by.set()
+            await go_on.wait()
+        return heard
+
+    floor = "select max(floor) from {s}.floors"
+    with listening() as heard:
+        async with live.running(s.Orders, processes=2) as workers:
+            await heard.wait("standing.recorded", 4)
+            monkeypatch.setattr(sighting, "remembered", remembered)
+            late.append(workers[0]._client)
+            await heard_by.wait()
+            for number in range(20):
+                await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
+            await live.value_of(floor, 20)
+            go_on.set()
+            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 6)
+            assert await live.value(floor) == 20
+
+    assert not heard.counts["worker.rejoins"]

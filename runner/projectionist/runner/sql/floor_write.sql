@@ -1,4 +1,6 @@
--- Where stream and durable stand. Under the consumer's barrier, after its epoch was compared. $13: the first word stands.
+-- Where stream and durable stand. Under the consumer's barrier, after its epoch was compared. In one incarnation of the
+-- stream these numbers only rise: whoever heard the broker before the last writer did writes nothing.
+-- $13: this word stands, whatever was there; under the exclusive barrier alone.
 insert into {schema}.floors (
     consumer, durable, incarnation, floor, floor_hash, floor_stored, top, top_hash, top_stored, seen, deliveries,
     durable_created, timeline
@@ -9,10 +11,15 @@ select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 on conflict (consumer, durable) do update
 set incarnation = excluded.incarnation, floor = excluded.floor, floor_hash = excluded.floor_hash,
     floor_stored = excluded.floor_stored, top = excluded.top, top_hash = excluded.top_hash,
-    top_stored = excluded.top_stored, seen = excluded.seen, deliveries = excluded.deliveries,
+    top_stored = excluded.top_stored, deliveries = excluded.deliveries,
+    seen = case when $13 or floors.incarnation <> excluded.incarnation then excluded.seen
+        else greatest(floors.seen, excluded.seen) end,
     purged = case when floors.incarnation = excluded.incarnation then floors.purged else 0 end,
     purged_from = case when floors.incarnation = excluded.incarnation or floors.purged_from is null then floors.purged_from
         else 0 end,
     durable_created = excluded.durable_created, timeline = excluded.timeline, written = clock_timestamp()
-where not $13 or floors.incarnation <> excluded.incarnation
-returning timeline
+where $13 or floors.incarnation <> excluded.incarnation
+    or (
+        floors.floor <= excluded.floor and floors.top <= excluded.top
+        and (floors.deliveries <= excluded.deliveries or floors.durable_created is distinct from excluded.durable_created)
+    )
