@@ -15,7 +15,6 @@ from projectionist.core.states import Effect
 from projectionist.outbox import trail
 from projectionist.outbox.circuits import Circuits, Verdict
 from projectionist.outbox.link import Away
-from projectionist.outbox.providers.provider import TOO_LATE
 from projectionist.outbox.providers.reply import Outcome, healthy
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ _FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})
 def _tells(settled: Settled) -> bool:
     """Whether a circuit has to hear of this: every failure, and a success after failures."""
     reply: Reply = settled.reply
-    if not settled.heard or reply.hold or reply.reason == TOO_LATE.reason:
+    if not settled.heard or reply.hold or reply.ours:
         return False
     circuit = settled.leased.circuit
     return not healthy(reply) or circuit.failures > 0 or circuit.state is not State.CLOSED

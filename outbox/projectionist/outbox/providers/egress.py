@@ -7,11 +7,9 @@ which changes its answer in between gains nothing. Redirects are not followed an
 from __future__ import annotations
 
 import ipaddress
-import socket
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-import anyio
 import msgspec
 
 from projectionist.core.errors import ProjectionistError, SettingsError
@@ -155,9 +153,3 @@ class Egress:
             return [str(ipaddress.ip_address(host))]
         except ValueError:
             return await self._resolve(host, port)
-
-
-async def system_resolver(host: str, port: int) -> list[str]:
-    """What the operating system answers, each address once."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

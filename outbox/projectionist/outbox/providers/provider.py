@@ -13,7 +13,8 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
-from projectionist.outbox.providers.egress import Resolver, system_resolver
+from projectionist.outbox.providers.egress import Resolver
+from projectionist.outbox.providers.names import Names
 from projectionist.outbox.providers.profiles import NONE, Profile
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.settings import ProviderSettings
@@ -77,7 +78,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.not_after is not None and clock.now() >= self.not_after
 
 
-TOO_LATE = Reply(outcome=Outcome.NOT_SENT, reason="the lease ran out before the first byte")
+TOO_LATE = Reply(outcome=Outcome.NOT_SENT, reason="the lease ran out before the first byte", ours=True)
 """The reply of a provider that found `Request.too_late` true."""
 
 
@@ -85,7 +86,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     """What surrounds a provider: the environment, name resolution, and the relay's NATS connection."""
 
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
-    resolve: Resolver = system_resolver
+    resolve: Resolver = msgspec.field(default_factory=Names)
     nats: Callable[[], Awaitable[NatsClient]] | None = None
 
     def __repr__(self) -> str:

@@ -43,7 +43,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     `reason` is ours and safe to log; `excerpt` is the provider's text, stored but never logged. `status` is
     the provider's own code ("409", "550 5.1.1"). `after_s` is what the provider asked us to wait, unclamped.
     `replayed`: the provider says this is the result of an earlier attempt. `hold`: the destination wants
-    nothing any more, or is not set up; everything for it waits until somebody mends that.
+    nothing any more, or is not set up; everything for it waits until somebody mends that. `ours`: the destination
+    had no part in it, so that its circuit hears nothing.
     """
 
     outcome: Outcome
@@ -54,6 +55,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     after_s: float | None = None
     replayed: bool = False
     hold: bool = False
+    ours: bool = False
     took_s: float = 0.0
 
 

@@ -17,6 +17,7 @@ from projectionist.outbox.providers.classify import Answer
 from projectionist.outbox.providers.connections import Connections, Line
 from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target, parse
 from projectionist.outbox.providers.headers import Headers, fault
+from projectionist.outbox.providers.names import Crowded, SlowName
 from projectionist.outbox.providers.provider import TOO_LATE, Request
 from projectionist.outbox.providers.reply import Outcome, Reply
 
@@ -32,6 +33,8 @@ _FAILURES: list[tuple[type[Exception], str]] = [
     (httpcore.ReadError, "the connection broke while the answer was awaited"),
     (httpcore.LocalProtocolError, "the request is not valid HTTP"),
     (socket.gaierror, "the name was not found"),
+    (SlowName, "the name was not found in time"),
+    (Crowded, "too many names are being looked up"),
 ]
 
 _PASSING = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.RemoteProtocolError, OSError)
@@ -121,7 +124,8 @@ class _Exchange:
             return Answer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
         missing = "answer" if self._left else "connection"
         reason = f"no {missing} within {self._request.timeout_s:g} s"
-        return Reply(outcome=self._outcome(), reason=reason if self.error is None else _told(self.error))
+        reason = reason if self.error is None else _told(self.error)
+        return Reply(outcome=self._outcome(), reason=reason, ours=isinstance(self.error, Crowded))
 
     def _outcome(self) -> Outcome:
         if self._left:

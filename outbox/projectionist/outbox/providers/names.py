@@ -1,0 +1,139 @@
+"""Names of hosts to addresses, looked up in threads of our own.
+
+The operating system's resolver blocks for as long as a name server is silent, and cannot be called off. On the threads
+that a process has for everything, a dozen names of slow servers would leave all others without a look-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from projectionist.core import clock
+
+T = TypeVar("T")
+
+MOST = 64
+"""Look-ups at once, each in a thread, each of another name."""
+SLOW_MOST = MOST // 2
+"""So many of them of names that took too long the last time: names that answer find the rest free."""
+SLOW_KNOWN = 4096
+"""So many slow names are remembered."""
+ROOM_S = 1.0
+"""So long a look-up waits for its thread."""
+WITHIN_S = 5.0
+"""A name that has not been found after so long is not waited for any longer."""
+
+
+class SlowName(OSError):
+    """The name server has not answered in time."""
+
+
+class Crowded(OSError):
+    """There was no room for the look-up, so that nothing is known of the name."""
+
+
+class Names:
+    """A resolver for one event loop. Who asks for a name that is being looked up waits for the same answer; no answer
+    is kept, so that each later connection goes by a new one."""
+
+    def __init__(self, most: int = MOST, slow_most: int = SLOW_MOST, within_s: float = WITHIN_S) -> None:
+        self._running: dict[str, _Lookup] = {}
+        self._room, self._slow_room = asyncio.Semaphore(most), asyncio.Semaphore(slow_most)
+        self._slow: OrderedDict[str, None] = OrderedDict()
+        self._within_s = within_s
+
+    async def __call__(self, host: str, _port: int) -> list[str]:
+        """The addresses of a host, each once. Raises OSError: not found, SlowName, Crowded."""
+        lookup = self._running.get(host)
+        if lookup is None:
+            lookup = self._running[host] = _Lookup()
+            lookup.task = asyncio.get_running_loop().create_task(self._look_up(lookup, host))
+            lookup.task.add_done_callback(_looked_at)
+        lookup.waiters += 1
+        try:
+            await _within(ROOM_S, lookup.begun.wait(), Crowded("too many names are being looked up"))
+            slow = SlowName("its name server did not answer in time")
+            return await _within(self._within_s, asyncio.shield(lookup.task), slow)
+        finally:
+            lookup.waiters -= 1
+            if not (lookup.waiters or lookup.begun.is_set()):
+                del self._running[host]
+                lookup.task.cancel()
+
+    async def _look_up(self, lookup: _Lookup, host: str) -> list[str]:
+        """Hold the room until the thread is through, whoever still waits for it."""
+        async with contextlib.AsyncExitStack() as room:
+            if host in self._slow:
+                await room.enter_async_context(self._slow_room)
+            await room.enter_async_context(self._room)
+            lookup.begun.set()
+            began = clock.now()
+            try:
+                return await asyncio.shield(_in_a_thread(host))
+            finally:
+                del self._running[host]
+                self._note(host, clock.now() - began)
+
+    def _note(self, host: str, took_s: float) -> None:
+        self._slow.pop(host, None)
+        if took_s > self._within_s:
+            self._slow[host] = None
+            if len(self._slow) > SLOW_KNOWN:
+                self._slow.popitem(last=False)
+
+
+class _Lookup:
+    task: asyncio.Task[list[str]]
+
+    def __init__(self) -> None:
+        self.waiters = 0
+        self.begun = asyncio.Event()
+        """Set when the operating system is asked."""
+
+
+def _looked_at(task: asyncio.Task[list[str]]) -> None:
+    """Nobody may wait any longer for what it raised."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _within(seconds: float, work: Awaitable[T], otherwise: OSError) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise otherwise from None
+
+
+def _in_a_thread(host: str) -> asyncio.Future[list[str]]:
+    """The answer of the operating system. The thread does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(found: list[str], error: OSError | UnicodeError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(found)
+        else:
+            future.set_exception(error)
+
+    def ask() -> None:
+        found: list[str] = []
+        error: OSError | UnicodeError | None = None
+        try:
+            answer = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            found = list(dict.fromkeys(str(entry[4][0]) for entry in answer))
+        except (OSError, UnicodeError) as problem:
+            error = problem
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, found, error)
+
+    threading.Thread(target=ask, name=f"look-up of {host}"[:64], daemon=True).start()
+    return future
