@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 import msgspec
@@ -90,12 +91,27 @@ def decode(event: type[Event], type: str, schema: int, data: bytes) -> Event:  #
                 f"{type!r} has schema {schema}, this code knows {newest}",
                 remedy="Deploy the code that knows it",
             )
-        document = msgspec.json.decode(data, type=dict[str, Any])
+        document = _document.decode(data)
         for step in range(schema, newest):
             document = stepped(event, type, step, document)
-        return msgspec.convert(document, event)
+        return read(_encoded(document, type))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(f"the body is not a {type!r} of schema {newest}: {without_value(error)}") from error
+
+
+_document = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+"""For the steps from an older schema: a number with a fraction keeps every digit."""
+_written = msgspec.json.Encoder(decimal_format="number")
+"""What the steps have made goes through the class's own decoder, so that an old event is read as a new one is."""
+
+
+def _encoded(document: dict[str, Any], type: str) -> bytes:  # noqa: A002
+    try:
+        return _written.encode(document)
+    except (TypeError, ValueError, OverflowError) as error:  # its text may quote a value
+        raise EventError(
+            f"what the steps make of an old {type!r} is no JSON: {error.__class__.__name__}"
+        ) from error
 
 
 def _decoder(cls: type[Event]) -> Callable[[bytes], Event]:

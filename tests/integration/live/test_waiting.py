@@ -142,6 +142,25 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(
     await live.value_of(SESSIONS, 0)
 
 
+async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds_its_version(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = app_of(live, s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1, id="first")
+    await live.settle(s.Orders)
+    second = await live.publish(OrderPlaced("bob", 999), "o1", 1, id="second")
+    unread = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=0.2)
+    assert unread.outcome == Outcome.PENDING
+    assert "version 1 is that of another event" in unread.reason
+    assert unread.reason.endswith("first")
+    async with live.running(s.Orders):
+        read = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=60)
+    assert read.outcome == Outcome.QUARANTINED
+    assert await app.wait_for(s.Orders, "order/o1", 1) == Answer(Outcome.APPLIED)
+
+
 async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotten_without_one(
     live: Rig,
 ) -> None:

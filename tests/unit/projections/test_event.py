@@ -135,6 +135,50 @@ def test_an_old_document_may_hold_every_kind_of_value() -> None:
     assert decode(Dated, "dated", 1, body) == decode(Dated, "dated", 2, body)
 
 
+class Priced(Event, type="priced", schema=2):
+    price: Decimal = Decimal(0)
+    rate: float = 0.0
+    names: dict[int, str] = {}
+    rest: Any = None
+
+
+upcast("priced", schema=1)(dict)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"price": 12345678901234567890.123456789}',
+        b'{"price": 0.10}',
+        b'{"price": 1e400}',
+        b'{"price": "0.10", "rate": 1e-3}',
+        b'{"rate": 123456789012345678901234567890}',
+        b'{"rest": 123456789012345678901234567890}',
+        b'{"rest": [1.10, {"1": -0.0}]}',
+        b'{"names": {"1": "a"}}',
+    ],
+)
+def test_an_old_event_is_read_as_a_new_one_to_the_last_digit(body: bytes) -> None:
+    assert repr(decode(Priced, "priced", 1, body)) == repr(decode(Priced, "priced", 2, body))
+
+
+@pytest.mark.parametrize("body", [b'{"rate": 1e400}', b'{"names": {"a": "b"}}'])
+def test_an_old_event_is_refused_where_a_new_one_is(body: bytes) -> None:
+    for schema in (1, 2):
+        with pytest.raises(EventError, match="the body is not a 'priced'"):
+            decode(Priced, "priced", schema, body)
+
+
+def test_a_step_that_makes_no_document_is_told_without_its_values() -> None:
+    class Odd(Event, type="odd", schema=2):
+        name: str = ""
+
+    upcast("odd", schema=1)(lambda old: {"name": "secret \ud800", "more": object()})
+    with pytest.raises(EventError, match="no JSON") as caught:
+        decode(Odd, "odd", 1, b"{}")
+    assert "secret" not in str(caught.value)
+
+
 def test_two_steps_from_one_schema_are_refused() -> None:
     with pytest.raises(DefinitionError, match=r"two upcasters for .customer\.moved. schema 1"):
 

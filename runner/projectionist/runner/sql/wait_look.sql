@@ -1,6 +1,7 @@
 -- How what is waited for stands: by version of an aggregate, by identity, by stream sequence, as far as each is known. Without
--- $9 only what can be answered.
-select w.n, w.version as wanted, p.version, p.head, p.finding, i.state, q.reason as aside, q.detail,
+-- $9 only what can be answered. A position answers for a version; where the event is known, only its own row answers for it:
+-- another event may hold its version.
+select w.n, w.version as wanted, w.id is not null as named, p.version, p.head, p.finding, i.state, q.reason as aside, q.detail,
     e.version as held_at, coalesce(e.error_class, u.error_class) as error_class, coalesce(e.error, u.error) as error,
     u.cause as alone, coalesce(e.due, u.due) is not null or p.head = 'failed' as again,
     w.seq <= f.purged and i.state is null as forgotten,
@@ -8,7 +9,8 @@ select w.n, w.version as wanted, p.version, p.head, p.finding, i.state, q.reason
         select from {schema}.decisions d
         where d.consumer = w.consumer and d.aggregate = w.aggregate and d.kind in ('skip', 'accept_gap', 'discard', 'baseline')
             and w.version between d.version and coalesce(d.upto, d.version)
-    ) as stepped_over
+    ) as stepped_over,
+    o.source as rival_source, o.id as rival
 from unnest(
     $1::integer[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::integer[], $8::bigint[]
 ) as w (n, consumer, aggregate, version, source, id, incarnation, seq)
@@ -22,6 +24,12 @@ left join lateral (
         and state <> 'quarantined'
     limit 1
 ) i on true
+left join lateral (
+    select source, id from {schema}.inbox
+    where w.id is not null and i.state is null and consumer = w.consumer and aggregate = w.aggregate and version = w.version
+        and (source, id) <> (w.source, w.id) and state <> 'quarantined'
+    limit 1
+) o on true
 left join lateral (
     select version, error_class, error, due from {schema}.parked
     where consumer = w.consumer and aggregate = w.aggregate and ordered

@@ -77,9 +77,12 @@ def answer(row: Row) -> Answer | None:
         return Answer(Outcome.QUARANTINED, f"{row['aside']}: {row['detail']}")
     if row["state"] in _SETTLED:
         return Answer(_SETTLED[Entry(row["state"])])
-    if row["wanted"] is not None and (row["version"] or 0) >= row["wanted"]:
-        return Answer(Outcome.SKIPPED if row["stepped_over"] else Outcome.APPLIED)
-    if row["head"] in (Head.FAILED, Head.WAITING) or row["alone"] == "failed":
+    passed = row["wanted"] is not None and (row["version"] or 0) >= row["wanted"]
+    if passed and row["stepped_over"]:
+        return Answer(Outcome.SKIPPED)
+    if passed and not row["named"]:
+        return Answer(Outcome.APPLIED)
+    if (not passed and row["head"] in (Head.FAILED, Head.WAITING)) or row["alone"] == "failed":
         return Answer(Outcome.PARKED, _why(row))
     return Answer(Outcome.FORGOTTEN, "retention has removed its inbox row") if row["forgotten"] else None
 
@@ -90,6 +93,8 @@ def standing(row: Row | None) -> str:
         return "nothing is known of it"
     if row["state"] == Entry.PARKED:
         return f"it is parked, the head of its aggregate is {row['head'] or 'tried soon'}"
+    if row["rival"] is not None:
+        return f"its version {row['wanted']} is that of another event, {row['rival_source']} {row['rival']}"
     if row["version"] is None:
         return "the consumer has seen nothing of it yet"
     return f"the consumer is at version {row['version']}, the head is {row['head']}"
