@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 EXTRAS := bench,embedded,http,prometheus,smtp,telemetry,test,uvloop
 PROM := $(VENV)/prometheus/usr/bin
+DEBIAN := $(VENV)/debian
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -24,7 +25,12 @@ demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
 	@mkdir -p .projectionist
 	@$(BIN)/projectionist demo --html .projectionist/demo.html
 
-test: $(STAMP)  ## all tests against real servers, a pair for each core, with branch coverage; what a busy machine upsets is tried again, and told
+$(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
+	@rm -rf $(DEBIAN)
+	@if LIBRARIES='lib(c-?ares|event)[^ ,|]*' .ci/debian $(DEBIAN) pgbouncer libfaketime; then touch $@; \
+	 else echo 'pgbouncer and libfaketime cannot be had from Debian: tests of poolers and of clocks are left out' >&2; fi
+
+test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core, with branch coverage; what a busy machine upsets is tried again, and told
 	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile --reruns 2 -r R
 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds
@@ -41,8 +47,7 @@ fmt: $(STAMP)  ## mend formatting and imports
 	@$(BIN)/ruff format .
 
 alerts: $(STAMP)  ## check and test the alert rules with Debian's promtool, and let a real Prometheus scrape
-	@command -v promtool >/dev/null 2>&1 || test -x $(PROM)/promtool || ( \
-	  mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . )
+	@command -v promtool >/dev/null 2>&1 || test -x $(PROM)/promtool || .ci/debian $(VENV)/prometheus prometheus
 	@cd ops/alerts && PATH="$(CURDIR)/$(PROM):$$PATH" promtool check rules projectionist.yml
 	@cd ops/alerts && PATH="$(CURDIR)/$(PROM):$$PATH" promtool test rules projectionist.test.yml
 	@PATH="$(CURDIR)/$(PROM):$$PATH" $(BIN)/python -m pytest -q tests/integration/telemetry/test_prometheus.py

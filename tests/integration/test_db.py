@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from projectionist.core import db
+from projectionist.core import db, sessions
 from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.secret import Url
@@ -50,13 +50,13 @@ async def test_the_limits_outlast_the_reset_of_a_pool(database: str) -> None:
 
 async def test_the_system_probes_a_silent_server(monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     seen: list[socket.socket] = []
-    watch = db.watch
+    watch = sessions.watch
 
     def recorded(connected: socket.socket) -> None:
         watch(connected)
         seen.append(connected)
 
-    monkeypatch.setattr(db, "watch", recorded)
+    monkeypatch.setattr(sessions, "watch", recorded)
     connection = await db.connect(Postgres(url=Url(database)), application_name="test")
     try:
         assert seen[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

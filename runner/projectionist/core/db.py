@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import anyio
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.sessions import ServerSession, Shared
 from projectionist.core.settings import Postgres
 from projectionist.core.tls import context
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
-
-    _Plain = asyncpg.Connection[asyncpg.Record]
-else:
-    _Plain = asyncpg.Connection
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 """A connection of one's own or one lent by a pool: code that runs statements does not care."""
@@ -71,8 +69,7 @@ async def connect(
     Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; no text of theirs
     shows a password.
     """
-    with _told(postgres):
-        return await asyncpg.connect(**_arguments(postgres, application_name, deadline=deadline))
+    return await _opened(postgres, **_arguments(postgres, application_name, deadline=deadline))
 
 
 async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
@@ -82,12 +79,9 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
     """
     arguments = _arguments(postgres, application_name, deadline=True)
 
-    async def opened(*args: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
-        with _told(postgres):
-            return await asyncpg.connect(*args, **options)
-
     with _told(postgres):
         # Without a least size: the driver would open connections on its own, as fast as they fail.
+        opened = partial(_opened, postgres)
         made = await asyncpg.create_pool(min_size=0, max_size=most, connect=opened, **arguments)
         try:
             await made.release(await made.acquire())
@@ -104,22 +98,25 @@ def advisory_key(schema: str, name: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-class _Watched(_Plain):
-    """A connection that notices a server that vanished: the driver leaves keepalives off."""
+async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSession:
+    """A session of ours, with its settings in force."""
+    settings = SESSION | _timeouts(postgres) | options["server_settings"]
 
-    def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
-        super().__init__(protocol, transport, *rest)
-        watch(transport.get_extra_info("socket"))
+    async def another() -> ServerSession:
+        made = await asyncpg.connect(*args, **options)
+        assert isinstance(made, ServerSession)
+        return made
 
-
-def watch(connected: socket.socket) -> None:
-    """Have the system probe a silent peer, so that a read from a vanished one ends after a minute."""
-    if connected.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    with _told(postgres):
+        connection = await another()
+        try:
+            # The greeting is the pooler's own; only a statement waits until there is a back end for it.
+            with anyio.fail_after(CONNECT_WITHIN_S):
+                await connection.begin(settings, another)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
 
 def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> dict[str, Any]:
@@ -134,8 +131,8 @@ def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> 
         "ssl": context(postgres, postgres.url.hosts(), name="postgres") or False,
         "timeout": CONNECT_WITHIN_S,
         "command_timeout": postgres.statement_s + ANSWER_S if deadline else None,
-        "server_settings": SESSION | _timeouts(postgres) | {"application_name": application_name},
-        "connection_class": _Watched,
+        "server_settings": {"application_name": application_name},
+        "connection_class": ServerSession,
     }
 
 
@@ -150,7 +147,7 @@ def _told(postgres: Postgres) -> Iterator[None]:
     """Turn what the driver raises while connecting into one of our errors."""
     try:
         yield
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, Shared) as error:
         raise _explained(postgres, error) from None
 
 
@@ -177,6 +174,12 @@ _ADDRESS = "Start it, or check host and port in postgres.url"
 
 # The first that fits; `{error}` is the server's own text, which names users and databases but no password.
 _VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...] = (
+    (
+        Shared,
+        DatabaseRefusedError,
+        "is behind a pooler that lends a session for a transaction or a statement: locks and settings do not last",
+        "Give us a pool in session mode (pgbouncer: pool_mode = session), or point postgres.url to the server itself",
+    ),
     (
         asyncpg.InvalidPasswordError,
         DatabaseRefusedError,

@@ -41,13 +41,15 @@ def test_a_server(given: dict[str, Any], found: list[tuple[str, str]]) -> None:
     assert loud(list(database._server(SERVER | given))) == found
 
 
-def test_a_pooler_in_between_answers_for_another_session_than_was_opened() -> None:
-    assert loud(list(database._connections(SERVER, 7, 2))) == []
-    assert loud(list(database._connections(SERVER, 4711, 2))) == [("pooler", "attention")]
+def test_a_pooler_in_between_has_to_have_room_for_all_sessions() -> None:
+    assert loud(list(database._connections(SERVER, 2, pooled=False))) == []
+    assert loud(list(database._connections(SERVER, 2, pooled=True))) == [("pooler", "note")]
 
 
 def test_a_process_has_to_find_its_connections_free() -> None:
-    assert loud(list(database._connections(SERVER | {"free": 9}, 7, 2))) == [("connections", "attention")]
+    assert loud(list(database._connections(SERVER | {"free": 9}, 2, pooled=False))) == [
+        ("connections", "attention")
+    ]
 
 
 def test_clocks_may_differ_a_little() -> None:

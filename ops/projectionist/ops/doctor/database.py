@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from projectionist.core.sessions import is_pooled
 from projectionist.core.sql import Statements
 from projectionist.ops.doctor.check import Check, attention, note, well
 
@@ -37,7 +38,7 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
     tables = await connection.fetch(statements["doctor_tables"], settings.postgres.schema)
     return [
         *_server(server),
-        *_connections(server, connection.get_server_pid(), consumers),
+        *_connections(server, consumers, pooled=is_pooled(connection)),
         _clock(skew, ABOUT),
         *_tables(tables),
     ]
@@ -86,17 +87,13 @@ def _server(row: Row) -> Iterator[Check]:
         )
 
 
-def _connections(row: Row, told: int, consumers: int) -> Iterator[Check]:
-    if told != row["backend"]:
-        yield attention(
-            *(
-                ABOUT,
-                "pooler",
-                "a pooler stands between: the session that answers is not the one that was opened",
-            ),
-            "Point postgres.url to the server itself, or to a pool in session mode",
-        )
+def _connections(row: Row, consumers: int, *, pooled: bool) -> Iterator[Check]:
     need = SHARED + EACH * consumers
+    if pooled:
+        yield note(
+            *(ABOUT, "pooler", "a pooler in session mode stands between, and has a session for each of ours"),
+            f"Its pool has to hold {need} sessions a process (pgbouncer: default_pool_size), or some wait for ever",
+        )
     found = f"{row['free']} of {row['connections']} connections are free, a process of this app takes up to {need}"
     if row["free"] < need:
         yield attention(

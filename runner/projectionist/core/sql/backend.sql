@@ -1,0 +1,2 @@
+-- The back end that answers.
+select pg_backend_pid()

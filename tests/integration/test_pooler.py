@@ -1,0 +1,167 @@
+"""A real pgbouncer between: in session mode all works as without, in the other modes nothing begins."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import asyncpg
+import pytest
+from tests.support.lab import SCHEMA, Lab
+from tests.support.load import Load, tuned
+from tests.support.outbox import outbox
+from tests.support.pooler import pooler
+from tests.support.process import projectionist
+from tests.support.rig import Rig
+from tests.support.shop import shop
+from tests.support.shop_app import APP, environment
+from tests.support.stub_provider import stub_provider
+
+from projectionist.core import db
+from projectionist.core.db import DatabaseRefusedError
+from projectionist.core.secret import Url
+from projectionist.core.settings import Postgres
+from projectionist.ops.doctor.examine import examine
+from projectionist.runner import App
+
+pytestmark = pytest.mark.asyncio
+
+_IGNORED = ",".join(sorted({*db.SESSION, "lock_timeout", "statement_timeout"} - {"timezone"}))
+
+
+@pytest.mark.parametrize("ignored", ["", _IGNORED], ids=["plain", "told to ignore what it does not know"])
+async def test_behind_a_pooler_in_session_mode_our_limits_are_in_force(
+    lab: Lab, database: str, ignored: str
+) -> None:
+    with pooler(lab, database, "session", ignore_startup_parameters=ignored) as url:
+        connection = await db.connect(Postgres(url=Url(url)), application_name="projectionist test")
+        try:
+            wanted = {**db.SESSION, "application_name": "projectionist test", "lock_timeout": "8s"}
+            for name, value in wanted.items():
+                assert await connection.fetchval("select current_setting($1)", name) == value, name
+        finally:
+            await connection.close()
+
+
+async def test_the_backend_of_a_connection_is_the_servers_number_and_not_the_poolers(
+    lab: Lab, database: str
+) -> None:
+    with pooler(lab, database, "session") as url:
+        connection = await db.connect(Postgres(url=Url(url)), application_name="test")
+        try:
+            assert connection.get_server_pid() == await connection.fetchval("select pg_backend_pid()")
+        finally:
+            await connection.close()
+
+
+async def test_a_session_that_somebody_used_before_is_ours_again_with_our_limits(
+    lab: Lab, database: str
+) -> None:
+    """With one session behind it the pooler hands it on, emptied."""
+    with pooler(lab, database, "session", default_pool_size="1") as url:
+        for _ in range(2):
+            connection = await asyncpg.connect(url)
+            await connection.execute("set lock_timeout = '77s'; set jit = on")
+            await connection.close()
+            pool = await db.pool(Postgres(url=Url(url)), application_name="test", most=1)
+            async with pool:
+                for _ in range(2):
+                    async with pool.acquire() as lent:
+                        assert await lent.fetchval("show lock_timeout") == "8s"
+                        assert await lent.fetchval("show jit") == "off"
+
+
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+async def test_a_pooler_that_lends_sessions_for_less_is_refused_with_what_to_do(
+    lab: Lab, database: str, mode: str, busy: bool
+) -> None:
+    options = {"server_round_robin": "1"} if busy else {}
+    with pooler(lab, database, mode, ignore_startup_parameters=_IGNORED, **options) as url:
+        others = [await asyncpg.connect(url, statement_cache_size=0) for _ in range(3 if busy else 0)]
+        for other in others:
+            await other.execute("select pg_sleep(0.01)")
+        settings = Postgres(url=Url(url), schema=SCHEMA)
+        with pytest.raises(DatabaseRefusedError, match=r"pooler.*transaction.*session mode.*server itself"):
+            await db.connect(settings, application_name="test")
+        with pytest.raises(DatabaseRefusedError, match="pooler"):
+            await db.pool(settings, application_name="test", most=4)
+        for other in others:
+            await other.close()
+
+
+async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_stops_nobody(live: Rig) -> None:
+    """Who keeps others waiting is found by the server's number of its session, and ended."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(20)
+    with pooler(live.lab, live.database, "session", default_pool_size="60") as url:
+        tuned(
+            live,
+            url=url,
+            postgres={"lock_s": 0.5},
+            run={"heartbeat_s": 0.3},
+            policy={"ack_wait_s": 1.0},
+            rows=5,
+        )
+        env = environment(live, postgres__url=url, run__heartbeat_s="0.3", batch__max_rows="5")
+        async with projectionist("run", APP, env=env, pause_at={"batch.written": 1}) as sleeper:
+            await sleeper.heard("batch.written")
+            async with live.running(s.Orders, s.Spend, processes=2):
+                await load.more(20)
+                await live.settled(s.Orders, s.Spend, seconds=30)
+                sleeper.signal(signal.SIGCONT)
+                await sleeper.heard("batch.acked", seconds=30)
+                await load.more(10)
+                await live.settled(s.Orders, s.Spend, seconds=30)
+            sleeper.signal(signal.SIGTERM)
+            assert (await sleeper.ended()).code == 0
+    await load.check()
+
+
+async def test_a_relay_sends_behind_a_pooler(lab: Lab, database: str, tmp_path: Path) -> None:
+    async with outbox(database) as rig, stub_provider() as stub:
+        with pooler(lab, database, "session") as url:
+            (tmp_path / "projectionist.toml").write_text(f"""
+                [postgres]
+                url = "{url}"
+                [providers.payments]
+                url = "{stub.url()}"
+                private_hosts = ["127.0.0.1"]
+                profile = "stripe-v2"
+            """)
+            async with projectionist("relay", "tests.support.relay_app:payments", cwd=tmp_path) as relay:
+                await relay.heard("relay.listening")
+                for n in range(10):
+                    await rig.want("payments", lane=f"order/{n % 2}")
+                await rig.all_become("sent")
+                relay.signal(signal.SIGTERM)
+                assert (await relay.ended()).code == 0
+
+
+@pytest.mark.parametrize("command", ["run", "relay", "migrate"])
+async def test_every_command_refuses_a_pooler_in_transaction_mode_and_says_what_to_do(
+    live: Rig, command: str
+) -> None:
+    app = "tests.support.relay_app:events" if command == "relay" else APP
+    with pooler(live.lab, live.database, "transaction") as url:
+        env = environment(live, postgres__url=url)
+        async with projectionist(command, app, env=env) as child:
+            ended = await child.ended()
+    assert ended.code == 1
+    assert "pool_mode = session" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("mode", "found"),
+    [("session", ("pooler", "note")), ("transaction", ("connection", "attention"))],
+)
+async def test_the_doctor_says_which_pooler_it_meets(live: Rig, mode: str, found: tuple[str, str]) -> None:
+    with pooler(live.lab, live.database, mode) as url:
+        tuned(live, url=url)
+        checks = (await examine(App(), (), live.settings)).checks
+    one = next(check for check in checks if check.about == "postgres" and check.name == found[0])
+    assert (one.name, one.level) == found
+    assert "pooler" in one.found

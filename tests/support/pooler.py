@@ -1,0 +1,56 @@
+"""A real pgbouncer before the lab's PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.support import debian
+from tests.support.lab import Lab
+
+from projectionist.ops.embedded import processes
+
+
+@contextmanager
+def pooler(lab: Lab, database: str, mode: str, **settings: str) -> Iterator[str]:
+    """The URL of the same database behind a pgbouncer in this pool mode; `settings` are more lines of its file."""
+    program, parts = debian.program("pgbouncer"), urlsplit(database)
+    account = lab._servers.postgres.account
+    folder = Path(tempfile.mkdtemp(prefix="pooler-", dir=lab._servers.home))
+    try:
+        port, file = processes.free_port(), folder / "pgbouncer.ini"
+        target = f"host={parts.hostname} port={parts.port} user={parts.username} password={parts.password}"
+        lines = {
+            "listen_addr": processes.HOST,
+            "listen_port": str(port),
+            "unix_socket_dir": "",
+            "auth_type": "any",
+            "pool_mode": mode,
+        }
+        lines |= settings
+        text = [f"[databases]\n* = {target}\n[pgbouncer]"]
+        text += [f"{name} = {value}" for name, value in lines.items()]
+        file.write_text("\n".join(text) + "\n", "utf-8")
+        account.own(folder)
+        os.chown(file, account.uid, account.gid)
+        found = ":".join(map(str, debian.libraries()))
+        pid = processes.launch(
+            [program, file],
+            log=folder / "log",
+            ready=lambda _: not processes.is_free(port),
+            seconds=20,
+            identity=account.identity(),
+            environment={**os.environ, "LD_LIBRARY_PATH": found},
+        )
+        try:
+            yield parts._replace(netloc=f"{parts.username}@{processes.HOST}:{port}").geturl()
+        finally:
+            processes.end(pid, str(file), (signal.SIGINT, signal.SIGKILL), seconds=10)
+    finally:
+        shutil.rmtree(folder)
