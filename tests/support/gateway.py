@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 COMMIT = b"COMMIT;"
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Gateway:
@@ -109,12 +111,20 @@ class Gateway:
 async def gateway(upstream: str) -> AsyncIterator[Gateway]:
     """A gateway to the server at this URL; its own URL differs by host and port alone."""
     made = Gateway(upstream)
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    async with standing_before(upstream, made.serve) as made.url:
+        try:
+            yield made
+        finally:
+            await made.close()
+
+
+@asynccontextmanager
+async def standing_before(upstream: str, serve: Serve) -> AsyncIterator[str]:
+    """Have `serve` take connections in place of the server at this URL; the URL that leads there."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
     parts = urlsplit(upstream)
     user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-    made.url = parts._replace(netloc=f"{user}127.0.0.1:{server.sockets[0].getsockname()[1]}").geturl()
     try:
-        yield made
+        yield parts._replace(netloc=f"{user}127.0.0.1:{server.sockets[0].getsockname()[1]}").geturl()
     finally:
         server.close()
-        await made.close()
