@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import msgspec
 
 from projectionist.core.states import Decided
 from projectionist.runner.delivery import Delivery, sequence
+from projectionist.runner.rebuild.versions import Versions
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from projectionist.runner.reading import Reader
 
 _ACCEPTS = frozenset({Decided.ACCEPT_GAP, Decided.BASELINE})
+_NONE = Versions()
 _STEPS_OVER = frozenset({Decided.SKIP, Decided.DISCARD, Decided.ACCEPT_GAP, Decided.BASELINE})
 
 
@@ -25,8 +28,8 @@ class Decisions:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         """`rows` in the order in which they were made: the last edit of an event counts, the first winner."""
-        self._ranges: dict[str, list[tuple[int, int]]] = {}
-        self._accepted: dict[str, list[tuple[int, int]]] = {}
+        self._ranges: defaultdict[str, Versions] = defaultdict(Versions)
+        self._accepted: defaultdict[str, Versions] = defaultdict(Versions)
         self._dropped: set[tuple[str, str]] = set()
         self._winners: dict[tuple[str, int], tuple[str, str]] = {}
         self._edits: dict[tuple[str, str], bytes] = {}
@@ -49,30 +52,27 @@ class Decisions:
                 self._winners.setdefault((aggregate, version), (row["source"], row["id"]))
             elif kind in _STEPS_OVER:
                 last = version if row["upto"] is None else row["upto"]
-                self._ranges.setdefault(aggregate, []).append((version, last))
+                self._ranges[aggregate].add(version, last)
                 if kind in _ACCEPTS:
-                    self._accepted.setdefault(aggregate, []).append((version, last))
+                    self._accepted[aggregate].add(version, last)
         elif kind in _STEPS_OVER:
             self._dropped.add((row["source"], row["id"]))
 
     def after(self, aggregate: str, version: int) -> int:
         """The highest version that is reached from this one by stepping over alone."""
-        return _after(self._ranges.get(aggregate), version)
+        return self._ranges.get(aggregate, _NONE).after(version)
 
     def accepted(self, aggregate: str, version: int) -> int:
         """The same by stepping over versions of which no event was there."""
-        return _after(self._accepted.get(aggregate), version)
+        return self._accepted.get(aggregate, _NONE).after(version)
 
     def stepped_over(self, aggregate: str, version: int) -> bool:
         """Whether this version is one that no event is applied under."""
-        return any(first <= version <= last for first, last in self._ranges.get(aggregate, ()))
+        return version in self._ranges.get(aggregate, _NONE)
 
     def count(self, aggregate: str, above: int, upto: int) -> int:
         """How many versions in (above, upto] are stepped over."""
-        ranges = self._ranges.get(aggregate)
-        if ranges is None:
-            return 0
-        return len({v for first, last in ranges for v in range(max(first, above + 1), min(last, upto) + 1)})
+        return self._ranges.get(aggregate, _NONE).count(above, upto)
 
     def holds(self, delivery: Delivery) -> bool:
         """Whether the event is the one its version belongs to, as far as two claimed it."""
@@ -113,11 +113,3 @@ class Decisions:
             return delivery
         event, problem = reader.body(delivery.type, delivery.schema, data)
         return msgspec.structs.replace(delivery, data=data, event=event, problem=problem)
-
-
-def _after(ranges: list[tuple[int, int]] | None, version: int) -> int:
-    if ranges is None:
-        return version
-    while (further := max((b for a, b in ranges if a <= version + 1 <= b), default=version)) > version:
-        version = further
-    return version

@@ -50,12 +50,12 @@ class Logged:
             await anyio.sleep(early)
         if now - self._told > EVERY_S:
             self._told = now
-            rate = self._done / (now - self._begun)
-            left = max(0, self._total - self._done) / rate
-            log.info(
-                "%s: %s, %d of %d, %.0f/s, %.0f s left",
-                *(self._name, self._phase, self._done, self._total, rate, left),
-            )
+            log.info("%s: %s", self._name, self._how(self._done / (now - self._begun)))
+
+    def _how(self, rate: float) -> str:
+        """How far the phase is; catching up may have nothing to do for as long as the swap has to wait."""
+        how = f"{self._phase}, {self._done} of {self._total}, {rate:.0f}/s"
+        return f"{how}, {max(0, self._total - self._done) / rate:.0f} s left" if rate else how
 
     def say(self, text: str) -> None:
         """Something worth a line."""
