@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
 from projectionist.core import clock
+from projectionist.core.backoff import Retry
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
-from projectionist.core.trouble import is_transient
-from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.rearm import Rearm
+from projectionist.runner.setbacks import Chore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from projectionist.runner.careful import Suspicion
     from projectionist.runner.consumer import Consumer
@@ -29,9 +30,9 @@ log = logging.getLogger("projectionist.runner")
 ASKING_S = 1.0
 """How long a beat waits for the broker's word, which it can do without."""
 STOPPING_S = 1.0
-
-
 SWEEP_S = 300.0
+BEATEN = Retry(initial_s=0.5, maximum_s=2.0)
+"""How soon a heartbeat that failed is tried again: the others take silence for death."""
 
 
 class Paced(Protocol):
@@ -63,42 +64,39 @@ class Heart:
         self._suspicion = suspicion
         self._rearm = Rearm(consumer, office)
         self._sweeps_at = 0.0
+        name = consumer.definition.name
+        self._looks = Chore(f"{name}: looking for processes that ended", self._look_for_the_dead)
+        self._rearms = Chore(f"{name}: trying again what other code failed on", self._rearm.step)
+        self._sweeps = Chore(f"{name}: dropping kept generations", self._sweep)
+        self._records = Chore(
+            f"{name}: writing down the floor", standing.record, verdicts=(ProjectionistError,)
+        )
+        self._beats = Chore(f"{name}: heartbeat", partial(self._beat, "running"), BEATEN)
+        self._ends = Chore(f"{name}: last heartbeat", partial(self._beat, "stopped"))
 
     async def run(self) -> None:
         """Beat at every interval; what else there is to do never keeps a beat waiting."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._chores)
             while True:
-                await self._beat("running")
+                await self._beats.step()
                 await anyio.sleep(self._interval_s)
 
     async def stop(self) -> None:
         """Say that this process runs the consumer no more, and how far it was."""
         with anyio.move_on_after(STOPPING_S):
-            await self._quietly(self._standing.record)
+            await self._records.step()
         with anyio.move_on_after(STOPPING_S):
-            await self._beat("stopped")
+            await self._ends.step()
 
     async def _chores(self) -> None:
         while True:
             await anyio.sleep(self._interval_s)
-            await self._quietly(self._look_for_the_dead)
-            await self._quietly(self._rearm.step)
-            await self._quietly(self._sweep)
-            await self._quietly(self._standing.record)
+            for chore in (self._looks, self._rearms, self._sweeps, self._records):
+                await chore.step()
 
     async def _look_for_the_dead(self) -> None:
         self._suspicion.on = await self._office.unclean(self._consumer)
-
-    async def _quietly(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """A chore that an outage keeps from its end is done the next time."""
-        try:
-            await chore()
-        except BrokerError as error:
-            log.debug("%s: %s", self._consumer.definition.name, error)
-        except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
-            if not is_transient(error):
-                raise
 
     async def _beat(self, state: str) -> None:
         lag = unacked = None
@@ -110,14 +108,10 @@ class Heart:
         except ProjectionistError:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
         durations = sorted(self._paced.durations)
-        try:
-            await self._office.beat(
-                *(self._consumer.runner, state, self._paced.batches),
-                *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
-            )
-        except Exception as error:  # an outage is told by the gate; anything else is a fault of ours
-            if not is_transient(error):
-                raise
+        await self._office.beat(
+            *(self._consumer.runner, state, self._paced.batches),
+            *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
+        )
         announce("heart.beat")
 
     async def _sweep(self) -> None:

@@ -23,6 +23,8 @@ from projectionist.runner.groups import flattened
 from projectionist.runner.observed import Observer
 from projectionist.runner.office import Office
 from projectionist.runner.retention.janitor import Janitor
+from projectionist.runner.setbacks import kept
+from projectionist.runner.supervision import Supervised, supervise
 from projectionist.runner.watchdog import watch
 from projectionist.runner.worker import Worker
 
@@ -51,30 +53,33 @@ async def run(
 ) -> None:
     """Run these consumers; returns after SIGTERM or SIGINT, when what had begun is settled or the deadline is over.
 
-    A server that cannot be reached is waited for, at the start too. Raises what no waiting mends: settings that
-    cannot work, credentials that are refused, a consumer that newer code has taken over. `prepared` looks at the
-    database before anything is run on it, and raises if it does not fit. `health` is told when it has begun.
+    A server that cannot be reached is waited for, at the start too. A consumer that fails leaves the others at their
+    work and is tried again; one that newer code has taken over ends alone. Raises what no waiting mends: settings that
+    cannot work, credentials that are refused, and what ended the consumers once none of them is left. `prepared`
+    looks at the database before anything is run on it, and raises if it does not fit. `health` is told when it has
+    begun.
     """
     refuse_unwatched(definitions, settings)
-    workers: list[Worker] = []
+    crew: list[Supervised] = []
     with flattened():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch, settings.run.stall_s)
-            tasks.start_soon(_stop_on_signal, workers, tasks.cancel_scope, settings.run.shutdown_s)
+            tasks.start_soon(_stop_on_signal, crew, tasks.cancel_scope, settings.run.shutdown_s)
             async with _pool(settings) as pool, _client(settings) as client:
                 if prepared is not None:
                     async with pool.acquire() as connection:
                         await prepared(connection)
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
                 waker = Waker(settings.postgres)
-                tasks.start_soon(waker.run)
+                tasks.start_soon(kept, "waking relays", waker.run)
                 office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
                 if health is not None:
-                    health.troubles = partial(_troubles, client, office, workers)
+                    health.troubles = partial(_troubles, client, office, crew)
                     health.started = True
                 if meters.on():
-                    tasks.start_soon(Observer(definitions, settings, client, office).run)
-                await _together(definitions, settings, client, office, workers)
+                    observer = Observer(definitions, settings, client, office)
+                    tasks.start_soon(kept, "observing", observer.run)
+                await _together(definitions, settings, client, office, crew)
             tasks.cancel_scope.cancel()
     announce("run.stopped")
 
@@ -84,23 +89,21 @@ async def _together(
     settings: Settings,
     client: Client,
     office: Office,
-    workers: list[Worker],
+    crew: list[Supervised],
 ) -> None:
-    workers += [Worker(definition, settings, client, office) for definition in definitions]
+    crew += [Supervised(Worker(definition, settings, client, office)) for definition in definitions]
     janitor = Janitor(office, settings, client, [definition.name for definition in definitions])
     async with anyio.create_task_group() as beside:
-        beside.start_soon(janitor.run)
-        async with anyio.create_task_group() as running:
-            for worker in workers:
-                running.start_soon(worker.run)
+        beside.start_soon(kept, "retention", janitor.run)
+        await supervise(crew)
         beside.cancel_scope.cancel()
 
 
-def _troubles(client: Client, office: Office, workers: Sequence[Worker]) -> list[str]:
+def _troubles(client: Client, office: Office, crew: Sequence[Supervised]) -> list[str]:
     """Why no data flows: servers that are away, and what each consumer that is not served waits for."""
     away = [] if client.is_connected else ["NATS cannot be reached"]
     away += ["PostgreSQL cannot be used"] if office.gates.closed else []
-    return away + [worker.trouble for worker in workers if worker.trouble is not None]
+    return away + [one.trouble for one in crew if one.trouble is not None]
 
 
 @asynccontextmanager
@@ -147,15 +150,15 @@ def _is_away(error: Exception) -> bool:
     return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
 
 
-async def _stop_on_signal(workers: Sequence[Worker], scope: anyio.CancelScope, patience_s: float) -> None:
-    """Ask the workers to stop; where none has begun there is nothing to settle."""
+async def _stop_on_signal(crew: Sequence[Supervised], scope: anyio.CancelScope, patience_s: float) -> None:
+    """Ask all consumers to stop; where none has begun there is nothing to settle."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         announce("run.started")
         async for number in signals:
             log.info("%s: stopping; what has begun is settled", signal.Signals(number).name)
-            for worker in workers:
-                worker.stop()
-            if not workers:
+            for one in crew:
+                one.worker.stop()
+            if not crew:
                 scope.cancel()
             break
         with anyio.move_on_after(patience_s):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
-from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
@@ -49,9 +49,23 @@ class Worker:
         self._serving: Serving | None = None
         self._told = ""
         self._standing: Standing | None = None
-        self._served = self._paused = False
+        self._paused = False
+        self.begun = False
+        """Whether it has served, or waits for what comes by itself: it is fit to run."""
+        self.well_s = 0.0
+        """For how long the last try had been at work."""
         self._early = False
         """Whether this process was there before the stream: then none of its events is from before the first run."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping.is_set()
+
+    @property
+    def serving(self) -> bool:
+        """Whether it is at work."""
+        return self._serving is not None
 
     @property
     def trouble(self) -> str | None:
@@ -76,17 +90,16 @@ class Worker:
             case Rejoin():
                 log.warning("%s: %s", self.definition.name, error)
                 announce("worker.rejoins")
-                await self._pause()
+                await self.pause()
             case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             case BrokerError() | Halted() | Paused() | Tripped():
                 await self._wait(str(error))
-            case StreamUnfit() | DurableUnfit() if self._served:  # at the start somebody is there to read it
-                await self._wait(str(error))
             case _ if is_transient(error):
                 if self._office.gates.refused(error) or self._office.gates.closed:
-                    await self._pause()
+                    self.begun = True
+                    await self.pause()
                 else:
                     await self._wait(f"PostgreSQL cannot be asked, trying again until it can: {error}")
             case _:
@@ -98,17 +111,20 @@ class Worker:
         if self._serving is not None:
             self._serving.stop()
 
+    async def pause(self, seconds: float = RETRY_S) -> None:
+        """Wait so long, or until it is told to stop."""
+        with anyio.move_on_after(seconds):
+            await self._stopping.wait()
+
     async def _wait(self, reason: str) -> None:
+        self.begun = True
         self._tell(reason)
         announce("worker.waiting")
-        await self._pause()
-
-    async def _pause(self) -> None:
-        with anyio.move_on_after(RETRY_S):
-            await self._stopping.wait()
+        await self.pause()
 
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
+        began, self.well_s = clock.now(), 0.0
         found = await self._office.registration(self.definition)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
@@ -130,20 +146,21 @@ class Worker:
             refuse_forgetting(self.definition, policy, stream.config)
             consumer = await self._office.join(self.definition, policy, stream, early=self._early)
             standing.joined(consumer)
-            self._served = True
+            self.begun, began = True, clock.now()
             await self._tell_start(consumer, stream.state.first_seq)
             self._serving = Serving(consumer, self._settings, self._client, self._office, source, standing)
             if self._stopping.is_set():
                 self._serving.stop()
             await self._serving.run()
         finally:
-            self._serving = None
+            if self._serving is not None:
+                self._serving, self.well_s = None, clock.now() - began
             with anyio.CancelScope(shield=True):
                 await source.close()
 
     async def _build(self) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
-        name = self.definition.name
+        name, self.begun = self.definition.name, True
         builder = Builder(
             self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
         )

@@ -202,6 +202,16 @@ PURGED: Final = _counter("projectionist.purge.rows", "{row}", "Rows that retenti
 PURGE_FAILURES: Final = _counter(
     "projectionist.purge.failures", "{step}", "Steps of retention that failed and will be tried again.", WHAT
 )
+CHORES_FAILED: Final = _counter(
+    *("projectionist.chore.failures", "{failure}"),
+    "What is done beside the batches, failed, and will be tried again: heartbeats, re-arming, sweeps, wake-ups.",
+    WHAT,
+)
+CONSUMER_FAILED: Final = _counter(
+    *("projectionist.consumer.failures", "{failure}"),
+    "How often a process could not begin a consumer or go on with it; it tries again, unless newer code is there.",
+    CONSUMER,
+)
 
 # -- where consumers stand ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,128 @@
+"""Each consumer of a process alone: what ends one leaves the others at their work.
+
+A consumer that newer code has taken over ends for good in this process. Whatever else a worker raises is told once and
+tried again, ever more rarely, while the others go on. A process of which no consumer is left ends, and says why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters, names
+from projectionist.runner.consumer import Superseded
+from projectionist.runner.setbacks import Setbacks, said
+
+if TYPE_CHECKING:
+    from projectionist.runner.worker import Worker
+
+log = logging.getLogger("projectionist.runner")
+
+
+class NoneLeft(ProjectionistError):
+    """Every consumer of this process has ended or cannot begin, each for a reason of its own."""
+
+
+class Supervised:
+    """One consumer's worker, and what became of it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.name = worker.definition.name
+        self._setbacks = Setbacks(self.name)
+        self.ended: Exception | None = None
+        """Why it ended in this process for good."""
+        self.stuck: Exception | None = None
+        """Why it cannot go on, until a try gets through."""
+
+    @property
+    def lost(self) -> Exception | None:
+        """Why nothing is to be hoped of it here: it has ended, or could not even begin."""
+        return self.ended or (None if self.worker.begun else self.stuck)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing of it is applied by this process, for whoever asks after its health."""
+        if self.ended is not None:
+            return f"{self.name}: ended in this process: {said(self.ended)}"
+        if self.stuck is not None:
+            return f"{self.name}: {said(self.stuck)}; it is tried again"
+        return self.worker.trouble
+
+    async def run(self) -> bool:
+        """Serve until told to stop; whether it was. False: it is over for good, or has just failed."""
+        self.stuck = None
+        try:
+            await self.worker.run()
+        except Exception as error:
+            if self.worker.stopping:
+                raise
+            self._judge(chief(error))
+            return False
+        return True
+
+    async def rest(self) -> None:
+        """Wait until the next try is due, or it is told to stop."""
+        assert self.stuck is not None, "it has failed"
+        pause_s = self._setbacks.note(self.stuck, well_s=self.worker.well_s)
+        announce("worker.stuck")
+        await self.worker.pause(pause_s)
+
+    def _judge(self, error: Exception) -> None:
+        meters.add(names.CONSUMER_FAILED, 1, {names.CONSUMER: self.name})
+        if not isinstance(error, Superseded):
+            self.stuck = error
+            return
+        self.ended = error
+        log.error("%s: %s; it ends in this process", self.name, error)
+        announce("worker.ended")
+
+
+async def supervise(crew: Sequence[Supervised]) -> None:
+    """Run these until they are told to stop; raises when nothing is to be hoped of any of them."""
+
+    async def keep(one: Supervised) -> None:
+        while not await one.run():
+            give_up(crew)
+            if one.ended is not None:
+                return
+            await one.rest()
+
+    async with anyio.create_task_group() as running:
+        for one in crew:
+            running.start_soon(keep, one)
+
+
+def give_up(crew: Sequence[Supervised]) -> None:
+    """Raise if nothing is to be hoped of any of these: the error itself where all have the same to say. Pure."""
+    reasons = [(one.name, one.lost) for one in crew]
+    errors = [error for _, error in reasons if error is not None]
+    if len(errors) < len(reasons):
+        return
+    unknown = [error for error in errors if not isinstance(error, ProjectionistError)]
+    if unknown or len({str(error) for error in errors}) == 1:
+        raise [*unknown, *errors][0]
+    named = "; ".join(f"{name}: {error}" for name, error in reasons)
+    raise NoneLeft(f"no consumer is left to run. {named}")
+
+
+def chief(error: Exception) -> Exception:
+    """Of several errors at once the one that decides: that newer code is there, else what nobody expected. Pure."""
+
+    def rank(one: Exception) -> int:
+        return 0 if isinstance(one, Superseded) else 2 if isinstance(one, ProjectionistError) else 1
+
+    return min(_leaves(error), key=rank)
+
+
+def _leaves(error: Exception) -> Iterator[Exception]:
+    if isinstance(error, ExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
