@@ -27,7 +27,8 @@ from projectionist.outbox.providers.profiles import Recourse, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.settler import Settler
 from projectionist.outbox.settling import Rules, Standing
-from projectionist.outbox.store import Fresh, Leased, Settled, Store
+from projectionist.outbox.shares import Shares
+from projectionist.outbox.store import Fresh, Haul, Leased, Settled, Store
 
 if TYPE_CHECKING:
     from projectionist.outbox.link import Link
@@ -72,11 +73,11 @@ class Sender:
             provider.system,
         )
         self._poll_s = poll_s
-        self._free = provider.settings.concurrency
+        self._shares = Shares(provider.settings.concurrency)
         # A quarter at once, so that one batch is leased while others are on their way and being settled.
         self._batch = max(1, provider.settings.concurrency // 4)
         # Relays that begin at different lanes do not ask for the same rows at once.
-        self._after = f"{random.randrange(100)}"  # noqa: S311 - spreads load, guards nothing
+        self._after = {False: f"{random.randrange(100)}", True: ""}  # noqa: S311 - spreads load, guards nothing
         self._resting: dict[str, float] = {}
         self._moments: set[int] = set()
         self._awake = anyio.Event()
@@ -114,7 +115,7 @@ class Sender:
 
     async def _step(self, sends: Crew) -> None:
         try:
-            if self._free and await self.one_pass(sends):
+            if self._shares.free and await self.one_pass(sends):
                 return
         except Away:
             await anyio.sleep(AGAIN_S)
@@ -126,24 +127,34 @@ class Sender:
 
         Whether there may be more to do at once.
         """
-        haul = await self._leases.lease(
-            self.name,
-            after=self._after,
-            most=min(self._free, self._batch),
-            steps=STEPS,
-            timeout_s=self._settings.timeout_s,
-            resting=self._still_resting(),
-        )
-        whole, self._after = not self._after, haul.after
+        look = self._shares.is_to_look()
+        haul = await self._haul(look)
+        whole, self._after[look] = not self._after[look], haul.after
         if haul.leased:
             announce("relay.leased")
             allowed = await self._circuits.admitted(haul.leased, haul.now)
             allowed = await self._within_rate(allowed)
             await self._put_back(haul.leased, allowed)
-            self._free -= len(allowed)
+            self._shares.take(allowed)
             to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
             sends.start(self._begin(to_send, sends))
-        return haul.found > 0 or not whole or bool(haul.after)
+        return haul.found > 0 or look or not whole or bool(haul.after)
+
+    async def _haul(self, look: bool) -> Haul:
+        """What is due; first of all, and by a walk of its own, what is for destinations without their share."""
+        haul = await self._leases.lease(
+            self.name,
+            after=self._after[look],
+            most=min(self._shares.free, self._batch),
+            steps=STEPS,
+            timeout_s=self._settings.timeout_s,
+            resting=self._still_resting(),
+            crowd=self._shares.crowd(),
+            look=STEPS if look else 0,
+        )
+        if look:
+            self._shares.looked(haul)
+        return haul
 
     async def _begin(self, batch: Sequence[Leased], sends: Crew) -> None:
         """Render and record what is to be sent, then send it, while the next batch is being leased."""
@@ -203,7 +214,9 @@ class Sender:
                 self._conclude(each, UNSURE, tried=False, heard=False)
             raise
         announce("relay.started")
-        self._free += len(batch) - len(begun)
+        if len(begun) < len(batch):
+            sent = {each.seq for each in begun}
+            self._shares.give_back(each for each in batch if each.seq not in sent)
         return begun
 
     async def _send(self, leased: Leased) -> None:
@@ -267,9 +280,9 @@ class Sender:
         if rest:
             await self._starts.put_back(rest)
 
-    def _done(self, count: int, waits: Sequence[float]) -> None:
-        """So many replies are written, their slots are free; `waits`: when something will be due."""
-        self._free += count
+    def _done(self, written: Sequence[Settled], waits: Sequence[float]) -> None:
+        """These replies are written, their slots are free; `waits`: when something will be due."""
+        self._shares.give_back(each.leased for each in written)
         now = clock.now()
         self._moments.update(math.ceil((now + wait) / GRAIN_S) for wait in waits if wait < FAR_S)
         self._awake.set()

@@ -38,7 +38,7 @@ class Settler:
         store: Store,
         circuits: Circuits,
         memory_s: float | None,
-        done: Callable[[int, Sequence[float]], None],
+        done: Callable[[Sequence[Settled], Sequence[float]], None],
         system: str = "",
     ) -> None:
         self._name = name
@@ -71,7 +71,7 @@ class Settler:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
             pauses = await self._written(batch)
             waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
-            self._done(len(batch), waits + pauses)
+            self._done(batch, waits + pauses)
 
     async def _written(self, batch: Sequence[Settled]) -> list[float]:
         """Try until it is done: what was written already is not written twice, since it is settled."""

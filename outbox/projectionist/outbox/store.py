@@ -74,11 +74,13 @@ class Leased(msgspec.Struct):
 
 class Haul(msgspec.Struct):
     """What one claim brought. `after`: the lane to go on behind, "" at the end of all lanes; `found`: how many
-    could be leased, by this relay or by one that was quicker; `now`: the database's time."""
+    could be leased, by this relay or by one that was quicker; `others`: how many of them for destinations outside the
+    crowd; `now`: the database's time."""
 
     leased: list[Leased]
     after: str
     found: int
+    others: int
     now: float
 
 
@@ -115,19 +117,33 @@ class Store:
             return await open_wishes(connection, self._link.sql)
 
     async def lease(
-        self, provider: str, *, after: str, most: int, steps: int, timeout_s: float, resting: Sequence[str]
+        self,
+        provider: str,
+        *,
+        after: str,
+        most: int,
+        steps: int,
+        timeout_s: float,
+        resting: Sequence[str] = (),
+        crowd: Sequence[str] = (),
+        look: int = 0,
     ) -> Haul:
-        """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes."""
+        """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes.
+
+        Those for other destinations than the crowd come first; for them it goes on for `look` lanes.
+        """
         token, asked = uuid4(), clock.now()
         lease_s = OPEN_S + timeout_s + SLACK_S
         async with self._link.lent() as connection:
             rows = await connection.fetch(
-                self._link.sql["lease"], provider, after, most, steps, token, lease_s, resting
+                *(self._link.sql["lease"], provider, after, most, steps),
+                *(token, lease_s, resting, crowd, look),
             )
         first = rows[0]
-        ended = first["steps"] < steps and first["found"] < most
+        found, others, walked = first["found"], first["others"], first["steps"]
+        ended = walked < steps and others < most and (found < most or walked < look)
         leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
-        return Haul(leased, "" if ended else first["lane"], first["found"], first["now"])
+        return Haul(leased, "" if ended else first["lane"], found, others, first["now"])
 
     async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> list[Leased]:
         """Record that an attempt of each begins; those that may be sent.

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.asyncio
 
 SQL = Statements("projectionist.outbox", "projectionist")
 TABLES = ("projectionist.intents", "projectionist.outbox")
+UNCROWDED = ("'{}'", "'{}'", "0")
+"""No destination rests, none has its share."""
 SENT, HOT, LANES = 1_000_000, 20_000, 500
 
 FILL = """
@@ -41,7 +43,7 @@ async def prepared(database: str) -> AsyncIterator[tuple[Connection, dict[str, A
     connection = await asyncpg.connect(database, server_settings={"jit": "off"})
     await connection.execute(SQL["steady"])
     hot = {name: await connection.prepare(SQL[name]) for name in ("lease", "start", "settle", "settle_sent")}
-    await hot["lease"].fetch("events", "", 1, 1, uuid4(), 1.0, [])
+    await hot["lease"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0)
     await hot["start"].fetch(uuid4(), [1], [None], [None], [None], 1.0)
     await hot["settle"].fetch(*settling(uuid4(), [1]))
     await hot["settle_sent"].fetch(60.0, [1], [None], [None], [None], [None], [None])
@@ -82,7 +84,7 @@ async def test_a_million_sent_rows_and_a_hot_lane_do_not_slow_the_claim(
     connection, _hot = prepared
     await connection.execute(FILL, "few", LANES, LANES, "open")
     before, _ = await buffers(
-        connection, "lease", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", "'{}'"
+        connection, "lease", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED
     )
     await connection.execute(
         "update projectionist.outbox set state = 'ready', token = null, lease_until = null"
@@ -90,7 +92,7 @@ async def test_a_million_sent_rows_and_a_hot_lane_do_not_slow_the_claim(
     await connection.execute(FILL, "sent", SENT, SENT, "sent")
     await connection.execute(FILL, "hot", HOT, 1, "open")
     after, plan = await buffers(
-        connection, "lease", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", "'{}'"
+        connection, "lease", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED
     )
     assert after < 2 * before + 200, plan
     assert "Seq Scan" not in plan
@@ -104,7 +106,7 @@ async def test_every_hot_statement_stays_on_its_indexes_whatever_the_table_grew_
     await connection.execute(FILL, "few", LANES, LANES, "open")
     token = uuid4()
     began = await touched(connection)
-    rows = await hot["lease"].fetch("events", "", 100, 5000, token, 60.0, [])
+    rows = await hot["lease"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0)
     seqs = [row["seq"] for row in rows]
     begun = await hot["start"].fetch(token, seqs, [None] * 100, [b"h"] * 100, [None] * 100, 60.0)
     half = seqs[:50], seqs[50:]

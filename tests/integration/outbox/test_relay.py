@@ -19,6 +19,7 @@ from tests.support.outbox import (
     Outbox,
     Scripted,
     answer,
+    execute,
     execute_in_silence,
     held_until,
     made,
@@ -267,6 +268,66 @@ async def test_an_outage_opens_the_circuit_costs_no_attempts_and_ends_by_itself(
     assert stub.executions == dict.fromkeys(keys, 1)
     assert heard.counts["circuit.opened"] > 3, "half open tries one, and that one failed too"
     assert len(stub.sent) == len(keys) + 20
+
+
+async def test_what_is_no_fault_of_a_destination_leaves_its_circuit_alone(rig: Outbox) -> None:
+    stub = scripted()
+    stub.script["*"] = [answer(Outcome.NOT_SENT, reason="no room", ours=True)] * 20
+    for n in range(10):
+        await rig.want(lane=f"order/{n}")
+    with listening() as heard:
+        async with rig.relaying(made(stub, breaker=BreakerPolicy(failures=3, open_s=600, maximum_s=600))):
+            await rig.all_become("sent")
+    assert heard.counts["circuit.opened"] == 0
+
+
+@pytest.mark.parametrize("crowds", [1, 3])
+async def test_a_slow_destination_leaves_room_to_the_others(
+    rig: Outbox, monkeypatch: pytest.MonkeyPatch, crowds: int
+) -> None:
+    monkeypatch.setattr("projectionist.outbox.shares.LOOK_S", 0.0)
+    stub, answers = scripted(), asyncio.Semaphore(0)
+    arrived: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(provider: Scripted, request: Request) -> Reply:
+        reply = await execute(provider, request)
+        arrived.put_nowait(request.destination)
+        if request.destination != "fast":
+            await answers.acquire()
+        return reply
+
+    stub.script["*"] = [take] * 400
+    for n in range(300):
+        await rig.want(destination=f"slow{n % crowds}")
+    async with rig.relaying(made(stub, concurrency=8, timeout_s=600)) as relay:
+        for _ in range(8):
+            assert (await asyncio.wait_for(arrived.get(), 20)) != "fast"
+        fast = [await rig.want(destination="fast") for _ in range(5)]
+        relay.wake()
+        slow_ones = 0
+        for _ in fast:
+            answers.release()
+            while await asyncio.wait_for(arrived.get(), 20) != "fast":
+                slow_ones += 1
+                answers.release()
+        for _ in range(400):
+            answers.release()
+    assert slow_ones <= 8 + 5 * crowds, "what was leased when the fast ones came, and a turn for everybody"
+
+
+async def test_a_destination_has_all_room_while_no_other_waits(rig: Outbox) -> None:
+    stub, gate = scripted(), asyncio.Event()
+    stub.script["*"] = [held_until(gate)] * 40
+    for _ in range(20):
+        await rig.want(destination="only")
+    async with rig.relaying(made(stub, concurrency=8, timeout_s=600)):
+        await eventually(lambda: working(stub, 8))
+        gate.set()
+        await rig.all_become("sent")
+
+
+async def working(stub: type[Scripted], count: int) -> bool:
+    return sum(stub.in_flight.values()) == count
 
 
 async def test_a_rate_is_shared_by_all_relays(rig: Outbox) -> None:

@@ -1,8 +1,10 @@
--- Leases heads of one provider's lanes after the lane $2, and says how far it looked. The walk jumps from lane to lane.
-with recursive walk (seq, lane, able, found, steps) as (
-    select null::bigint, $2::text collate "C", false, 0, 0
+-- Leases heads of one provider's lanes after the lane $2, and says how far it looked. The walk jumps from lane to lane. Heads
+-- for other destinations than the crowd $8 come first: for them it looks at $9 lanes, though there were enough of the crowd.
+with recursive walk (seq, lane, able, other, found, others, steps) as (
+    select null::bigint, $2::text collate "C", false, false, 0, 0, 0
     union all
-    select head.seq, head.lane, head.able, walk.found + head.able::integer, walk.steps + 1
+    select head.seq, head.lane, head.able, head.other, walk.found + head.able::integer,
+        walk.others + (head.able and head.other)::integer, walk.steps + 1
     from walk
     cross join lateral (
         select o.seq, o.lane,
@@ -13,17 +15,18 @@ with recursive walk (seq, lane, able, found, steps) as (
                 select from {schema}.breakers b
                 where b.provider = $1 and b.destination = o.destination
                     and (b.held is not null or (b.state <> 'closed' and b.until > clock_timestamp()))
-            )) as able
+            )) as able,
+            o.destination <> all ($8::text[]) as other
         from {schema}.outbox o
         where o.open and o.provider = $1 and o.lane > walk.lane
         order by o.lane, o.place
         limit 1
     ) as head
-    where walk.found < $3 and walk.steps < $4
+    where walk.others < $3 and walk.steps < $4 and (walk.found < $3 or walk.steps < $9)
 ),
 free as (
     select o.seq from {schema}.outbox o
-    where o.seq = any (array(select seq from walk where able)) and o.open
+    where o.seq = any (array(select seq from walk where able order by other desc, steps limit $3)) and o.open
         and o.state in ('ready', 'leased', 'started', 'unknown')
         and coalesce(o.due <= clock_timestamp(), true)
         and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
@@ -36,13 +39,15 @@ leased as (
     where o.seq = any (array(select seq from free))
     returning o.*
 )
-select stop.lane, stop.steps, stop.found, extract(epoch from clock_timestamp())::float8 as now,
+select stop.lane, stop.steps, stop.found, stop.others, extract(epoch from clock_timestamp())::float8 as now,
     o.seq, o.destination, o.state, o.attempt, o.spent, o.mark, o.wire, o.wire_hash, o.first_started,
     extract(epoch from clock_timestamp() - o.first_started)::float8 as since_first_s,
     i.key, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
     i.tracestate,
     b.state as circuit, b.epoch, b.failures, b.openings, extract(epoch from b.until)::float8 as until
-from (select max(lane) as lane, max(steps) as steps, max(found) as found from walk) as stop
+from (
+    select max(lane) as lane, max(steps) as steps, max(found) as found, max(others) as others from walk
+) as stop
 left join leased o on true
 left join {schema}.intents i on i.seq = o.seq
 left join {schema}.breakers b on b.provider = $1 and b.destination = o.destination
