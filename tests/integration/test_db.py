@@ -7,6 +7,9 @@ from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
 import pytest
+from tests.support.process import projectionist
+from tests.support.rig import Rig
+from tests.support.shop_app import APP, environment
 
 from projectionist.core import db, sessions
 from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
@@ -106,6 +109,29 @@ async def test_a_server_that_does_not_answer_is_unreachable(monkeypatch: pytest.
         url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/db"
         with pytest.raises(DatabaseUnreachableError, match="does not answer"):
             await db.connect(Postgres(url=Url(url)), application_name="test")
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_first_looked_at(
+    live: Rig, encoding: str
+) -> None:
+    name = f"narrow_{encoding.lower()}"
+    await live.pool.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")
+    url = with_database(name)(urlsplit(live.database)).geturl()
+    told = rf"encoded in {encoding}, which cannot hold every text.*encoding 'UTF8'"
+    try:
+        with pytest.raises(DatabaseRefusedError, match=told):
+            await db.connect(Postgres(url=Url(url)), application_name="test")
+        with pytest.raises(DatabaseRefusedError, match=told):
+            await db.pool(Postgres(url=Url(url)), application_name="test", most=1)
+        given = {**environment(live), "PROJECTIONIST_POSTGRES__URL": url}
+        for words in (["migrate"], ["run", APP], ["relay", APP], ["doctor", APP]):
+            async with projectionist(*words, env=given) as child:
+                ended = await child.ended()
+            assert ended.code in (1, 3), words
+            assert f"encoded in {encoding}" in ended.out + ended.err, words
+    finally:
+        await live.pool.execute(f"drop database {name} with (force)")
 
 
 async def test_without_a_url_the_ways_to_set_one_are_named() -> None:

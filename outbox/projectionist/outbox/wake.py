@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.db import connect
+from projectionist.core.identifiers import MOST_BYTES
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.outbox.link import Away, Link
@@ -26,7 +27,7 @@ AGAIN_S = 1.0
 
 def channel(schema: str) -> str:
     """The channel of the relays that work on this schema."""
-    return f"{schema}.intents"[-63:]
+    return f"{schema}.intents".encode()[-MOST_BYTES:].decode(errors="ignore")
 
 
 class Waker:

@@ -66,8 +66,8 @@ async def connect(
     """A connection by the settings, with our timeouts. The caller closes it.
 
     `deadline`: give up on a statement here too, when even PostgreSQL's answer that it took too long does not come.
-    Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError; no text of theirs
-    shows a password.
+    Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError (for a database that cannot
+    hold every text too); no text of theirs shows a password.
     """
     return await _opened(postgres, **_arguments(postgres, application_name, deadline=deadline))
 
@@ -113,10 +113,20 @@ async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSessi
             # The greeting is the pooler's own; only a statement waits until there is a back end for it.
             with anyio.fail_after(CONNECT_WITHIN_S):
                 await connection.begin(settings, another)
+            _check_encoding(postgres, connection)
         except BaseException:
             connection.terminate()
             raise
         return connection
+
+
+def _check_encoding(postgres: Postgres, connection: ServerSession) -> None:
+    encoding = connection.get_settings().server_encoding  # told in the greeting, nothing is asked
+    if encoding != "UTF8":
+        raise DatabaseRefusedError(
+            f"The database of PostgreSQL at {postgres.url} is encoded in {encoding}, which cannot hold every text",
+            remedy="Name one in postgres.url that was made with: create database … encoding 'UTF8' template template0",
+        )
 
 
 def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> dict[str, Any]:

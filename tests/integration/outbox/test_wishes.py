@@ -17,12 +17,14 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
+from projectionist.core.secret import Url
+from projectionist.core.settings import Postgres
 from projectionist.core.sql import Statements
 from projectionist.outbox import Intent
 from projectionist.outbox import relay as relays
 from projectionist.outbox.keys import body_hash, frozen_body
 from projectionist.outbox.link import Link
-from projectionist.outbox.wake import Waker
+from projectionist.outbox.wake import Waker, channel
 from projectionist.outbox.wishes import AT_ONCE, INTENTS, Wish, open_all, open_wishes, packed, parts
 from projectionist.projections.reactions import answer_of
 
@@ -206,6 +208,25 @@ async def test_a_consumers_commit_wakes_the_relay(live: Rig, monkeypatch: pytest
     finally:
         waking.cancel()
         await asyncio.gather(waking, return_exceptions=True)
+
+
+@pytest.mark.parametrize("schema", ["é" * 28, "ü" * 31, "x" * 63, "x" + "€" * 20, "projectionist"])
+async def test_a_schema_of_any_name_has_a_channel_that_is_heard(database: str, schema: str) -> None:
+    connection = await asyncpg.connect(database)
+    heard = asyncio.Event()
+    postgres = Postgres(url=Url(database), schema=schema)
+    try:
+        await connection.add_listener(channel(schema), lambda *_: heard.set())
+        waker = Waker(postgres)
+        waking = asyncio.create_task(waker.run())
+        waker.wake()
+        async with asyncio.timeout(10):
+            await heard.wait()
+        waking.cancel()
+        await asyncio.gather(waking, return_exceptions=True)
+    finally:
+        await connection.close()
+    assert len(channel(schema).encode()) <= 63
 
 
 async def test_starts_and_replies_are_on_disk_although_the_database_prefers_speed(
