@@ -48,13 +48,39 @@ def test_half_of_a_surrogate_pair_cannot_travel() -> None:
         headers.encode("\ud800")
 
 
-@pytest.mark.parametrize("text", ["2026-01-31T23:59:59Z", "2026-01-31T23:59:59.123456789+02:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-31T23:59:59Z",
+        "2026-01-31T23:59:59.123456789+02:00",
+        "2026-01-31t23:59:59z",
+        "2026-01-31 23:59:59-11:30",
+    ],
+)
 def test_times_with_an_offset_are_read(text: str) -> None:
     assert headers.timestamp(text).tzinfo is not None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "now", "2026-01-31", "2026-01-31T23:59:59", "20260131T235959Z", "2026-02-30T00:00:00Z"]
+    "text",
+    [
+        *("", "now", "2026-01-31", "2026-01-31T23:59:59", "20260131T235959Z", "2026-02-30T00:00:00Z"),
+        *(
+            "2026-01-31\x0023:59:59Z",
+            "2026-01-31\x1f23:59:59Z",
+            "2026-01-31_23:59:59Z",
+            "2026-01-31é23:59:59Z",
+        ),
+        *("2026-W05-3T23:59:59Z", "2026-01-31T235959Z", "2026-01-31T23Z", "2026-01-31T23:59:59,5Z"),
+        *(
+            "2026-01-31T23:59:59+02",
+            "2026-01-31T23:59:59+0200",
+            "2026-01-31T23:59:59+02:00:30",
+            "\uff12026-01-31T23:59:59Z",
+        ),
+        *("2026-01-31T23:59:59Z ", "2026-01-31T23:59:59Z\n", "2026-01-31T23:59:59." + "1" * 99 + "Z"),
+        *("2026-01-31T24:00:00Z", "2026-01-31T00:00:00+22:60", "0000-01-01T00:00:00Z"),
+    ],
 )
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(HeaderError):
@@ -77,10 +103,23 @@ def test_a_trace_to_be_continued_is_known(text: str) -> None:
         "cc" + TRACE[2:] + "more",
         "00-" + "0" * 32 + TRACE[35:],
         TRACE[:36] + "0" * 16 + "-01",
+        *(f"01{TRACE[2:]}-{bad}" for bad in ("\x1fx", "\0", "\n", "a\nb", "é", "a b", "x" * 457)),
+        TRACE + "\n",
     ],
 )
 def test_a_malformed_trace_is_none(text: str) -> None:
     assert not headers.is_traceparent(text)
+
+
+@pytest.mark.parametrize("state", ["", " a=b", "a=b ", "a=\x1f", "a=\n", "a=é", "x" * 513])
+def test_a_malformed_state_is_dropped_and_its_parent_stays(state: str) -> None:
+    assert headers.trace_context(TRACE, state) == (TRACE, None)
+
+
+def test_a_context_is_taken_whole_or_not_at_all() -> None:
+    longest = f"01{TRACE[2:]}-{'x' * 456}"
+    assert headers.trace_context(longest, "x" * 512) == (longest, "x" * 512)
+    assert headers.trace_context("00-x", "a=b") == headers.trace_context(None, "a=b") == (None, None)
 
 
 def test_only_the_fields_that_are_there_become_headers() -> None:

@@ -135,11 +135,12 @@ def test_without_a_reply_it_is_a_status() -> None:
     assert not sink.arrivals
 
 
-def test_a_subject_that_is_not_utf8_arrives() -> None:
+def test_subjects_that_are_not_utf8_arrive_and_stay_apart() -> None:
     client, sink = Others(), Sink()
     client._sinks[b"7"] = sink
-    feed(client, [b"MSG s.\xff 7 r 1\r\nx\r\n"])
-    assert [a.subject for a in sink.arrivals] == ["s.\ufffd"]
+    subjects = [b"s.\xff", b"s.\xfe"]
+    feed(client, [b"MSG %b 7 r 1\r\nx\r\n" % subject for subject in subjects])
+    assert [a.subject.encode("utf-8", "surrogateescape") for a in sink.arrivals] == subjects
 
 
 def test_what_begins_before_a_reset_is_forgotten() -> None:

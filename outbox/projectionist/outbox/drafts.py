@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -10,9 +11,11 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from projectionist.core import headers, tokens
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.headers import HeaderError
+from projectionist.core.texts import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.ids import Part, business_key
 from projectionist.outbox.keys import frozen_body
+
+_MOST = {"schema": headers.MOST_SCHEMA, "version": headers.MOST_VERSION}
 
 
 class PublishError(ProjectionistError):
@@ -38,6 +41,9 @@ class Producer:
     """Drafts the events of one producer, named by `source`; `subject` is a pattern like `shop.order.{aggregate}`."""
 
     def __init__(self, *, source: str, subject: str) -> None:
+        if not source:
+            raise PublishError("the source is empty", remedy="Name the producer: source='/shop'")
+        _check("source", source, TEXT_BYTES)
         self._source, self._pattern = source, subject
 
     def draft(
@@ -58,7 +64,8 @@ class Producer:
     ) -> Draft:
         """An event to be sent. Its id is `id`, or made of the fields that `identity` names: give one.
 
-        Type and schema come from the event's class. The trace that is going on here goes with it.
+        Type and schema come from the event's class. The trace that is going on here goes with it. Raises PublishError
+        for what consumers would put into quarantine.
         """
         kind = type or getattr(event, "__event_type__", None)
         if not kind:
@@ -77,16 +84,15 @@ class Producer:
             "correlation": correlation,
             "causation": causation,
         }
-        try:
-            named = headers.compose(fields)
-        except HeaderError as error:
-            raise PublishError(error.message) from error
+        _check_fields(fields)
+        subject = self._subject(aggregate_type or "", aggregate)
+        named = headers.compose(fields)
         # Streams compare this header alone, and two sources may use the same ids.
         named[headers.MESSAGE_ID] = f"{named[headers.DEFAULTS['source']]} {named[headers.DEFAULTS['id']]}"
         if expected_last_subject_sequence is not None:
             named[headers.EXPECTED_SEQUENCE] = str(expected_last_subject_sequence)
         TraceContextTextMapPropagator().inject(named)
-        return Draft(self._subject(aggregate_type or "", aggregate), named, _body(event))
+        return Draft(subject, named, _body(event))
 
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
         values = {"{aggregate}": aggregate, "{type}": aggregate_type}
@@ -98,7 +104,28 @@ class Producer:
                 f"{self._pattern} gives no subject for aggregate {aggregate_type!r}, {aggregate!r}",
                 remedy="Name every token: literals, {aggregate} and {type}",
             )
-        return ".".join(words)
+        subject = ".".join(words)
+        _check("subject", subject, TEXT_BYTES)
+        return subject
+
+
+def _check(what: str, text: str, most: int) -> None:
+    if bad := flaw(text, most):
+        raise PublishError(f"the {what} {bad}")
+
+
+def _check_fields(fields: Mapping[str, str | None]) -> None:
+    """Refuse what reading would refuse."""
+    for name, value in fields.items():
+        if value is not None and (most := _MOST.get(name)):
+            if not 1 <= int(value) <= most:
+                raise PublishError(f"the {name} {value} is not a number from 1 to {most}")
+        elif value is not None:
+            _check(name, value, TEXT_BYTES)
+    kind = fields["aggregate_type"] or ""
+    if "/" in kind:
+        raise PublishError(f"the aggregate's type {kind!r} holds a slash")
+    _check("aggregate", f"{kind}/{fields['aggregate']}", TEXT_BYTES)
 
 
 def _identity(event: object, kind: str, id: str | None, identity: str | tuple[str, ...] | None) -> str:  # noqa: A002
@@ -108,8 +135,9 @@ def _identity(event: object, kind: str, id: str | None, identity: str | tuple[st
             remedy="Give the id the business knows, or the fields that make it: identity=('shop', 'order_id')",
         )
     if id is not None:
-        if not 1 <= len(id.encode("utf-8", "replace")) <= 255 or not id.isprintable():
-            raise PublishError(f"the id {id[:100]!a} is not 1 to 255 bytes of printable text")
+        if not id:
+            raise PublishError("the id is empty")
+        _check("id", id, ID_BYTES)
         return id
     names = (identity,) if isinstance(identity, str) else identity or ()
     return business_key(kind, *(_part(event, name) for name in names))

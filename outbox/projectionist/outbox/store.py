@@ -12,6 +12,7 @@ from opentelemetry.trace import Span
 
 from projectionist.core import clock
 from projectionist.core.breaker import Circuit, State
+from projectionist.core.headers import trace_context
 from projectionist.core.states import Effect
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers.provider import Request
@@ -243,6 +244,7 @@ _NOTHING = Fresh(None, b"", None)
 
 def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float) -> Leased:
     body, wire = row["body"], row["wire"]
+    traceparent, tracestate = trace_context(row["traceparent"], row["tracestate"])  # it becomes a header
     rendered = row["wire_hash"] is not None
     return Leased(
         seq=row["seq"],
@@ -268,8 +270,8 @@ def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float
             aggregate=row["aggregate"],
             version=row["version"],
             created=row["created"],
-            traceparent=row["traceparent"],
-            tracestate=row["tracestate"],
+            traceparent=traceparent,
+            tracestate=tracestate,
             mark=row["mark"],
             timeout_s=timeout_s,
             not_after=asked + OPEN_S,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.headers import MOST_VERSION, trace_context
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import tracing
+from projectionist.core.texts import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, content_of, options_of
 from projectionist.outbox.keys import body_hash, intent_key, ordering_key
 
@@ -22,6 +24,7 @@ class Outbox:
     """Where one producer, named `source`, puts its intents: atomically with whatever else it writes."""
 
     def __init__(self, source: str, *, schema: str = "projectionist") -> None:
+        _check("source", source, TEXT_BYTES)
         self._source = source
         self._sql = Statements("projectionist.outbox", schema)
 
@@ -41,10 +44,17 @@ class Outbox:
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
         other content it raises IntentReused; what cannot be sent raises ValueError. `aggregate` ("order/7") is
         what intents are ordered by. Ids and order are this source's own. Commit makes it real; a rollback leaves
-        nothing. The trace that is going on here goes with it, unless `traceparent` names another.
+        nothing. The trace that is going on here goes with it, unless `traceparent` names another; a malformed one
+        is none.
         """
+        _check("id", id, ID_BYTES)
+        if aggregate is not None:
+            _check("aggregate", aggregate, TEXT_BYTES)
+        if version is not None and not 1 <= version <= MOST_VERSION:
+            raise ValueError(f"the version {version} is not a number from 1 to {MOST_VERSION}")
         if traceparent is None:
             traceparent, tracestate = tracing.current()
+        traceparent, tracestate = trace_context(traceparent, tracestate)
         slot, wish = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
         options = options_of(wish)
         slot = slot or options.slot
@@ -65,3 +75,10 @@ class Outbox:
                 remedy="Another wish needs another id, or a slot of its own",
             )
         return key
+
+
+def _check(what: str, text: str, most: int) -> None:
+    if not text:
+        raise ValueError(f"the {what} of an intent is empty")
+    if bad := flaw(text, most):
+        raise ValueError(f"the {what} of an intent {bad}")

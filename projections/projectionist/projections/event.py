@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 import msgspec
 
 from projectionist.core.errors import DefinitionError
+from projectionist.core.texts import TEXT_BYTES, fits
 from projectionist.projections.errors import EventError, without_value
 from projectionist.projections.upcasting import stepped
 
@@ -125,7 +126,7 @@ def _decoder(cls: type[Event]) -> Callable[[bytes], Event]:
 
 
 def _check(name: str, type: str, schema: int) -> None:  # noqa: A002
-    if not type or len(type.encode()) > 512 or not type.isprintable():
+    if not type or not fits(type, TEXT_BYTES):
         raise DefinitionError(
             f"{name} has the type {type!r}",
             remedy="A type is printable text of at most 512 bytes: order.placed",

@@ -32,9 +32,17 @@ CONTENT_TYPE: Final = "content-type"
 MESSAGE_ID: Final = "Nats-Msg-Id"
 EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 
+MOST_VERSION, MOST_SCHEMA = 2**63 - 1, 2**31 - 1
+
 _KEPT = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _PLAIN = re.compile(f"[{re.escape(_KEPT)}]*")
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(  # only version 00 is known to end after its flags
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{0,456})?"
+)
+_TRACESTATE = re.compile(r"[!-~](?:[ -~]{0,510}[!-~])?")
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,32})?(?:[Zz]|[+-][0-9]{2}:[0-5][0-9])"
+)
 
 
 class HeaderError(ProjectionistError, ValueError):
@@ -61,20 +69,27 @@ def decode(value: str) -> str:
 
 def timestamp(text: str) -> datetime:
     """An RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise HeaderError(f"{text!r} is not an RFC 3339 time") from error
-    if time.tzinfo is not None and text[4:5] == "-":
-        return time
-    raise HeaderError(f"{text!r} is not an RFC 3339 time with an offset")
+    if _TIME.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text.upper())
+        except ValueError:  # no such day, or no such hour
+            pass
+    raise HeaderError(f"{text[:100]!a} is not an RFC 3339 time with an offset")
 
 
 def is_traceparent(text: str) -> bool:
-    """True if `text` is a W3C trace parent to be continued; where it is not, a new trace begins."""
-    if not _TRACEPARENT.match(text):
-        return False
-    return len(text) == 55 or (text[:2] != "00" and text[55] == "-")  # only version 00 is known to end there
+    """True if `text`, all of it, is a W3C trace parent to be continued; where it is not, a new trace begins."""
+    return _TRACEPARENT.fullmatch(text) is not None
+
+
+def trace_context(parent: str | None, state: str | None) -> tuple[str | None, str | None]:
+    """Parent and state as they may be stored and sent on, each None where it is malformed or was not there.
+
+    Printable ASCII of at most 512 bytes each; a state without its parent means nothing.
+    """
+    if parent is None or not is_traceparent(parent):
+        return None, None
+    return parent, state if state is not None and _TRACESTATE.fullmatch(state) else None
 
 
 def compose(fields: dict[str, str | None]) -> dict[str, str]:

@@ -30,6 +30,7 @@ class Arrival(msgspec.Struct, gc=False):
     """One message as it came from the broker, with its headers unread."""
 
     subject: str
+    """Bytes that are not UTF-8 stand in it as half surrogate pairs, so that two subjects never become one."""
     reply: bytes
     """Where its ack goes; JetStream tells in it what it knows about the delivery."""
     head: bytes | None
@@ -196,7 +197,7 @@ class _Parser(Parser):
                 append = arrivals.append
             if reply:
                 head = data[start:body] if body > start else None
-                payload, text = data[body : frame_end - 2], subject.decode("utf-8", "replace")
+                payload, text = data[body : frame_end - 2], subject.decode("utf-8", "surrogateescape")
                 append(Arrival(text, reply, head, payload, stamp, connection))
                 carried += frame_end - start
             elif sink is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from projectionist.core import headers
+from projectionist.core import headers, texts
 from projectionist.core.headers import HeaderError
+from projectionist.core.texts import ID_BYTES, TEXT_BYTES
 from projectionist.runner.delivery import Reason, Refused
 
-ID_BYTES, TEXT_BYTES, DETAIL = 255, 512, 500
-MOST_VERSION, MOST_SCHEMA = 2**63 - 1, 2**31 - 1
+DETAIL = 500
+LOST = "\ufffd"
+"""What decoders leave of bytes that are not UTF-8, the broker's API among them."""
+_BYTES = {0: 0xF700} | {code: 0xF700 + code % 0x100 for code in range(0xD800, 0xE000)}
 
 
 def number(text: str, most: int, reason: Reason) -> int:
@@ -37,14 +40,15 @@ def ordered_place(aggregate: str | None, version: int | None) -> tuple[str, int]
 
 def check_fields(source: str, name: str, kind: str, aggregate: str | None, subject: str) -> None:
     """Identity, type, aggregate and subject can be printed and fit an index."""
-    joined = f"{source}{name}{kind}{aggregate}{subject}"
-    if len(joined) <= ID_BYTES and joined.isascii() and joined.isprintable():
+    if LOST in subject:  # two different subjects of a stream would be one
+        raise Refused(Reason.SUBJECT, f"the subject holds U+FFFD, which stands for lost bytes: {subject!a}")
+    if texts.fits(f"{source}{name}{kind}{aggregate}{subject}", ID_BYTES):
         return
+    _check_text(Reason.SUBJECT, "subject", subject, TEXT_BYTES)
     _check_text(Reason.IDENTITY, "id", name, ID_BYTES)
     _check_text(Reason.IDENTITY, "source", source, TEXT_BYTES)
     _check_text(Reason.TYPE, "type", kind, TEXT_BYTES)
     _check_text(Reason.AGGREGATE, "aggregate", aggregate or "", TEXT_BYTES)
-    _check_text(Reason.SUBJECT, "subject", subject, TEXT_BYTES)
 
 
 def check_causes(correlation: str | None, causation: str | None) -> None:
@@ -67,18 +71,28 @@ def trace_of(
     """A trace context that is malformed is none: the standard wants a new trace then, not a refusal."""
     if parent is None:
         parent, state = ce_parent, ce_state
-    if parent is None or not headers.is_traceparent(parent):
-        return None, None
-    return parent, state if state and state.isprintable() and len(state.encode()) <= TEXT_BYTES else None
+    return headers.trace_context(parent, state)
 
 
 def clean(text: str) -> str:
-    """`text` as PostgreSQL takes it."""
-    return text[:DETAIL].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    """The beginning of `text` as PostgreSQL takes it."""
+    return texts.storable(text[:DETAIL])
+
+
+def kept(text: str | None, most: int) -> str | None:
+    """`text`, where it is what one of its kind may be."""
+    return text if text is not None and texts.fits(text, most) else None
+
+
+def kept_subject(subject: str) -> str:
+    """The subject of an unreadable message, whole, as PostgreSQL takes it.
+
+    A private code point stands for each byte that no text can hold: two subjects stay two, and whoever reads the
+    message again refuses it again.
+    """
+    return subject.translate(_BYTES)
 
 
 def _check_text(reason: Reason, what: str, text: str, most: int) -> None:
-    if not text.isprintable():
-        raise Refused(reason, f"the {what} holds a character that cannot be printed: {text[:100]!a}")
-    if (size := len(text.encode())) > most:
-        raise Refused(reason, f"the {what} has {size} bytes, more than {most}: {text[:100]!a}")
+    if flaw := texts.flaw(text, most):
+        raise Refused(reason, f"the {what} {flaw}")

@@ -127,6 +127,8 @@ class Unreadable(msgspec.Struct, gc=False):
     arrival: Arrival
     source: str | None = None
     id: str | None = None
+    aggregate: str | None = None
+    version: int | None = None
 
 
 def told(reply: bytes) -> tuple[int, int, int]:

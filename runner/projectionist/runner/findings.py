@@ -91,13 +91,18 @@ def find(lack: Lack, evidence: Evidence) -> Finding:
 
 def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
     """The finding in words, with the next step."""
-    key = "elsewhere" if finding is Finding.FILTERED and evidence.elsewhere is not None else finding
+    key: str = finding
+    if finding is Finding.FILTERED and evidence.elsewhere is not None:
+        key = "elsewhere"
+    aside = next((one for one in evidence.aside if lack.misses(one.version)), None)
+    if finding in _MAY_BE_ASIDE and aside is not None:
+        key = "aside"
     text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
     if finding is not Finding.IN_FLIGHT:
         text += ", or step over them with `{step}`"
     lacking = f"--aggregate {quote(lack.aggregate)} --versions {lack.version + 1}..{lack.until - 1}"
     step = f"projectionist parked accept-gap {lacking} --reason …"
-    filled = text.format(lack=lack, evidence=evidence, step=step)
+    filled = text.format(lack=lack, evidence=evidence, aside=aside, step=step)
     return filled + _listed(evidence.aside)
 
 
@@ -112,7 +117,9 @@ def _listed(aside: Sequence[Aside]) -> str:
     return f". In quarantine from the same subject, look there first: {', '.join(shown)}{more}"
 
 
+_MAY_BE_ASIDE = frozenset({Finding.LOST, Finding.PURGED})
 _WHAT: dict[str, str] = {
+    "aside": "version {aside.version} is in quarantine, at sequence {aside.seq}: {aside.reason}",
     Finding.IN_FLIGHT: "they may still be delivered",
     Finding.PURGED: "purged, it seems: stream {evidence.stream} begins at sequence {evidence.first_seq}, and the event "
     "before them was {lack.seq}",
@@ -126,6 +133,7 @@ _WHAT: dict[str, str] = {
     "{lack.until} at sequence {lack.behind} is not to be believed, or the stream begins in mid-history",
 }
 _THEN: dict[str, str] = {
+    "aside": "correct it there (`projectionist quarantine show {aside.seq}`), or have it published anew",
     Finding.IN_FLIGHT: "nothing has to be done",
     Finding.PURGED: "publish them again with the ids they had",
     Finding.FILTERED: "write {{aggregate}} in the aggregate's place in subjects=",

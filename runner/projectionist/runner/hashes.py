@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import blake2b
 
 import msgspec
@@ -22,10 +23,34 @@ def event_hash(kind: str, schema: int, aggregate: str | None, version: int | Non
 
 
 def canonical(data: bytes, most_depth: int) -> bytes:
-    """JSON in the one way in which equal documents are written; other bytes as they are."""
+    """JSON in the one way in which equal documents are written; other bytes as they are.
+
+    A document that names a member twice is no other's equal: of the two, a decoder keeps one.
+    """
     if guards.fault(data, most_depth):
         return data
     try:
-        return msgspec.json.encode(msgspec.json.decode(data), order="deterministic")
+        written = msgspec.json.encode(msgspec.json.decode(data), order="deterministic")
+        return data if _repeats(data, written) else written
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return data
+
+
+def _repeats(data: bytes, written: bytes) -> bool:
+    """Whether members were lost on the way from `data` to `written`."""
+    if b"\\u" not in data:  # then every colon stands for itself, and each member that was lost had one
+        return data.count(b":") != written.count(b":")
+    try:
+        json.loads(data, object_pairs_hook=_distinct)
+    except _Repeated:
+        return True
+    return False
+
+
+class _Repeated(Exception):
+    """A member is named twice."""
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise _Repeated

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import headers
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.headers import HeaderError
+from projectionist.core.texts import fits
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Headers
@@ -24,8 +25,14 @@ Pick = Callable[[Sequence[str | None]], Fields]
 WORDS = tuple(headers.DEFAULTS)
 NOTHING: Fields = (None,) * (len(WORDS) + 6)
 
+MOST_BYTES, MOST_LINES = 64 * 1024, 256
+"""A larger block is not read at all: what follows takes time by its size. (A stream stores none above 64 KB.)"""
+
 _TRACE = range(len(WORDS), len(WORDS) + 4)
-_MOST_PLANS = 1024
+_MOST_PLANS, _PLANNED_LINES, _PLANNED_BYTES = 64, 32, 1024
+"""How many rows of names are remembered, and the largest: each is some 20 KB and 2 ms when it is compiled."""
+SETTLED_AT = 4
+"""So often a row is seen before it is compiled: what changes with every message never is."""
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _NEVER = re.compile(r"(?!)")
 _SIMPLE = r"(?![ \t])([^\r]+)(?<![ \t])"
@@ -37,6 +44,7 @@ class _Plan:
 
     def __init__(self, names: tuple[str, ...], slots: Sequence[int]) -> None:
         self._names = names
+        self.seen = 0
         self.pick: Pick = itemgetter(*slots)
         """The fields of a row of values with None behind it."""
 
@@ -64,9 +72,14 @@ class Heads:
         self._usual: tuple[re.Pattern[str], Pick] = _NEVER, itemgetter(0)
 
     def read(self, head: bytes | None) -> Fields:
-        """The fields of a raw header block; HeaderError where a wanted one is repeated or not text."""
+        """The fields of a raw header block; HeaderError where it is too large, or a wanted one is repeated or not text.
+
+        A malformed trace context is none.
+        """
         if head is None:
             return NOTHING
+        if len(head) > MOST_BYTES:
+            raise HeaderError(f"the headers have {len(head)} bytes, more than {MOST_BYTES}")
         try:
             text = head.decode()
         except UnicodeDecodeError:
@@ -81,6 +94,8 @@ class Heads:
     def _slowly(self, text: str) -> Fields:
         """The same for a block that is not written as the one before it."""
         lines = text.split("\r\n")
+        if len(lines) > MOST_LINES:
+            raise HeaderError(f"there are {len(lines)} lines of headers, more than {MOST_LINES}")
         try:
             names, values = zip(*[line.split(": ", 1) for line in lines[1:-2]])  # noqa: B905  checked by the unpacking
         except ValueError:
@@ -92,7 +107,9 @@ class Heads:
         plan = self._plans.get(names)
         if plan is None:
             plan = self._plan(names)
-        else:  # seen before: from now on it is known at a glance
+        elif plan.seen < SETTLED_AT:
+            plan.seen += 1
+        else:  # seen often: from now on it is known at a glance
             self._usual = plan.whole, plan.pick
         fields = plan.pick((*values, None))
         return self._decoded(fields) if "%" in text or not text.isascii() else fields
@@ -108,19 +125,24 @@ class Heads:
                 if slot not in _TRACE:
                     raise HeaderError(f"header {self.names[slot]} comes more than once")
                 slots[slot] = len(names)
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        return self._plans.setdefault(names, _Plan(names, slots))
+        plan = _Plan(names, slots)
+        if len(names) <= _PLANNED_LINES and sum(map(len, names)) <= _PLANNED_BYTES:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[names] = plan
+        return plan
 
     def _decoded(self, fields: Fields) -> Fields:
         return tuple(value if value is None else self._text(slot, value) for slot, value in enumerate(fields))
 
-    def _text(self, slot: int, value: str) -> str:
+    def _text(self, slot: int, value: str) -> str | None:
         try:
             value.encode()
-        except UnicodeEncodeError:
+            return headers.decode(value) if slot in self._coded and "%" in value else value
+        except (UnicodeEncodeError, HeaderError):
+            if slot in _TRACE:
+                return None
             raise HeaderError(f"header {self.names[slot]} is not UTF-8") from None
-        return headers.decode(value) if slot in self._coded and "%" in value else value
 
 
 class BadHeader(ProjectionistError):
@@ -130,7 +152,7 @@ class BadHeader(ProjectionistError):
 def replaced(head: bytes | None, given: Mapping[str, str | None]) -> bytes:
     """A header block with these headers instead of its own of the same names; None removes one."""
     for name, value in given.items():
-        if not _NAME.fullmatch(name) or (value is not None and not value.isprintable()):
+        if not _NAME.fullmatch(name) or (value is not None and not fits(value, MOST_BYTES)):
             raise BadHeader(
                 f"{name!r}: {value!r} cannot be a header",
                 remedy="A name is of letters, digits and -, a value of one printable line",

@@ -87,7 +87,8 @@ class Quarantine:
         arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
         one = self._consumer.reader.reread(arrival, row["seq"], row["incarnation"])
         if not isinstance(one, Delivery):
-            return Kept(row["seq"], row["due"], one.reason, one.detail, one.source, one.id)
+            named = one.source, one.id, one.aggregate, one.version
+            return Kept(row["seq"], row["due"], one.reason, one.detail, *named)
         one.released, one.incarnation = row["due"], row["incarnation"]
         one.received_us = int(row["received"].timestamp() * 1_000_000)
         return one

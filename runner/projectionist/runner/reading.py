@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from projectionist.core import clock
-from projectionist.core.headers import HeaderError
+from projectionist.core.headers import MOST_SCHEMA, MOST_VERSION, HeaderError
+from projectionist.core.texts import ID_BYTES, TEXT_BYTES
 from projectionist.runner import guards, structured
 from projectionist.runner.checks import (
-    MOST_SCHEMA,
-    MOST_VERSION,
     agreed,
     check_causes,
     check_fields,
     check_time,
     clean,
+    kept,
+    kept_subject,
     number,
     ordered_place,
     trace_of,
 )
 from projectionist.runner.delivery import Delivery, Reason, Refused, Unreadable, sequence, told
 from projectionist.runner.hashes import canonical, data_hash, event_hash
-from projectionist.runner.heads import Fields, Heads
+from projectionist.runner.heads import NOTHING, Fields, Heads
 from projectionist.runner.identity import Identities
 
 if TYPE_CHECKING:
@@ -270,13 +272,13 @@ class Reader:
         self, arrival: Arrival, seq: int, delivered: int, reason: Reason, detail: str
     ) -> Unreadable:
         data = arrival.data
-        source, name = self._as_far_as_known(arrival.head)
+        known = self._as_far_as_known(arrival)
         return Unreadable(
             reason,
             clean(detail),
             self._stream,
             seq,
-            clean(arrival.subject),
+            kept_subject(arrival.subject),
             arrival.head,
             data if self._too_large(data) is None else data[:KEPT_BYTES],
             len(data),
@@ -284,13 +286,19 @@ class Reader:
             self._received_us(arrival),
             delivered,
             arrival,
-            source,
-            name,
+            *known,
         )
 
-    def _as_far_as_known(self, head: bytes | None) -> tuple[str | None, str | None]:
+    def _as_far_as_known(self, arrival: Arrival) -> tuple[str | None, str | None, str | None, int | None]:
+        """Source, id, aggregate and version, each if it is there and in order: where it may be missed, say so."""
         try:
-            name, source, *_ = self._heads.read(head)
+            fields = self._heads.read(arrival.head)
         except HeaderError:
-            return None, None
-        return (None if source is None else clean(source), None if name is None else clean(name))
+            fields = NOTHING
+        aggregate, version = None, None
+        with suppress(Refused):
+            aggregate = self._aggregate(arrival.subject, fields[4], fields[5])
+        with suppress(Refused):
+            version = None if fields[6] is None else number(fields[6], MOST_VERSION, Reason.VERSION)
+        name, source = fields[:2]
+        return kept(source, TEXT_BYTES), kept(name, ID_BYTES), kept(aggregate, TEXT_BYTES), version

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.backoff import wait
+from projectionist.core.texts import storable
 from projectionist.runner.writes import Failed
 
 if TYPE_CHECKING:
@@ -59,14 +60,9 @@ def after(
     again = kind is Failing.RETRY and attempts < allowed
     return Failed(
         error_class=error_class[:MOST_TEXT],
-        error=printable(error)[:MOST_TEXT],
-        stack=None if stack is None else printable(stack)[-MOST_STACK:],
+        error=storable(error)[:MOST_TEXT],
+        stack=None if stack is None else storable(stack)[-MOST_STACK:],
         attempts=attempts,
         budget=allowed,
         delay=wait(policy, attempts, chance=chance, asked_s=asked_s) if again else None,
     )
-
-
-def printable(text: str) -> str:
-    """`text` as PostgreSQL can store it: an exception's message may hold anything."""
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -74,6 +74,6 @@ def kept_aside(delivery: Delivery, asked: datetime, fact: Fact, detail: str) -> 
 def unreadable(bad: Unreadable) -> Put:
     """Bytes that are no event, for quarantine."""
     return Put(
-        *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, None, None),
+        *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, bad.aggregate, bad.version),
         *(bad.headers, bad.data, bad.size, bad.hash),
     )

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from asyncpg import DataError
 
 from projectionist.core.sql import Statements
 from projectionist.outbox.wishes import packed, parts
@@ -316,15 +317,22 @@ def _sparing(columns: Sequence[Sequence[Any]], alike: int, texts: Container[int]
     yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
     for at, column in enumerate(columns[alike:], alike):
         nulls = column.count(None) if at in texts or column[0] is None else 0
-        if at in texts:
-            yield None if nulls == len(column) else joined(column) if nulls else BETWEEN.join(column)
+        if nulls == len(column):
+            yield None if at in texts else ()
         else:
-            yield () if nulls == len(column) else column
+            yield joined(column, nulls) if at in texts else column
 
 
-def joined(column: Iterable[str | None]) -> str:
-    """A column of printable text, with nulls in it, as one text."""
-    return BETWEEN.join(NOTHING if value is None else value for value in column)
+def joined(column: Sequence[str | None], nulls: int) -> str:
+    """A column of text, with so many nulls in it, as one text.
+
+    Raises what PostgreSQL would say of such a value where one holds what divides them: then its event can be found.
+    """
+    values = column if not nulls else [NOTHING if value is None else value for value in column]
+    text = BETWEEN.join(values)  # type: ignore[arg-type]  # without nulls it holds text alone
+    if text.count(BETWEEN) != len(column) - 1 or text.count(NOTHING) != nulls:
+        raise DataError("a value holds U+001E or U+001F, which divide values")
+    return text
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:

@@ -103,6 +103,23 @@ async def test_whatever_the_provider_does_a_key_is_executed_at_most_once(rig: Ou
         assert stub.executions[key] == 1
 
 
+async def test_a_trace_that_no_header_takes_is_left_out_and_the_intent_is_sent(rig: Outbox) -> None:
+    tails = ("\n", "\nX-Evil: 1", "\x1f", "é", "x" * 200_000)
+    keys = [await rig.want("payments", body={"amount": 100}) for _ in tails]
+    for key, tail in zip(keys, tails, strict=True):
+        await rig.connection.execute(
+            "update projectionist.intents set traceparent = $1, tracestate = 'a=b' where key = $2",
+            *(f"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-{tail}", key),
+        )
+    async with stub_provider() as stub:
+        async with rig.relaying(payments(stub, "none")):
+            for key in keys:
+                await rig.becomes(key, "sent")
+        assert not [seen for seen in stub.seen if {"traceparent", "tracestate", "x-evil"} & set(seen.headers)]
+    assert len(stub.seen) == len(keys), "each at its first attempt"
+    assert await rig.connection.fetch("select from projectionist.breakers where state <> 'closed'") == []
+
+
 async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_alone(rig: Outbox) -> None:
     key = await rig.want("hooks", body={"order_id": "o-1"}, lane="order/1")
     async with stub_provider() as stub:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -102,3 +103,40 @@ async def test_what_nobody_could_send_is_refused_and_what_has_no_order_is_not_or
     free, sorted_ = [await shop.add(rig.connection, Sorted(by=by), id=f"{by}") for by in (None, "x")]
     assert (await rig.row(free))["ordering"] is None
     assert (await rig.row(sorted_))["ordering"] == "8:shop-api4:stub1:x"
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"id": bad} for bad in ("", "a\0", "a\x1fb", "a\nb", "\ud800", "x" * 256)),
+        *({"aggregate": bad} for bad in ("", "order/\0", "order/\u200b", "x" * 513)),
+        *({"version": bad} for bad in (0, -1, 2**63)),
+    ],
+)
+async def test_a_name_that_no_statement_takes_is_refused_and_the_transaction_goes_on(
+    rig: Rig, wrong: dict[str, Any]
+) -> None:
+    async with rig.connection.transaction():
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            await Outbox("shop-api").add(rig.connection, Placed(order_id="o"), **{"id": "a"} | wrong)
+        key = await Outbox("shop-api").add(rig.connection, Placed(order_id="o"), id="a", version=2**63 - 1)
+    assert await rig.state(key) == "ready"
+
+
+@pytest.mark.parametrize("source", ["", "a\0", "x" * 513])
+async def test_a_producer_has_a_name_that_can_be_written(source: str) -> None:
+    with pytest.raises(ValueError, match="source"):
+        Outbox(source)
+
+
+@pytest.mark.parametrize("parent", ["00-x", f"01-{TRACE}-\n", f"01-{TRACE}-\0", f"01-{TRACE}-é"])
+async def test_a_malformed_trace_is_none_and_no_obstacle(rig: Rig, parent: str) -> None:
+    key = await Outbox("shop-api").add(
+        rig.connection, Placed(order_id="o"), id="a", traceparent=parent, tracestate="a=b"
+    )
+    found = await rig.connection.fetchrow("select key, traceparent, tracestate from projectionist.intents")
+    assert found is not None
+    assert tuple(found) == (key, None, None)

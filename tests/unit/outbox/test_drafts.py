@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from projectionist.core.settings import Policy
+from projectionist.core.wire import Arrival
 from projectionist.outbox.drafts import Producer, PublishError
 from projectionist.outbox.ids import business_key
 from projectionist.projections import Event
-from projectionist.projections.subjects import SubjectPattern
+from projectionist.projections.subjects import SubjectPattern, Subjects
+from projectionist.runner.delivery import Delivery
+from projectionist.runner.reading import Reader
 
 
 class Placed(Event, type="order.placed", schema=2):
     order_id: str
     total: float = 0
+
+
+ANYTHING = st.text(max_size=20) | st.text(alphabet="x ./é\x1f\0\n%*>", max_size=20)
 
 
 class TestDrafts:
@@ -37,12 +44,22 @@ class TestDrafts:
             ({"id": "1", "identity": "order_id"}, "either id= or identity="),
             ({"identity": "nothing"}, "no text or whole number"),
             ({"identity": "total"}, "no text or whole number"),
-            ({"id": ""}, "1 to 255 bytes"),
-            ({"id": "é" * 128}, "1 to 255 bytes"),
-            ({"id": "a\nb"}, "1 to 255 bytes"),
+            ({"id": ""}, "empty"),
+            ({"id": "é" * 128}, "256 bytes, more than 255"),
+            ({"id": "a\nb"}, "cannot be printed"),
             ({"id": "1", "time": datetime(2026, 1, 1)}, "no time zone"),  # noqa: DTZ001  that is the point
-            ({"id": "1", "correlation": "\ud800"}, "surrogate"),
+            ({"id": "1", "correlation": "\ud800"}, "not UTF-8"),
             ({"id": "1", "aggregate": ""}, "gives no subject"),
+            ({"id": "1", "aggregate": "a\x1fb"}, "the aggregate holds a character"),
+            ({"id": "1", "aggregate": "x" * 512}, "the aggregate has 513 bytes"),
+            ({"id": "1", "aggregate": " " * 200}, "the subject has 611 bytes"),
+            ({"id": "1", "aggregate_type": "a/b"}, "holds a slash"),
+            ({"id": "1", "type": "a\x1eb"}, "the type holds a character"),
+            ({"id": "1", "correlation": "\x1f"}, "the correlation holds a character"),
+            ({"id": "1", "causation": "x" * 513}, "the causation has 513 bytes"),
+            ({"id": "1", "version": 0}, "the version 0 is not"),
+            ({"id": "1", "version": 2**63}, "is not a number from 1"),
+            ({"id": "1", "schema": -1}, "the schema -1 is not"),
         ],
     )
     def test_what_cannot_be_told_apart_is_refused(self, wish: dict[str, Any], says: str) -> None:
@@ -62,7 +79,47 @@ class TestDrafts:
         with pytest.raises(PublishError, match="Name every token"):
             open_ended.draft(Placed(order_id="7"), aggregate="7", id="1")
 
-    @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+    @pytest.mark.parametrize("source", ["a\x1fb", "x" * 513, "\ud800", ""])
+    def test_a_source_that_no_event_can_bear_is_refused(self, source: str) -> None:
+        with pytest.raises(PublishError, match="source"):
+            Producer(source=source, subject="shop.order.{aggregate}")
+
+    @given(
+        st.fixed_dictionaries(
+            {"aggregate": ANYTHING, "id": ANYTHING, "aggregate_type": ANYTHING},
+            optional={
+                "type": ANYTHING,
+                "correlation": ANYTHING,
+                "causation": ANYTHING,
+                "version": st.integers() | st.sampled_from([2**63 - 1, 2**63]),
+                "schema": st.integers() | st.sampled_from([2**31 - 1, 2**31]),
+            },
+        ),
+        ANYTHING,
+    )
+    def test_what_can_be_published_can_be_read(self, wish: dict[str, Any], source: str) -> None:
+        try:
+            producer = Producer(source=source, subject="shop.{type}.{aggregate}")
+            draft = producer.draft({"order_id": "7"}, **{"type": "order.placed"} | wish)
+        except PublishError:
+            return
+        head = "".join(f"{name}: {value}\r\n" for name, value in draft.headers.items())
+        reply = b"$JS.ACK.SHOP.orders.2.42.43.1722600000000000000.5"
+        arrival = Arrival(draft.subject, reply, f"NATS/1.0\r\n{head}\r\n".encode(), draft.data, 0.0)
+        reader = Reader(
+            Policy(),
+            stream="SHOP",
+            ordered="version" in wish,
+            match=Subjects(["shop.{type}.{aggregate}"]).match,
+            known=(),
+            decode=lambda *_: Placed(order_id="7"),
+        )
+        found = reader.read(arrival)
+        assert isinstance(found, Delivery), found
+        assert (found.source, found.id, found.version) == (source, wish["id"], wish.get("version"))
+        assert found.aggregate == f"{wish['aggregate_type']}/{wish['aggregate']}"
+
+    @given(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=100))
     def test_the_subject_is_the_one_consumers_look_for(self, aggregate: str) -> None:
         draft = self.producer.draft(Placed(order_id="7"), aggregate=aggregate, id="1")
         assert draft.subject == SubjectPattern("shop.order.{aggregate}").subject_for("", aggregate)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from unicodedata import category
 
 import msgspec
 import pytest
@@ -15,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projectionist.core import clock
+from projectionist.core.headers import DEFAULTS
 from projectionist.core.settings import Headers, Policy
+from projectionist.core.texts import TEXT_BYTES, fits
 from projectionist.core.wire import Arrival
 from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects
@@ -222,13 +226,16 @@ class TestAggregates:
             (USUAL | {"ce-aggregateid": "8"}, "shop.order.7"),
             (USUAL | {"ce-aggregateid": ""}, "shop.order.7"),
             (USUAL | {"ce-aggregatetype": "a/b"}, "shop.order.7"),
-            (USUAL | {"ce-aggregateid": "x" * 600}, "shop.order." + "x" * 600),
         ],
     )
     def test_one_that_contradicts_itself_or_cannot_be_is_refused(
         self, headers: dict[str, str], subject: str
     ) -> None:
         assert refused(arrival(headers, subject=subject)).reason is Reason.AGGREGATE
+
+    def test_one_that_is_too_long_is_refused(self) -> None:
+        anywhere = reader(subjects="shop.>")
+        assert refused(arrival(USUAL | {"ce-aggregateid": "x" * 600}), anywhere).reason is Reason.AGGREGATE
 
     @pytest.mark.parametrize("subject", ["shop.payment.7", "shop.order.%FF", "shop.order.7\ufffd\0"])
     def test_a_subject_of_others_is_refused(self, subject: str) -> None:
@@ -342,6 +349,17 @@ class TestBodies:
         found = refused(arrival(without("ce-type"), b"x" * 5000), reader(max_event_bytes=4000))
         assert (len(found.data), found.size) == (1024, 5000)
 
+    def test_of_one_that_is_unreadable_its_place_is_known_as_far_as_it_says(self) -> None:
+        found = refused(arrival(USUAL | {"ce-time": "yesterday"}))
+        assert (found.source, found.id, found.aggregate, found.version) == ("/shop", "e-1", "/7", 3)
+        twice = head(USUAL).replace(b"\r\n\r\n", b"\r\nce-id: e-2\r\n\r\n")
+        found = refused(arrival(twice))
+        assert (found.source, found.id, found.aggregate, found.version) == (None, None, "/7", None)
+        found = refused(
+            arrival(USUAL | {"ce-id": "x" * 300, "ce-aggregateid": "8", "ce-aggregateversion": "x"})
+        )
+        assert (found.source, found.id, found.aggregate, found.version) == ("/shop", None, None, None)
+
     def test_what_an_upcaster_raises_is_a_problem(self) -> None:
         found = read(arrival(USUAL | {"ce-schemaversion": "2"}))
         assert found.problem == "ValueError: no way from schema 2"
@@ -378,6 +396,29 @@ class TestTheHash:
         assert read(arrival(), by).hash == read(anew, by).hash
         assert read(arrival()).hash != read(anew).hash
         assert read(arrival(data=b"not json"), by).problem
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (b'{"total":1,"total":2}', b'{"total":2}'),
+            (b'{"total":1,"\\u0074otal":2}', b'{"total":2}'),
+            (b'{"order_id":{"a":":","a":":"}}', b'{"order_id":{"a":":"}}'),
+            (b'{"order_id":"\\u003a","order_id":"\\u003a"}', b'{"order_id":":"}'),
+            (b'{"total":18446744073709551616}', b'{"total":18446744073709551617}'),
+        ],
+    )
+    def test_read_canonically_too_two_bodies_that_say_different_things_differ(
+        self, one: bytes, other: bytes
+    ) -> None:
+        by = reader(hash="canonical")
+        assert read(arrival(data=one), by).hash != read(arrival(data=other), by).hash
+        assert read(arrival(data=one), by).hash == read(arrival(data=one), by).hash
+
+    def test_read_canonically_an_escaped_colon_is_a_colon(self) -> None:
+        by, escaped = reader(hash="canonical"), b'{"order_id":"\\u003a","total":0}'
+        assert (
+            read(arrival(data=escaped), by).hash == read(arrival(data=b'{"total":0,"order_id":":"}'), by).hash
+        )
 
 
 class TestStructuredMode:
@@ -422,6 +463,123 @@ class TestStructuredMode:
             arrival({"Content-Type": "application/cloudevents+json"}, body), reader(max_event_bytes=150)
         )
         assert found.reason in (Reason.BODY, Reason.HEADERS)
+
+
+def unprintable() -> list[str]:
+    """Of each category of what cannot be printed all characters, or the ends of each run of them."""
+    kinds = {"Cc", "Cf", "Zl", "Zp", "Zs", "Cs", "Co", "Cn"}
+    found = []
+    for code in range(sys.maxunicode + 1):
+        kind = category(chr(code))
+        edge = kind != category(chr(max(code - 1, 0))) or kind != category(chr(min(code + 1, sys.maxunicode)))
+        if kind in kinds and code != ord(" ") and (edge or kind in ("Cc", "Cf", "Zs")):
+            found.append(chr(code))
+    return found
+
+
+UNPRINTABLE = unprintable()
+FIELDS = {
+    "id": Reason.IDENTITY,
+    "source": Reason.IDENTITY,
+    "type": Reason.TYPE,
+    "schema": Reason.SCHEMA,
+    "aggregate_type": Reason.AGGREGATE,
+    "aggregate": Reason.AGGREGATE,
+    "version": Reason.VERSION,
+    "time": Reason.TIME,
+    "correlation": Reason.HEADERS,
+    "causation": Reason.HEADERS,
+}
+FULL = USUAL | {
+    "ce-aggregatetype": "order",
+    "ce-schemaversion": "1",
+    "ce-time": "2026-01-31T23:59:59Z",
+    "ce-correlationid": "c",
+    "ce-causationid": "d",
+}
+MAPPED = {field: f"X-{field.replace('_', '-')}" for field in FIELDS}
+
+
+class TestWhatCannotBePrinted:
+    """Columns travel as texts divided by such characters, and PostgreSQL refuses some: none may come from outside."""
+
+    @pytest.mark.parametrize("field", FIELDS)
+    @pytest.mark.parametrize("coded", [True, False], ids=["percent-coded", "as it is"])
+    def test_it_is_refused_in_every_field(self, field: str, coded: bool) -> None:
+        by = reader(subjects="shop.>") if coded else reader(subjects="shop.>", headers=Headers(**MAPPED))
+        names = {field: DEFAULTS[field] if coded else MAPPED[field] for field in FIELDS}
+        usual = {names[field]: FULL[DEFAULTS[field]] for field in FIELDS}
+        for letter in UNPRINTABLE:
+            if not coded and letter in "\r\n":  # then it is another header
+                continue
+            raw = letter.encode("utf-8", "surrogatepass")
+            written = b"".join(b"%%%02X" % byte for byte in raw) if coded else raw
+            begin, end = usual[names[field]][:10], usual[names[field]][11:] or "z"
+            bad = head(usual | {names[field]: f"{begin}@{end}"}).replace(b"@", written)
+            found = refused(arrival(bad), by)
+            assert found.reason in (FIELDS[field], Reason.HEADERS), (letter, found.detail)
+            assert found.headers == bad
+        assert read(arrival(head(usual)), by).correlation == "c"
+
+    def test_it_is_refused_in_the_subject_and_what_is_kept_of_it_is_refused_again(self) -> None:
+        by = reader(subjects="shop.>")
+        for letter in UNPRINTABLE:
+            one = arrival(subject=f"shop.order.a{letter}b")
+            found = refused(one, by)
+            assert found.reason is Reason.SUBJECT
+            assert "\0" not in found.subject
+            found.subject.encode()
+            again = by.reread(arrival(subject=found.subject), 42)
+            assert isinstance(again, Unreadable)
+            assert again.reason is Reason.SUBJECT
+
+    def test_it_is_refused_in_what_names_an_event_elsewhere(self) -> None:
+        by = reader(identity_fields=("order_id",))
+        for letter in UNPRINTABLE:
+            raw = head(without("ce-id")).replace(
+                b"\r\n\r\n", b"\r\nNats-Msg-Id: a%bb\r\n\r\n" % letter.encode("utf-8", "surrogatepass")
+            )
+            if letter not in "\r\n":
+                assert refused(arrival(raw)).reason in (Reason.IDENTITY, Reason.HEADERS)
+            body = json.dumps({"order_id": f"a{letter}b"}).encode()
+            assert refused(arrival(data=body), by).reason is Reason.IDENTITY
+
+    @pytest.mark.parametrize("name", ["traceparent", "ce-traceparent", "tracestate", "ce-tracestate"])
+    def test_a_trace_context_with_it_is_dropped_and_the_event_is_read(self, name: str) -> None:
+        later, prefix = "01" + TRACE[2:] + "-x", "ce-" if name.startswith("ce-") else ""
+        good = USUAL | {f"{prefix}traceparent": later, f"{prefix}tracestate": "a=b"}
+        for letter in UNPRINTABLE:
+            raw = letter.encode("utf-8", "surrogatepass")
+            for written in (raw, b"".join(b"%%%02X" % byte for byte in raw), b"%FF"):
+                if letter in "\r\n" and written is raw:
+                    continue
+                bad = head(good | {name: good[name] + "@x"}).replace(b"@", written)
+                found = read(arrival(bad))
+                if written is raw or prefix:
+                    wanted = (None, None) if name.endswith("parent") else (later, None)
+                    assert (found.traceparent, found.tracestate) == wanted, letter
+        found = read(arrival(good))
+        assert (found.traceparent, found.tracestate) == (later, "a=b")
+
+
+class TestSubjectsThatAreNotText:
+    def test_two_of_them_never_become_one_aggregate(self) -> None:
+        by, headers = reader(), without("ce-aggregateid")
+        raws = [
+            f"shop.order.{raw}" for raw in ("\udcff", "\udcfe", "\ufffd")
+        ]  # as the wire and the broker's API give them
+        found = [refused(arrival(headers, subject=subject), by) for subject in raws]
+        assert {one.reason for one in found} == {Reason.SUBJECT}
+        assert "not UTF-8" in found[0].detail
+        assert len({one.subject for one in found}) == 3
+
+    def test_one_that_is_too_long_is_kept_whole_and_refused_again(self) -> None:
+        long = "shop.order." + "x" * 600
+        found = refused(arrival(without("ce-aggregateid"), subject=long))
+        assert found.subject == long
+        assert isinstance(
+            reader().reread(arrival(without("ce-aggregateid"), subject=found.subject), 42), Unreadable
+        )
 
 
 BYTES = st.binary(max_size=200)
@@ -478,6 +636,8 @@ class TestWhateverTheBytes:
                 if isinstance(value, str):
                     assert "\0" not in value
                     value.encode()
+                if isinstance(value, str) and isinstance(found, Delivery) and field.name != "problem":
+                    assert fits(value, TEXT_BYTES)
 
     @given(BYTES | st.none(), BYTES)
     def test_not_even_of_a_head_that_is_none(self, raw: bytes | None, data: bytes) -> None:

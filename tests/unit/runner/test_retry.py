@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from projectionist.core.backoff import Retry
-from projectionist.runner.retry import MOST_STACK, MOST_TEXT, Failing, after, printable
+from projectionist.core.texts import storable
+from projectionist.runner.retry import MOST_STACK, MOST_TEXT, Failing, after
 
 POLICY = Retry(initial_s=1.0, coefficient=2.0, maximum_s=60.0, attempts=3)
 
@@ -71,4 +72,4 @@ def test_an_error_is_stored_as_text_that_postgresql_takes_and_of_bounded_length(
     assert len(failed.error) == MOST_TEXT
     assert len(failed.error_class or "") == MOST_TEXT
     assert len(failed.stack or "") == MOST_STACK
-    assert printable("plain") == "plain"
+    assert storable("plain") == "plain"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from projectionist.core.telemetry import names
+from projectionist.core.texts import fits
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from projectionist.core.telemetry.tracing import Given
 
 MOST_VALUE = 256
-"""A longer value of an allowed member of baggage is dropped."""
+"""A value of an allowed member of baggage with more bytes is dropped."""
 _MOST_MEMBERS = 64
 
 
@@ -49,6 +50,6 @@ def baggage(head: bytes | None, allowed: Collection[str]) -> Given:
             key, equals, text = member.partition(";")[0].partition("=")
             if equals and key.strip() in allowed:
                 decoded = unquote(text.strip())
-                if len(decoded) <= MOST_VALUE and decoded.isprintable():
+                if fits(decoded, MOST_VALUE):
                     found[f"{names.BAGGAGE}.{key.strip()}"] = decoded
     return found

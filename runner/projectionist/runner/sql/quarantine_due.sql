@@ -3,7 +3,9 @@ select incarnation, seq, due, subject, reason, headers, data, hash, is_whole, re
 from (
     select q.incarnation, q.seq, q.due, q.subject, q.reason, coalesce(d.headers, q.headers) as headers,
         coalesce(d.data, q.data) as data, q.hash, d.data is not null or octet_length(q.data) >= q.size as is_whole,
-        q.received, coalesce(sum(octet_length(coalesce(d.data, q.data))) over (
+        q.received, coalesce(sum(
+            octet_length(coalesce(d.data, q.data)) + coalesce(octet_length(coalesce(d.headers, q.headers)), 0)
+        ) over (
             order by q.due, q.incarnation, q.seq rows between unbounded preceding and 1 preceding
         ), 0) as bytes_before
     from (

@@ -1,0 +1,43 @@
+"""What a text has to be before it enters a statement, a header or a subject: one line that can be printed, and short.
+
+What fails this is refused where it comes in: at reading, at publishing, at writing an intent. So nothing that stands
+between the values of a statement or of a header, and nothing that PostgreSQL refuses, ever comes as part of one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ID_BYTES: Final = 255
+"""The most that an event's id may have."""
+TEXT_BYTES: Final = 512
+"""The most that any other text of an envelope may have."""
+
+_SHOWN = 100
+
+
+def fits(text: str, most: int) -> bool:
+    """Whether `text` can be printed, and has at most so many bytes as UTF-8.
+
+    Control and format characters, line breaks, half surrogate pairs, private and unassigned code points cannot be.
+    """
+    return (
+        len(text) <= most and text.isprintable() and (text.isascii() or len(text.encode()) <= most)
+    )  # what can be printed can be encoded
+
+
+def flaw(text: str, most: int) -> str | None:
+    """Why `text` does not fit, for people, with its beginning in ASCII; None if it does."""
+    if fits(text, most):
+        return None
+    shown = f"{text[:_SHOWN]!a}"
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return f"is not UTF-8: {shown}"
+    if not text.isprintable():
+        return f"holds a character that cannot be printed: {shown}"
+    return f"has {len(text.encode())} bytes, more than {most}: {shown}"
+
+
+def storable(text: str) -> str:
+    """`text` as PostgreSQL takes it, for people to read: what an exception or a broker says may hold anything."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
