@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import StreamConfig, SubjectTransform
 from tests.support.lab import Lab, Stream
+from tests.support.stream_files import StreamFiles
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError, SettingsError
@@ -146,6 +148,50 @@ async def test_a_lookup_in_a_stream_made_anew_is_not_sure(lab: Lab, stream: Stre
         await manager.add_stream(config)
         reply = await events.lookup(request)
     assert (reply.outcome, "not the one" in reply.reason) == (Outcome.UNKNOWN, True)
+
+
+async def test_a_lookup_in_a_stream_that_lost_its_end_is_not_sure(
+    lab: Lab, stream: Stream, tmp_path: Path
+) -> None:
+    """What is stored below the mark, since the stream has gone back, is not looked for; so nobody says it is absent."""
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        files = StreamFiles(lab, client, stream.name, tmp_path)
+        for number in range(3):
+            await sent(events, key=f"early-{number}")
+        await files.keep()
+        for number in range(3):
+            await sent(events, key=f"lost-{number}")
+        await files.put_back()
+        below = await rendered(events, "k1")
+        stored = await attempt(events, below)
+        assert (stored.outcome, stored.provider_id) == (Outcome.SENT, f"{stream.name}:4")
+        short = await events.lookup(below)
+        for number in range(5):
+            await sent(events, key=f"later-{number}")
+        over = await events.lookup(below)
+        assert [
+            (short.outcome, "lost its end" in short.reason),
+            (over.outcome, "lost its end" in over.reason),
+        ] == [(Outcome.UNKNOWN, True)] * 2
+        done, other = await rendered(events, "k2"), await rendered(events, "k3")
+        await attempt(events, done)
+        assert (await events.lookup(done)).outcome is Outcome.SENT
+        assert (await events.lookup(other)).outcome is Outcome.NOT_SENT
+
+
+async def test_a_lookup_beside_messages_without_an_id_is_sure_too(lab: Lab, stream: Stream) -> None:
+    async with connected(lab) as client:
+        await client.jetstream().publish(stream.subject("y"), b"a stranger's")
+        async with publisher(client, stream.subject("x")) as events:
+            request = await rendered(events)
+            assert (await events.lookup(request)).outcome is Outcome.NOT_SENT
+
+
+@pytest.mark.parametrize("mark", [None, "", "2026-01-01 7", "2026-01-01|x|y"])
+async def test_without_a_mark_a_lookup_is_not_sure(lab: Lab, stream: Stream, mark: str | None) -> None:
+    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+        request = msgspec.structs.replace(await rendered(events), mark=mark)
+        assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
 async def test_a_lookup_that_gets_too_long_is_left_to_a_person(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
-from nats.errors import Error as NatsError
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
-from tests.support.lab import SCHEMA, Lab
+from tests.support.lab import SCHEMA
 from tests.support.load import Load, tuned
 from tests.support.process import run_projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
+from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening
 
 from projectionist.outbox.publisher import Published
@@ -51,11 +50,6 @@ async def remake(rig: Rig) -> None:
 
 async def durables(rig: Rig) -> list[str]:
     return [name for (name,) in await rig.fetch("select durable from {s}.consumers order by 1")]
-
-
-def store_of(lab: Lab, stream: str) -> Path:
-    """Where the server keeps a stream."""
-    return next((lab._servers.home / "nats").glob(f"**/streams/{stream}"))
 
 
 async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopted(live: Rig) -> None:
@@ -165,11 +159,11 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(live: Rig
     load = Load(live, s)
     await load.more(20)
     await live.settle(s.Orders, s.Spend)
-    place = store_of(live.lab, live.stream.name)
-    await restart_nats(live, lambda: shutil.copytree(place, tmp_path / "copy"))
+    files = StreamFiles(live.lab, live.nats, live.stream.name, tmp_path)
+    await files.keep()
     await load.more(20)
     await live.settle(s.Orders, s.Spend)
-    await restart_nats(live, lambda: put_back(tmp_path / "copy", place))
+    await files.put_back()
     for number in range(200):
         await live.publish(OrderPlaced("bob", 1), f"x{number}", 1, id=f"x{number}")
 
@@ -184,26 +178,6 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(live: Rig
     assert len(await live.rows("orders")) == 240
     assert await live.value("select count(*) from {s}.intents") == 40
     assert await incidents(live) == []
-
-
-async def restart_nats(rig: Rig, between: Any) -> None:
-    """Kill the server when its files are written, do something to them, and start it again."""
-    rig.lab._servers.nats.stop()
-    await asyncio.to_thread(between)
-    await asyncio.to_thread(rig.lab.up)
-    await eventually(lambda: answers(rig))
-
-
-async def answers(rig: Rig) -> bool:
-    with suppress(NatsError):
-        await rig.nats.jetstream(timeout=0.5).stream_info(rig.stream.name)
-        return True
-    return False
-
-
-def put_back(copy: Path, place: Path) -> None:
-    shutil.rmtree(place)
-    shutil.copytree(copy, place)
 
 
 async def test_messages_purged_before_they_were_settled_are_an_incident_and_the_rest_goes_on(

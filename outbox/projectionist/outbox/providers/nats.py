@@ -16,11 +16,12 @@ from nats.js.errors import NotFoundError
 
 from projectionist.core import headers as names_of
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.outbox.providers import templates
+from projectionist.outbox.providers import reached, templates
 from projectionist.outbox.providers.acks import Ack, Acks
 from projectionist.outbox.providers.headers import is_name, trace_context
 from projectionist.outbox.providers.profiles import NATS
 from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.reached import Reached
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
 
@@ -74,8 +75,7 @@ class NatsPublish(Provider):
         self._client: Client | None = None
         self._acks: Acks | None = None
         self._stream = settings.stream
-        self._seen = 0
-        self._created = ""
+        self._seen = Reached("", 0, "")
 
     async def open(self) -> None:
         """Find the stream and how long it remembers ids."""
@@ -85,7 +85,8 @@ class NatsPublish(Provider):
         info = await self._found(self._client)
         self._stream = info.config.name or self._stream
         self.profile = msgspec.structs.replace(NATS, memory_s=info.config.duplicate_window or NATS.memory_s)
-        self._seen, self._created = info.state.last_seq, _created(info)
+        last = info.state.last_seq
+        self._seen = Reached(reached.created(info), last, await self._at(self._client, last))
         self._acks = await Acks.open(self._client)
 
     async def close(self) -> None:
@@ -118,8 +119,8 @@ class NatsPublish(Provider):
         return msgspec.json.encode(Wire(subject, headers))
 
     async def mark(self, request: Request) -> str:
-        """The stream's identity and a sequence its end had reached: the message can only come after it."""
-        return f"{self._created} {self._seen}"
+        """What the stream had reached: the message can only come after it."""
+        return str(self._seen)
 
     async def send(self, request: Request) -> Reply:
         """One publish; what counts is the stream's ack."""
@@ -140,7 +141,7 @@ class NatsPublish(Provider):
         except nats.errors.Error:
             # Raised before anything is put on the connection, which keeps nothing for later.
             return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
-        return self._told(request.timeout_s, ack)
+        return self._told(request, ack)
 
     def begin(self, request: Request) -> asyncio.Future[Reply] | None:
         """One publish, written at once; the future is done with the stream's ack."""
@@ -148,13 +149,15 @@ class NatsPublish(Provider):
         subject, headers = _addressed(request)
         if client is None or acks is None or request.too_late() or not _fit(subject, headers):
             return None
-        told = partial(self._told, request.timeout_s)
+        told = partial(self._told, request)
         return acks.post(subject, request.body, headers, request.timeout_s, told)
 
-    def _told(self, timeout_s: float, ack: Ack | None) -> Reply:
+    def _told(self, request: Request, ack: Ack | None) -> Reply:
         if ack is None:
-            return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {timeout_s:g} s")
-        self._seen = max(self._seen, ack.seq)
+            return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
+        if ack.seq and not ack.duplicate:
+            # The last ack, not the highest: a stream that lost its end goes on below what it had reached.
+            self._seen = Reached(self._seen.created, ack.seq, reached.named(request.key))
         return classify(ack)
 
     async def lookup(self, request: Request) -> Reply:
@@ -163,21 +166,35 @@ class NatsPublish(Provider):
         if client is None:
             return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
         subject = request.frozen(Wire).subject
-        created, _, start = (request.mark or "").rpartition(" ")
+        mark = Reached.read(request.mark)
+        if mark is None:
+            return Reply(outcome=Outcome.UNKNOWN, reason="nobody noted where the stream was before")
         try:
             with anyio.fail_after(request.timeout_s):
                 info = await client.jetstream().stream_info(self._stream)
-                if created != _created(info):
+                if mark.created != reached.created(info):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
-                found, whole = await self._scan(client, subject, request.key, int(start) + 1)
+                found, whole = await self._scan(client, subject, request.key, mark.seq + 1)
+                same = bool(found) or await self._at(client, mark.seq) == mark.what
         except (nats.errors.Error, TimeoutError):
             return Reply(outcome=Outcome.RETRY, reason="the stream could not be read")
         if found:
             identity = f"{self._stream}:{found}"
             return Reply(outcome=Outcome.SENT, reason="found by lookup", provider_id=identity, replayed=True)
-        if whole and _keeps_all(info, int(start) + 1):
+        if not same or (mark.seq and not mark.what):
+            return Reply(outcome=Outcome.UNKNOWN, reason="the stream has lost its end since")
+        if whole and _keeps_all(info, mark.seq + 1):
             return Reply(outcome=Outcome.NOT_SENT, reason="surely not in the stream")
         return Reply(outcome=Outcome.UNKNOWN, reason="not found, but the stream no longer holds everything")
+
+    async def _at(self, client: Client, seq: int) -> str:
+        """What stands at this sequence, "" for nothing."""
+        if not seq:
+            return ""
+        try:
+            return reached.what(await client.jetstream().get_msg(self._stream, seq, direct=False))
+        except NotFoundError:
+            return ""
 
     async def _scan(self, client: Client, subject: str, key: str, start: int) -> tuple[int, bool]:
         """The sequence of the message with this key (0: none); whether the subject was read to its end."""
@@ -252,10 +269,6 @@ def _token(value: str) -> str:
     if not _TOKEN.fullmatch(value):
         raise RenderError("a field of the subject is empty or holds a space, a full stop or a wildcard")
     return value
-
-
-def _created(info: StreamInfo) -> str:
-    return str(info.created)
 
 
 def _keeps_all(info: StreamInfo, start: int) -> bool:
