@@ -24,6 +24,7 @@ from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.core.sql import Statements
 from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
+from projectionist.projections.subjects import Subjects
 from projectionist.runner.office import Office
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.readmodels import ReadModels
@@ -320,7 +321,21 @@ class Rig:
             name,
         )
         first = max(state.first_seq, line + 1)
-        return sorted(set(range(first, state.last_seq + 1)) - {seq for (seq,) in rows})
+        missing = sorted(set(range(first, state.last_seq + 1)) - {seq for (seq,) in rows})
+        return await self._ours(name, missing)
+
+    async def _ours(self, name: str, missing: list[int]) -> list[int]:
+        """Those that are the consumer's: of what has another subject nothing is kept but a count."""
+        texts = await self.value("select subjects from {s}.consumers where name = $1", name)
+        subjects, ours = Subjects(texts.split(" ")), []
+        for seq in missing:
+            try:
+                message = await self.nats.jetstream().get_msg(self.stream.name, seq)
+            except nats.js.errors.NotFoundError:  # deleted meanwhile
+                ours.append(seq)
+            else:
+                ours += [seq] if subjects.reads(message.subject or "") else []
+        return ours
 
     async def assert_sound(self) -> None:
         """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""

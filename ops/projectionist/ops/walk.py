@@ -15,7 +15,6 @@ from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.scan import scan
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -147,12 +146,13 @@ async def walk(
     end = min(last or stream.state.last_seq, stream.state.last_seq)
     result = Walked(definition.name, definition.stream, begin, end)
     reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
-    filter_subject = only(definition.subjects.filter, stream.config.subjects or ())
     versions = Versions()
 
     progress.begin("counting versions", max(0, end - begin + 1))
-    async for block in scan(client, definition.stream, filter_subject, begin, end):
+    async for block in scan(client, definition.stream, definition.subjects.filter, begin, end):
         for one in map(reader.read, block):
+            if one is None:
+                continue
             result.events += 1
             if not isinstance(one, Delivery):
                 result.unreadable += 1
@@ -165,7 +165,7 @@ async def walk(
     claims: list[tuple[Place, Event]] = []
     if versions.again:
         progress.begin("comparing what came again", max(0, end - begin + 1))
-        async for block in scan(client, definition.stream, filter_subject, begin, end):
+        async for block in scan(client, definition.stream, definition.subjects.filter, begin, end):
             for one in map(reader.read, block):
                 if isinstance(one, Delivery) and (one.aggregate, one.version) in versions.again:
                     place = (one.aggregate or "", one.version or 0)

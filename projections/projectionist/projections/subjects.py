@@ -87,6 +87,13 @@ class Subjects:
         """Whether every pattern names the aggregate."""
         return all(pattern.names_aggregate for pattern in self.patterns)
 
+    def reads(self, subject: str) -> bool:
+        """Whether a message of this subject is the consumer's."""
+        try:
+            return self.match(subject) is not None
+        except UnicodeDecodeError:  # its pattern matched, and what it holds is refused by the reader
+            return True
+
     def _first_match(self, subject: str) -> tuple[str | None, str | None] | None:
         for pattern in self.patterns:
             found = pattern.match(subject)

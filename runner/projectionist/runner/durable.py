@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.runner import jetstream
+from projectionist.core.subjects import overlap
+from projectionist.runner import contents, jetstream
 from projectionist.runner.jetstream import Consumer, ConsumerMissing, Stream, StreamConfig
-from projectionist.runner.subjects import only, overlap
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -41,22 +41,51 @@ class DurableUnfit(SettingsError):
 
 
 async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
-    """The stream and the durable, which is created if it is missing and brought to our sizes if not."""
+    """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not."""
     stream = await jetstream.stream(client, wanted.stream)
     check_stream(wanted, stream.config)
-    config = configuration(wanted, stream.config)
+    config = configuration(wanted)
     try:
         found = await jetstream.consumer(client, wanted.stream, wanted.name)
     except ConsumerMissing:
-        log.info("durable %s of stream %s: created", wanted.name, wanted.stream)
-        return stream, await jetstream.put_consumer(client, wanted.stream, config, action="create")
-    check_durable(wanted, found, config)
-    if drifted(found, config):
-        log.info(
-            "durable %s of stream %s: sizes changed to those of the settings", wanted.name, wanted.stream
-        )
-        found = await jetstream.put_consumer(client, wanted.stream, config, action="update")
+        await _check_subjects(client, wanted, stream.config)
+        return stream, await _create(client, wanted, config)
+    check_durable(wanted, found)
+    if found.config.passes_over(wanted.subjects.filter):
+        return stream, await _create_anew(client, wanted, found, config)
+    if refiltered(wanted, found) or drifted(found, config):
+        found = await update(client, wanted)
     return stream, found
+
+
+async def update(client: Client, wanted: Wanted) -> Consumer:
+    """Bring a durable that has not passed over anything to our filter and sizes, where it stands."""
+    log.info("durable %s of stream %s: changed to what it should be", wanted.name, wanted.stream)
+    return await jetstream.put_consumer(client, wanted.stream, configuration(wanted), action="update")
+
+
+async def _create(client: Client, wanted: Wanted, config: dict[str, Any]) -> Consumer:
+    log.info("durable %s of stream %s: created", wanted.name, wanted.stream)
+    return await jetstream.put_consumer(client, wanted.stream, config, action="create")
+
+
+async def _create_anew(client: Client, wanted: Wanted, found: Consumer, config: dict[str, Any]) -> Consumer:
+    """Delete a durable that has gone by events of ours, since no update goes back to them.
+
+    Whoever judges sees that it is another one, and goes on behind the floor that PostgreSQL remembers; so does who
+    finds it missing, should this process end in between.
+    """
+    log.warning(
+        "durable %s of stream %s was made to let only %s through: made anew, read again from the last floor",
+        *(wanted.name, wanted.stream, ", ".join(found.config.filters)),
+    )
+    await jetstream.drop_consumer(client, wanted.stream, wanted.name)
+    return await _create(client, wanted, config)
+
+
+def refiltered(wanted: Wanted, found: Consumer) -> bool:
+    """Whether its filter is not ours."""
+    return found.config.filters != [wanted.subjects.filter]
 
 
 def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
@@ -68,9 +97,9 @@ def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
     ]
 
 
-def configuration(wanted: Wanted, stream: StreamConfig) -> dict[str, Any]:
-    """The durable's configuration, as the broker's API takes it."""
-    config: dict[str, Any] = {
+def configuration(wanted: Wanted) -> dict[str, Any]:
+    """The durable's configuration. The filter is ours whatever the stream takes today: that may change at any time."""
+    return {
         "durable_name": wanted.name,
         "name": wanted.name,
         "deliver_policy": "all",
@@ -79,13 +108,12 @@ def configuration(wanted: Wanted, stream: StreamConfig) -> dict[str, Any]:
         "ack_wait": round(wanted.ack_wait_s * 1e9),
         "max_deliver": -1,
         "max_ack_pending": 6 * wanted.batch,  # two being settled, one read, one being read, two on their way
+        "filter_subject": wanted.subjects.filter,
     }
-    filter_subject = only(wanted.subjects.filter, stream.subjects or ())
-    return config | ({"filter_subject": filter_subject} if filter_subject else {})
 
 
 def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
-    """Refuse a stream that does not keep what `wanted` has to see, or holds nothing of it."""
+    """Refuse a stream that does not keep what `wanted` has to see."""
     faults = list(_forgets(stream) if wanted.contiguous else ())
     if stream.retention != "limits":
         faults.insert(0, f"has retention {stream.retention}, which removes what others have acked")
@@ -96,23 +124,31 @@ def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
             remedy="Use a stream with retention limits that keeps every event"
             + (", or sequence='monotonic'" if stream.retention == "limits" else ""),
         )
-    filters = [pattern.filter for pattern in wanted.subjects.patterns]
-    if stream.subjects and not any(overlap(taken, ours) for taken in stream.subjects for ours in filters):
-        raise StreamUnfit(
-            f"Stream {wanted.stream} takes {', '.join(stream.subjects)}, "
-            f"and {wanted.name} reads {', '.join(wanted.subjects.texts)}: no subject is both",
-            remedy=f"Mend the subjects of {wanted.name}, or of the stream",
-        )
 
 
-def check_durable(wanted: Wanted, found: Consumer, config: dict[str, Any]) -> None:
-    """Refuse a durable that would deliver other events, or in another way."""
+def unread(wanted: Wanted, stream: StreamConfig) -> str:
+    """Why nothing that the stream takes now is read; empty if something is."""
+    taken, filters = contents.subjects(stream), [pattern.filter for pattern in wanted.subjects.patterns]
+    if any(overlap(one, ours) for one in taken for ours in filters):
+        return ""
+    reads = ", ".join(wanted.subjects.texts)
+    return f"Stream {wanted.stream} takes {', '.join(taken)}, and {wanted.name} reads {reads}: no subject is both"
+
+
+async def _check_subjects(client: Client, wanted: Wanted, stream: StreamConfig) -> None:
+    """Refuse to begin on a stream that neither takes nor holds anything to be read. Who has begun may go on: subjects
+    are taken off streams, and may come back."""
+    why = unread(wanted, stream)
+    if why and await jetstream.message(client, wanted.stream, 1, wanted.subjects.filter) is None:
+        raise StreamUnfit(why, remedy=f"Mend the subjects of {wanted.name}, or of the stream")
+
+
+def check_durable(wanted: Wanted, found: Consumer) -> None:
+    """Refuse a durable that would deliver in another way."""
     expected = {
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "max_deliver": -1,
-        "filter_subject": config.get("filter_subject", ""),
-        "filter_subjects": [],
         "backoff": [],
         "deliver_subject": "",
         "headers_only": False,

@@ -65,9 +65,11 @@ class Evidence(msgspec.Struct, frozen=True):
     last_seq: int
     """The end of the stream when it was read."""
     subject: str | None
-    """The aggregate's subject; None if the consumer's subjects do not name its place, or the stream takes no such."""
+    """The aggregate's subject; None if the consumer's subjects do not name its place."""
     floor_passed: bool
     """Whether everything up to that end has been settled by this consumer."""
+    is_taken: bool = True
+    """Whether the stream takes messages of that subject now, or has them from a source."""
     elsewhere: Elsewhere | None = None
     aside: Sequence[Aside] = ()
 
@@ -103,7 +105,8 @@ def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
     lacking = f"--aggregate {quote(lack.aggregate)} --versions {lack.version + 1}..{lack.until - 1}"
     step = f"projectionist parked accept-gap {lacking} --reason …"
     filled = text.format(lack=lack, evidence=evidence, aside=aside, step=step)
-    return filled + _listed(evidence.aside)
+    untaken = "" if evidence.is_taken else f". Stream {evidence.stream} takes no such subject now"
+    return filled + untaken + _listed(evidence.aside)
 
 
 def _listed(aside: Sequence[Aside]) -> str:

@@ -20,7 +20,7 @@ from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.core.trouble import is_transient
-from projectionist.runner import jetstream, lookup
+from projectionist.runner import contents, jetstream, lookup
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Aside, Evidence, Lack, find, told
@@ -168,12 +168,14 @@ class GapFetch:
 
     async def _looked(self, lack: Lack, waited: Waiting | None, this: Round) -> None:
         state = this.stream.state
+        subject = lookup.subject_of(lack, self._consumer.definition.subjects)
         evidence = Evidence(
             self._consumer.definition.stream,
             state.first_seq,
             state.last_seq if waited is None else waited.last_seq,
-            lookup.subject_of(lack, self._consumer.definition.subjects, this.stream),
+            subject,
             floor_passed=waited is not None,
+            is_taken=subject is None or contents.takes(this.stream.config, subject),
         )
         # A position of an earlier incarnation says nothing about this stream.
         resume = lack.seq + 1 if lack.seq <= state.last_seq else 1

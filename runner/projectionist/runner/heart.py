@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from projectionist.runner.careful import Suspicion
     from projectionist.runner.consumer import Consumer
+    from projectionist.runner.foreign import Foreign
     from projectionist.runner.office import Office
     from projectionist.runner.source import Source
     from projectionist.runner.standing import Standing
@@ -54,6 +55,7 @@ class Heart:
         interval_s: float,
         standing: Standing,
         suspicion: Suspicion,
+        foreign: Foreign,
     ) -> None:
         self._consumer = consumer
         self._office = office
@@ -68,6 +70,7 @@ class Heart:
         self._looks = Chore(f"{name}: looking for processes that ended", self._look_for_the_dead)
         self._rearms = Chore(f"{name}: trying again what other code failed on", self._rearm.step)
         self._sweeps = Chore(f"{name}: dropping kept generations", self._sweep)
+        self._counts = Chore(f"{name}: counting what is not ours", foreign.write)
         self._records = Chore(
             f"{name}: writing down the floor", standing.record, verdicts=(ProjectionistError,)
         )
@@ -85,6 +88,7 @@ class Heart:
     async def stop(self) -> None:
         """Say that this process runs the consumer no more, and how far it was."""
         with anyio.move_on_after(STOPPING_S):
+            await self._counts.step()
             await self._records.step()
         with anyio.move_on_after(STOPPING_S):
             await self._ends.step()
@@ -92,7 +96,7 @@ class Heart:
     async def _chores(self) -> None:
         while True:
             await anyio.sleep(self._interval_s)
-            for chore in (self._looks, self._rearms, self._sweeps, self._records):
+            for chore in (self._looks, self._rearms, self._sweeps, self._counts, self._records):
                 await chore.step()
 
     async def _look_for_the_dead(self) -> None:

@@ -10,6 +10,7 @@ from nats.errors import Error as NatsError
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.subjects import ALL, covers
 from projectionist.core.wire import Arrival
 
 if TYPE_CHECKING:
@@ -33,10 +34,19 @@ class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
 
 
-class Mirror(msgspec.Struct, frozen=True):
-    """Which stream this one copies, message by message under the same sequences."""
+class Transform(msgspec.Struct, frozen=True):
+    """Under which subject a message is stored that came under another one."""
+
+    src: str = ""
+    dest: str = ""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """A stream whose messages come into this one: all of them, or those a filter or its transforms let through."""
 
     name: str
+    filter_subject: str = ""
+    subject_transforms: list[Transform] | None = None
 
 
 class StreamConfig(msgspec.Struct, frozen=True):
@@ -54,7 +64,12 @@ class StreamConfig(msgspec.Struct, frozen=True):
     max_msgs: int = -1
     max_bytes: int = -1
     discard: str = "old"
-    mirror: Mirror | None = None
+    mirror: Origin | None = None
+    """The one stream that this one copies, under the same sequences; it takes nothing else."""
+    sources: list[Origin] | None = None
+    subject_transform: Transform | None = None
+    republish: Transform | None = None
+    """Where messages are published on once they are stored, which changes nothing in the stream."""
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -88,6 +103,15 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     deliver_subject: str = ""
     headers_only: bool = False
     inactive_threshold: int = 0
+
+    @property
+    def filters(self) -> list[str]:
+        """What it lets through, as patterns."""
+        return self.filter_subjects or [self.filter_subject or ALL]
+
+    def passes_over(self, subject: str) -> bool:
+        """Whether it lets less through than this pattern: then its floor rises over messages that nobody was given."""
+        return not any(covers(each, subject) for each in self.filters)
 
 
 class AckFloor(msgspec.Struct, frozen=True):
@@ -166,20 +190,13 @@ async def consumer(client: Client, stream_name: str, name: str) -> Consumer:
 
 
 async def put_consumer(client: Client, stream_name: str, config: dict[str, Any], *, action: str) -> Consumer:
-    """`create` or `update` a durable."""
-    subject = f"CONSUMER.CREATE.{stream_name}.{config['durable_name']}"
-    if config.get("filter_subject"):
+    """`create` or `update` a consumer, under its `name`. The filter `>` is none: even that one costs."""
+    subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
+    if config["filter_subject"] == ALL:
+        config = {key: value for key, value in config.items() if key != "filter_subject"}
+    else:
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
-    return await ask(client, subject, body, Consumer)
-
-
-async def put_reader(client: Client, stream_name: str, config: dict[str, Any]) -> Consumer:
-    """Create a consumer that lives only as long as it is read from."""
-    subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
-    if config.get("filter_subject"):
-        subject += f".{config['filter_subject']}"
-    body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": "create"})
     return await ask(client, subject, body, Consumer)
 
 

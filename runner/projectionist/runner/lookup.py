@@ -11,12 +11,10 @@ from projectionist.projections.subjects import AGGREGATE
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Elsewhere, Lack
 from projectionist.runner.heads import Heads
-from projectionist.runner.subjects import overlap
 
 if TYPE_CHECKING:
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.jetstream import Stream
     from projectionist.runner.stored import Stored
 
 MOST_READ = 10_000
@@ -36,14 +34,11 @@ class Look(msgspec.Struct):
     """Whether the stream was read to its end."""
 
 
-def subject_of(lack: Lack, subjects: Subjects, stream: Stream) -> str | None:
-    """The subject that holds the aggregate's events; None where it cannot be built or the stream takes no such."""
+def subject_of(lack: Lack, subjects: Subjects) -> str | None:
+    """The subject that holds the aggregate's events, whether the stream takes it now or not; None where it cannot be
+    built."""
     kind, _, name = lack.aggregate.partition("/")
-    subject = subjects.subject_for(kind, name)
-    taken = stream.config.subjects
-    if subject is None or (taken and not any(overlap(subject, each) for each in taken)):
-        return None
-    return subject
+    return subjects.subject_for(kind, name)
 
 
 async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, resume: int) -> Look:
@@ -79,19 +74,12 @@ async def elsewhere(stored: Stored, consumer: Consumer, lack: Lack) -> Elsewhere
             if message is None:
                 break
             seq = message.seq + 1
-            if _reads(consumer.definition.subjects, message.subject):
+            if consumer.definition.subjects.reads(message.subject):
                 continue
             version = _version(heads, message.hdrs, lack, consumer.policy.aggregate_type or "")
             if lack.misses(version):
                 return Elsewhere(version or 0, message.seq, message.subject)
     return None
-
-
-def _reads(subjects: Subjects, subject: str) -> bool:
-    try:
-        return subjects.match(subject) is not None
-    except UnicodeDecodeError:  # then it is ours, and in quarantine
-        return True
 
 
 def _widened(subjects: Subjects, lack: Lack) -> list[str]:

@@ -63,11 +63,12 @@ class Pipeline:
     def __init__(
         self,
         source: Source,
-        read: Callable[[Arrival], Delivery | Unreadable],
+        read: Callable[[Arrival], Delivery | Unreadable | None],
         settlers: Sequence[Careful],
         due: Due,
         limits: Limits,
         after: After,
+        foreign: Callable[[int], None],
         name: str = "",
     ) -> None:
         self._name = name
@@ -79,6 +80,7 @@ class Pipeline:
         self._due = due
         self.limits = limits
         self._after = after
+        self._foreign = foreign
         self._handoff: Handoff[Read] = Handoff()
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
@@ -125,9 +127,15 @@ class Pipeline:
                     arrivals = await self._source.take(
                         limits.max_rows, limits.max_bytes, limits.max_ms / 1000
                     )
-                if arrivals:
-                    self._open.append(arrivals)
-                    await self._handoff.put(Read(arrivals, await self._decoded(arrivals)))
+                if not arrivals:
+                    continue
+                self._open.append(arrivals)
+                batch = await self._decoded(arrivals)
+                if batch.deliveries or batch.unreadable:
+                    await self._handoff.put(Read(arrivals, batch))
+                else:
+                    self._source.ack(arrivals)
+                    self._open.remove(arrivals)
         finally:
             self._handoff.close()
 
@@ -150,9 +158,11 @@ class Pipeline:
             for one in map(self._read_one, arrivals[start : start + SLICE]):
                 if isinstance(one, Delivery):
                     deliveries.append(one)
-                else:
+                elif one is not None:
                     unreadable.append(one)
             await checkpoint()
+        if foreign := len(arrivals) - len(deliveries) - len(unreadable):
+            self._foreign(foreign)
         return Batch(deliveries, unreadable)
 
     async def _work(self, settler: Careful) -> None:

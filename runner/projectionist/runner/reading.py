@@ -68,22 +68,26 @@ class Reader:
         self._hash = event_hash if policy.hash == "raw" else self._canonical_digest
         self._epoch, self._epoch_until = 0.0, 0.0
 
-    def read(self, arrival: Arrival) -> Delivery | Unreadable:
-        """The delivery, or why there is none."""
+    def read(self, arrival: Arrival) -> Delivery | Unreadable | None:
+        """The delivery, or why there is none; None for a subject of others, whatever came under it."""
         try:
             told_by = told(arrival.reply)
         except (ValueError, IndexError):
             reply = clean(repr(arrival.reply))
-            return self._unreadable(
+            one: Delivery | Unreadable = self._unreadable(
                 arrival, 0, 1, Reason.REPLY, f"the reply subject {reply} is not JetStream's"
             )
-        return self._answer(arrival, *told_by, self.incarnation)
+        else:
+            one = self._answer(arrival, *told_by, self.incarnation)
+        if one.__class__ is Unreadable and self._is_foreign(arrival.subject):
+            return None
+        return one
 
     def reread(self, arrival: Arrival, seq: int, incarnation: int | None = None) -> Delivery | Unreadable:
         """The same for a message that was not delivered just now: what the stream or quarantine holds at `seq`."""
         return self._answer(arrival, seq, 1, 0, self.incarnation if incarnation is None else incarnation)
 
-    def settled(self, arrival: Arrival) -> Delivery | Unreadable:
+    def settled(self, arrival: Arrival) -> Delivery | Unreadable | None:
         """The same for an event that was read and settled before, in half the time: it has no hash, and what was
         checked then is not checked again. Its content is."""
         try:
@@ -182,6 +186,12 @@ class Reader:
             used_fallback,
             arrival,
         )
+
+    def _is_foreign(self, subject: str) -> bool:
+        try:
+            return self._match(subject) is None
+        except ValueError:  # its pattern matched
+            return False
 
     def _unfold(self, content_type: str, fields: Fields, body: bytes) -> tuple[Fields, bytes]:
         if bad := self._too_large(body) or guards.fault(body, self._policy.max_depth):

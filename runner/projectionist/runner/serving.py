@@ -16,6 +16,7 @@ from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.draining import Drain
 from projectionist.runner.due import Due
 from projectionist.runner.failing import PROBED
+from projectionist.runner.foreign import Foreign
 from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.heart import Heart
 from projectionist.runner.measures import Measures
@@ -88,10 +89,14 @@ class Serving:
         if consumer.stores_first:
             own = session()
             self._drain = Drain(consumer, own, settler(own), stored, settings, self._after)
+        foreign = Foreign(consumer, office)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
             self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes),
-            *(limits, self._after, consumer.definition.name),
+            limits,
+            self._after,
+            foreign.note,
+            consumer.definition.name,
         )
         self._gaps = GapFetch(
             consumer,
@@ -101,7 +106,7 @@ class Serving:
         )
         self._heart = Heart(
             *(consumer, office, self._drain or self._pipeline, source, settings.run.heartbeat_s),
-            *(standing, self._suspicion),
+            *(standing, self._suspicion, foreign),
         )
 
     async def run(self) -> None:

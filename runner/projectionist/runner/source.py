@@ -147,8 +147,7 @@ class JetStreamSource:
                 await pulls.wait(enough, linger_s)
                 if self._client.stats["reconnects"] != self._connection:
                     continue
-            if taken := self._ours(pulls.cut(most, most_bytes)):
-                return taken
+            return pulls.cut(most, most_bytes)
 
     def ack(self, arrivals: Sequence[Arrival]) -> int:
         """Ack those whose deadline stands and whose connection is still the same; how many that were."""
@@ -175,19 +174,22 @@ class JetStreamSource:
         """How far the broker is. What others have changed about the durable is noticed by the way."""
         found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
         stream = await jetstream.stream(self._client, self._wanted.stream)
-        self._look_over(found, stream)
+        await self._look_over(found)
         return Pending(
             stream.state.last_seq, found.num_pending, found.num_ack_pending, found.ack_floor.stream_seq
         )
 
-    def _look_over(self, found: jetstream.Consumer, stream: Stream) -> None:
-        config = durable.configuration(self._wanted, stream.config)
+    async def _look_over(self, found: jetstream.Consumer) -> None:
         try:
-            durable.check_durable(self._wanted, found, config)
-        except durable.DurableUnfit as error:
+            self._refuse(found)
+        except (durable.DurableUnfit, SourceLost) as error:
             if not self._pulls.doubt:
                 self._pulls.suspect(error.message)
-        drift = durable.drifted(found, config)
+            return
+        if durable.refiltered(self._wanted, found):
+            found = await durable.update(self._client, self._wanted)
+            announce("durable.filtered")
+        drift = durable.drifted(found, durable.configuration(self._wanted))
         if drift and drift != self._drift:
             log.warning(
                 "durable %s has changed: %s; the next start sets it right",
@@ -237,13 +239,21 @@ class JetStreamSource:
             return same
         if (stream.created, found.created) != self._identity:
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
-        durable.check_durable(self._wanted, found, durable.configuration(self._wanted, stream.config))
+        self._refuse(found)
         if self._judge is not None and not same:
             await self._judge()
         self._connection = connection
         pulls.renew()
         announce("source.resumed")
         return True
+
+    def _refuse(self, found: jetstream.Consumer) -> None:
+        """Raise where the durable must not be read from as it is now."""
+        durable.check_durable(self._wanted, found)
+        if found.config.passes_over(self._wanted.subjects.filter):
+            raise SourceLost(
+                f"Durable {self._wanted.name} was made to let only {', '.join(found.config.filters)} through"
+            )
 
     def _standing(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         if self._client.stats["reconnects"] != self._connection:
@@ -256,18 +266,3 @@ class JetStreamSource:
         if not arrivals or not self._line.post([arrival.reply for arrival in arrivals], word):
             return 0
         return len(arrivals)
-
-    def _ours(self, arrivals: list[Arrival]) -> list[Arrival]:
-        """Without what only the common filter of several patterns let through, which is acked here."""
-        if len(self._wanted.subjects.patterns) == 1:
-            return arrivals
-        ours = [arrival for arrival in arrivals if self._is_ours(arrival.subject)]
-        if len(ours) < len(arrivals):
-            self.ack([arrival for arrival in arrivals if not self._is_ours(arrival.subject)])
-        return ours
-
-    def _is_ours(self, subject: str) -> bool:
-        try:
-            return self._wanted.subjects.match(subject) is not None
-        except UnicodeDecodeError:  # ours, and for the reader to refuse
-            return True

@@ -45,6 +45,7 @@ class Standing:
         self, definition: Definition, durable: str, client: Client, office: Office, schema: str
     ) -> None:
         self._name, self._stream = definition.name, definition.stream
+        self._filter = definition.subjects.filter
         self._durable = durable
         self._client = client
         self._office = office
@@ -167,6 +168,10 @@ class Standing:
         if self._owed is not None and not self._is_paid(before, before.known):
             return
         stream, durable = await sighting.both(self._client, self._stream, self._durable)
+        if durable.config.passes_over(self._filter):
+            raise Rejoin(
+                "the durable was made to let less through: its floor says nothing of what it passed over"
+            )
         seen = sighting.seen(stream, durable, before.known.floor, before.known.top)
         judgement = judge(before.known, seen, restored=False)
         if judgement.halted or judgement.go_to is not None:

@@ -13,6 +13,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced
 
 from projectionist.core import broker
+from projectionist.core.subjects import ALL
 from projectionist.core.wire import Arrival
 from projectionist.runner.pulls import Pulls
 from projectionist.runner.rebuild import scan as scanning
@@ -33,7 +34,7 @@ async def client(live: Rig) -> AsyncIterator[Client]:
 
 
 async def read(client: Client, stream: Stream, first: int = 1, last: int = MANY) -> list[int]:
-    return [sequence(one) async for block in scan(client, stream.name, None, first, last) for one in block]
+    return [sequence(one) async for block in scan(client, stream.name, ALL, first, last) for one in block]
 
 
 async def test_every_message_of_a_range_comes_once_and_in_order(client: Client, stream: Stream) -> None:
@@ -50,7 +51,7 @@ async def test_a_message_lost_on_the_way_is_noticed_and_read_again(
 
     def lossy(self: Pulls, most: int, most_bytes: int) -> list[Arrival]:
         arrivals = cut(self, 100, most_bytes)
-        if lost:
+        if lost and lost[-1] < len(arrivals):
             del arrivals[lost.pop()]
         return arrivals
 
@@ -67,7 +68,7 @@ async def test_a_reader_that_the_broker_has_lost_is_made_anew(
     monkeypatch.setattr(scanning, "HEARTBEAT_S", 0.2)
     monkeypatch.setattr(scanning, "RETRY_S", 0.01)
     seen: list[int] = []
-    async for block in scan(client, stream.name, None, 1, MANY):
+    async for block in scan(client, stream.name, ALL, 1, MANY):
         seen += [sequence(one) for one in block]
         if len(seen) in range(100, 140):
             for info in await live.nats.jetstream().consumers_info(stream.name):
@@ -82,7 +83,7 @@ async def test_a_broker_that_goes_and_comes_back_is_read_on(
     monkeypatch.setattr(scanning, "BLOCK", 20)
     seen: list[int] = []
     killed = False
-    async for block in scan(client, stream.name, None, 1, MANY):
+    async for block in scan(client, stream.name, ALL, 1, MANY):
         seen += [sequence(one) for one in block]
         if len(seen) > 100 and not killed:
             killed = True
@@ -96,6 +97,6 @@ async def test_single_messages_are_fetched_and_what_is_gone_is_missing(
 ) -> None:
     await live.nats.jetstream().delete_msg(stream.name, 300)
     wanted = [1, 2, *range(100, 200), 300, 499]
-    found: dict[int, Any] = await fetch(client, stream.name, None, wanted)
+    found: dict[int, Any] = await fetch(client, stream.name, ALL, wanted)
     assert sorted(found) == [1, 2, *range(100, 200), 499]
     assert {sequence(one) for one in found.values()} == set(found)

@@ -237,8 +237,17 @@ class TestAggregates:
         anywhere = reader(subjects="shop.>")
         assert refused(arrival(USUAL | {"ce-aggregateid": "x" * 600}), anywhere).reason is Reason.AGGREGATE
 
-    @pytest.mark.parametrize("subject", ["shop.payment.7", "shop.order.%FF", "shop.order.7\ufffd\0"])
-    def test_a_subject_of_others_is_refused(self, subject: str) -> None:
+    @pytest.mark.parametrize("headers", [USUAL, {}, {"ce-id": "\0"}])
+    def test_what_comes_under_a_subject_of_others_is_nothing_whatever_it_is(
+        self, headers: dict[str, str]
+    ) -> None:
+        one = arrival(headers, subject="shop.payment.7")
+        assert reader().read(one) is None
+        assert reader().settled(one) is None
+        assert isinstance(reader().reread(one, 7), Unreadable)
+
+    @pytest.mark.parametrize("subject", ["shop.order.%FF", "shop.order.7\ufffd\0"])
+    def test_a_subject_that_holds_no_aggregate_is_refused(self, subject: str) -> None:
         found = refused(arrival(without("ce-aggregateid"), subject=subject))
         assert found.reason in (Reason.SUBJECT, Reason.AGGREGATE)
         assert "\0" not in found.subject
@@ -631,7 +640,7 @@ class TestWhateverTheBytes:
         raw = b"NATS/1.0\r\n" + b"".join(b"%b: %b\r\n" % (n.encode(), v) for n, v in headers) + b"\r\n"
         for ordered in (True, False):
             found = reader(ordered=ordered, **policy).read(arrival(raw, data, subject=subject, reply=reply))
-            for field in msgspec.structs.fields(found):
+            for field in () if found is None else msgspec.structs.fields(found):
                 value = getattr(found, field.name)
                 if isinstance(value, str):
                     assert "\0" not in value

@@ -9,6 +9,7 @@ import msgspec
 
 from projectionist.core import broker, db
 from projectionist.core.settings import Settings
+from projectionist.core.subjects import ALL
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import SCENE
@@ -26,7 +27,7 @@ async def work(settings: Settings) -> None:
     last = (await jetstream.stream(client, SCENE.stream)).state.last_seq
     rows: dict[str, list[Any]] = {}
     decode = msgspec.json.Decoder().decode
-    async for block in scan(client, SCENE.stream, None, 1, last):
+    async for block in scan(client, SCENE.stream, ALL, 1, last):
         for arrival in block:
             event = plain.read(arrival)
             body, key = decode(event.data), event.aggregate[1:]

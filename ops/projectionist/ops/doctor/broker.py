@@ -144,9 +144,9 @@ async def held(
 def _durable(
     about: str, wanted: Wanted, there: jetstream.Consumer, found: Stream, row: Row
 ) -> Iterator[Check]:
-    config = durable.configuration(wanted, found.config)
+    config = durable.configuration(wanted)
     try:
-        durable.check_durable(wanted, there, config)
+        durable.check_durable(wanted, there)
     except ProjectionistError as error:
         yield attention(about, "durable", error.message, error.remedy)
     if drift := durable.drifted(there, config):

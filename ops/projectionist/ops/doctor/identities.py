@@ -8,7 +8,6 @@ from projectionist.ops.doctor.check import Check, attention, note
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.delivery import Delivery, Unreadable
 from projectionist.runner.rebuild.scan import scan
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -24,13 +23,12 @@ async def look(client: Client, definition: Definition, settings: Settings, found
     """Whether they name their events, and whether those can be read."""
     policy, name = settings.policy(definition.name), definition.name
     reader = Consumer(definition, policy, 0, name, 0).reader
-    filter_subject = only(definition.subjects.filter, found.config.subjects or ())
     first, last = max(found.state.first_seq, found.state.last_seq - SAMPLE + 1), found.state.last_seq
     read, unnamed, bad = 0, 0, ""
     if found.state.messages:
-        async for block in scan(client, definition.stream, filter_subject, first, last):
+        async for block in scan(client, definition.stream, definition.subjects.filter, first, last):
             for one in map(reader.read, block):
-                read += 1
+                read += one is not None
                 unnamed += isinstance(one, Delivery) and one.used_fallback
                 if isinstance(one, Unreadable):
                     bad = bad or f"{one.reason}: {one.detail}"

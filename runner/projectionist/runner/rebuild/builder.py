@@ -34,7 +34,6 @@ from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
 from projectionist.runner.rebuild.swap import swap, wait_for_snapshots
 from projectionist.runner.rebuild.turn import Taken, owner, turn
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from projectionist.core.leases import Lease
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.jetstream import Stream
     from projectionist.runner.rebuild.progress import Progress
 
 FEW = 500
@@ -135,7 +133,7 @@ class Builder:
                 if self._options.raised_only and self._definition.revision <= row["revision"]:
                     raise Taken(f"revision {row['revision']} has been built by another process")
                 build, resumed = await self._open(desk, row["number"], lease.epoch, who)
-                return await self._build(desk, build, stream, resumed=resumed)
+                return await self._build(desk, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
     def _teller(self, keeper: Connection, consumer: int) -> Callable[[Lease], Awaitable[None]]:
@@ -171,11 +169,11 @@ class Builder:
         wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
         return wanted and not self._options.restart and opening.fits(build, self._definition)
 
-    async def _build(self, desk: Desk, build: Build, stream: Stream, *, resumed: bool) -> Rebuilt:
+    async def _build(self, desk: Desk, build: Build, *, resumed: bool) -> Rebuilt:
         began = clock.now()
         consumer = await consumer_for(desk, self._definition, self._settings, build)
         shadow = Shadow(desk.connection, consumer, self._schema)
-        filter_subject = only(self._definition.subjects.filter, stream.config.subjects or ())
+        filter_subject = self._definition.subjects.filter
         if build.phase == "open":
             build = await self._prepare(desk, build, shadow)
         if build.phase == "bulk":
@@ -214,7 +212,7 @@ class Builder:
     # -- bulk ----------------------------------------------------------------------------------------------------
 
     async def _bulk(
-        self, desk: Desk, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str | None
+        self, desk: Desk, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
     ) -> None:
         decisions = Decisions(await desk.rows("build_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
@@ -252,7 +250,7 @@ class Builder:
         shadow: Shadow,
         bulk: Bulk,
         judge: Judge,
-        filter_subject: str | None,
+        filter_subject: str,
     ) -> None:
         if build.buckets == 1:
             rows = await bulk.fold(filter_subject, 1, build.floor)

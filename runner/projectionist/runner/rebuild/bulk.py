@@ -106,13 +106,13 @@ class Bulk:
         self.silent: Counter[str] = Counter()
         """Intents that were asked for and not written, by slot."""
 
-    async def fold(self, filter_subject: str | None, first: int, last: int) -> Iterable[tuple[Any, ...]]:
+    async def fold(self, filter_subject: str, first: int, last: int) -> Iterable[tuple[Any, ...]]:
         """Read it, and fold everything in memory."""
         folding = Folding(self._definition, self.silent)
         await self.read(filter_subject, first, last, folding.fold)
         return folding.rows()
 
-    async def spill(self, filter_subject: str | None, first: int, last: int, into: Spill) -> None:
+    async def spill(self, filter_subject: str, first: int, last: int, into: Spill) -> None:
         """Read it, and put what is to be folded on disk, by bucket."""
         folding = Folding(self._definition, self.silent)
 
@@ -137,7 +137,7 @@ class Bulk:
                 await checkpoint()
         return folding.rows()
 
-    async def read(self, filter_subject: str | None, first: int, last: int, use: Use) -> None:
+    async def read(self, filter_subject: str, first: int, last: int, use: Use) -> None:
         """Call `use` with every event that may be folded, in order; what cannot be read was put aside by live."""
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
             for start in range(0, len(block), SLICE):
@@ -148,7 +148,7 @@ class Bulk:
             await self._progress.advance(len(block))
 
     async def batches(
-        self, filter_subject: str | None, first: int, last: int, size: int
+        self, filter_subject: str, first: int, last: int, size: int
     ) -> AsyncIterator[tuple[list[Delivery], int]]:
         """The events that may be folded, in batches, each with the sequence up to which it is all."""
         found: list[Delivery] = []

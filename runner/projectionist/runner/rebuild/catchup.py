@@ -55,7 +55,7 @@ class CatchUp:
         shadow: Shadow,
         client: Client,
         reader: Reader,
-        filter_subject: str | None,
+        filter_subject: str,
         progress: Progress,
     ) -> None:
         self._desk = desk

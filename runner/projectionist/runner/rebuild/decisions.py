@@ -89,12 +89,12 @@ class Decisions:
             return True
         return delivery.version is not None and self.stepped_over(delivery.aggregate or "", delivery.version)
 
-    def reading(self, reader: Reader) -> Callable[[Arrival], Delivery | Unreadable]:
+    def reading(self, reader: Reader) -> Callable[[Arrival], Delivery | Unreadable | None]:
         """Reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied then."""
         if not self._amended and not self._edits:
             return reader.settled
 
-        def read(arrival: Arrival) -> Delivery | Unreadable:
+        def read(arrival: Arrival) -> Delivery | Unreadable | None:
             amended = self._amended.get(sequence(arrival.reply))
             if amended is None:
                 one = reader.settled(arrival)

@@ -22,7 +22,6 @@ from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -75,9 +74,9 @@ class Candidates:
     async def read(self) -> int:
         """Read on to the end of the stream; how many more events touch these rows."""
         stream = await jetstream.stream(self._client, self._definition.stream)
-        filter_subject, before = self._filter(stream), self._count()
+        before = self._count()
         last = stream.state.last_seq
-        async for block in scan(self._client, self._definition.stream, filter_subject, self._next, last):
+        async for block in scan(self._client, self._definition.stream, self._filter(), self._next, last):
             for arrival in block:
                 delivery = self._one_of(arrival)
                 if isinstance(delivery, Delivery):
@@ -93,12 +92,12 @@ class Candidates:
     def _count(self) -> int:
         return sum(map(len, self.events.values()))
 
-    def _filter(self, stream: jetstream.Stream) -> str | None:
+    def _filter(self) -> str:
         """The subject of the one aggregate, where there is only one; everything otherwise."""
         subjects, filter_subject = self._definition.subjects, None
         if len(self._keys) == 1 and is_own(self._consumer) and self._consumer.own_type is not None:
             filter_subject = subjects.subject_for(self._consumer.own_type, str(next(iter(self._keys))))
-        return filter_subject or only(subjects.filter, stream.config.subjects or ())
+        return filter_subject or subjects.filter
 
 
 def is_own(consumer: Consumer) -> bool:

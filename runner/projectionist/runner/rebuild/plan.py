@@ -20,7 +20,6 @@ from projectionist.runner.rebuild.names import dependents, kept, table_names, vi
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.shadow import Stumbled
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -164,8 +163,7 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
     first = stream.state.first_seq
     began = clock.now()
     try:
-        filter_subject = only(definition.subjects.filter, stream.config.subjects or ())
-        await bulk.fold(filter_subject, first, first + SAMPLE - 1)
+        await bulk.fold(definition.subjects.filter, first, first + SAMPLE - 1)
     except Stumbled:
         return 0.0
     return bulk.events / (clock.now() - began)

@@ -28,7 +28,6 @@ from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.slots import frozen
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -141,7 +140,7 @@ class Replayer:
         settler: Settler | None,
         result: Replayed,
     ) -> None:
-        filter_subject = only(self._definition.subjects.filter, stream.config.subjects or ())
+        filter_subject = self._definition.subjects.filter
         last = min(span.last, stream.state.last_seq)
         self._progress.begin("replaying", max(0, last - span.first + 1))
         async for block in scan(self._client, self._definition.stream, filter_subject, span.first, last):
@@ -157,11 +156,11 @@ class Replayer:
         for one in map(consumer.reader.read, arrivals):
             if isinstance(one, Delivery):
                 deliveries.append(one)
-            else:
+            elif one is not None:
                 unreadable.append(one)
         known = await self._known(consumer, deliveries)
         fresh = [d for d in deliveries if (d.source, d.id) not in known]
-        result.events += len(arrivals)
+        result.events += len(deliveries) + len(unreadable)
         result.settled += len(deliveries) - len(fresh)
         result.unsettled += len(fresh)
         result.unreadable += len(unreadable)

@@ -34,7 +34,7 @@ RETRY_S = 1.0
 
 
 async def scan(
-    client: Client, stream: str, filter_subject: str | None, first: int, last: int
+    client: Client, stream: str, filter_subject: str, first: int, last: int
 ) -> AsyncIterator[list[Arrival]]:
     """The messages from sequence `first` to `last` that the filter lets through, in order, each once.
 
@@ -80,9 +80,7 @@ def as_arrival(message: jetstream.Message, stream: str) -> Arrival:
     return Arrival(message.subject, reply, message.hdrs, message.data, 0.0)
 
 
-async def fetch(
-    client: Client, stream: str, filter_subject: str | None, seqs: Iterable[int]
-) -> dict[int, Arrival]:
+async def fetch(client: Client, stream: str, filter_subject: str, seqs: Iterable[int]) -> dict[int, Arrival]:
     """The messages at these sequences: neighbours in one go, the rest one by one. What is gone is missing."""
     found: dict[int, Arrival] = {}
     alone: list[int] = []
@@ -126,7 +124,7 @@ def _runs(seqs: list[int]) -> list[list[int]]:
 class _Reader:
     """One consumer without acks, from its creation to the first doubt about what it sent."""
 
-    def __init__(self, client: Client, stream: str, filter_subject: str | None, first: int) -> None:
+    def __init__(self, client: Client, stream: str, filter_subject: str, first: int) -> None:
         self._client, self._stream = client, stream
         self._name = f"projectionist-scan-{token_hex(8)}"
         self._config: dict[str, Any] = {
@@ -137,7 +135,8 @@ class _Reader:
             "replay_policy": "instant",
             "inactive_threshold": IDLE_NS,
             "mem_storage": True,
-        } | ({"filter_subject": filter_subject} if filter_subject else {})
+            "filter_subject": filter_subject,
+        }
         inbox = client.new_inbox()
         self._inbox = inbox
         self._line = line(client)
@@ -152,7 +151,7 @@ class _Reader:
     async def open(self) -> None:
         """Create the consumer and begin to pull."""
         self._connection = self._client.stats["reconnects"]
-        created = await jetstream.put_reader(self._client, self._stream, self._config)
+        created = await jetstream.put_consumer(self._client, self._stream, self._config, action="create")
         self.exhausted = created.num_pending == 0
         self._stop = await self._line.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)

@@ -33,7 +33,7 @@ class SqlBulk:
         self._bulk = bulk
         self._silent = silent
 
-    async def run(self, filter_subject: str | None) -> None:
+    async def run(self, filter_subject: str) -> None:
         """From the last checkpoint to the floor."""
         first, floor = self._build.checkpoint + 1, self._build.floor
         async for deliveries, seq in self._bulk.batches(filter_subject, first, floor, BATCH):

@@ -10,7 +10,6 @@ import msgspec
 from projectionist.core.identifiers import quoted
 from projectionist.core.signals import announce
 from projectionist.projections import ddl
-from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.rebuild.bulk import Bulk
@@ -21,7 +20,6 @@ from projectionist.runner.rebuild.exact import Candidates, Refolded, first_diffe
 from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
 from projectionist.runner.rebuild.spill import Spill, bucket_of
-from projectionist.runner.subjects import only
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -120,16 +118,12 @@ class Verifier:
         """The rows as the stream makes them, a bucket at a time."""
         table, _, _ = self._table(consumer)
         at = table.key_at
-        stream = await jetstream.stream(self._client, self._definition.stream)
         row = await self._desk.row("consumer_named", self._definition.name)
         assert row is not None, "it is live"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
         given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-        bulk, filter_subject = (
-            Bulk(*given),
-            only(self._definition.subjects.filter, stream.config.subjects or ()),
-        )
+        bulk, filter_subject = Bulk(*given), self._definition.subjects.filter
         self._progress.begin("folding", floor)
         buckets = -(-max(len(judge.tracks), 1) // ROWS_AT_ONCE)
         if buckets == 1:

@@ -249,7 +249,7 @@ class Waiter:
         message = await jetstream.message(client, definition.stream, seq)
         if message is None or message.seq != seq:
             return Wanted(number, incarnation=incarnation, seq=seq)
-        if not _reads(definition, message.subject):
+        if not definition.subjects.reads(message.subject):
             return Answer(Outcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
         policy = self._settings.policy(definition.name)
         reader = Consumer(definition, policy, number, definition.name, 0).reader
@@ -267,13 +267,6 @@ class Waiter:
             connection.terminate()
         if client is not None:
             await client.close()
-
-
-def _reads(definition: Definition, subject: str) -> bool:
-    try:
-        return definition.subjects.match(subject) is not None
-    except UnicodeDecodeError:  # its pattern matched, and what it holds goes into quarantine
-        return True
 
 
 def _unless_done(future: asyncio.Future[Answer], found: Answer | Exception) -> None:

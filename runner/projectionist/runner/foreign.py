@@ -1,0 +1,41 @@
+"""Messages that were delivered although the consumer reads no such subject: acked, counted, and left alone.
+
+One filter lets more through than several patterns mean, and a durable is for a while what somebody else has made of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from projectionist.core.telemetry import meters, names
+
+if TYPE_CHECKING:
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.office import Office
+
+OUTCOME = "foreign"
+
+
+class Foreign:
+    """Counts them for one consumer in one process; what a process that is killed has not written down is left out."""
+
+    def __init__(self, consumer: Consumer, office: Office) -> None:
+        self._consumer = consumer
+        self._office = office
+        self._unwritten = 0
+
+    def note(self, count: int) -> None:
+        """So many more were delivered."""
+        self._unwritten += count
+        if meters.on():
+            who = {names.CONSUMER: self._consumer.definition.name}
+            meters.add(names.EVENTS, count, who | {names.EVENT_TYPE: "", names.OUTCOME: OUTCOME})
+
+    async def write(self) -> None:
+        """Add what was noted to the counters that everybody sees."""
+        if not (count := self._unwritten):
+            return
+        async with self._office.store(self._consumer) as store:
+            await store.count(self._consumer.runner, Counter({("", OUTCOME): count}))
+        self._unwritten -= count
