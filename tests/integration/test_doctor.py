@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from tests.support.load import tuned
 from tests.support.process import projectionist
 from tests.support.rig import Rig
@@ -96,6 +97,21 @@ async def broken_stream(live: Rig, cls: type) -> None:
     )
 
 
+async def broken_subjects(live: Rig, cls: type) -> None:
+    """The stream takes nothing of ours any more."""
+    await live.nats.jetstream().update_stream(
+        name=live.stream.name, subjects=[live.stream.subject("customer")]
+    )
+
+
+async def broken_filter(live: Rig, cls: type) -> None:
+    """Somebody has narrowed it."""
+    js, name = live.nats.jetstream(), await live.value("select durable from {s}.consumers")
+    config = (await js.consumer_info(live.stream.name, name)).config
+    config.filter_subject = live.stream.subject("order", "o1")
+    await js.add_consumer(live.stream.name, config)
+
+
 async def no_stream(live: Rig, cls: type) -> None:
     live.tampered = True
     await live.nats.jetstream().delete_stream(live.stream.name)
@@ -131,6 +147,8 @@ BROKEN = {
     "durable": (broken_durable, "Orders: durable", "something else manages this durable"),
     "durable gone": (broken_floor, "Orders: durable", "it goes on at the floor"),
     "stream that forgets": (broken_stream, "Orders: stream", "keeps every event"),
+    "subjects": (broken_subjects, "Orders: subjects", "What it holds is read on"),
+    "filter": (broken_filter, "Orders: filter", "reads what was passed over"),
     "no stream": (no_stream, "stream {stream}: there", "Create stream"),
     "duplicate window": (broken_window, "stream {stream}: duplicate window", "120 s or more"),
     "failed head": (failed_event, "Orders: stuck", "projectionist parked list --consumer Orders"),
@@ -190,6 +208,24 @@ async def test_a_broken_set_up_is_named_with_what_mends_it(live: Rig, what: str)
     check = found[where.format(stream=live.stream.name)]
     assert mend in check.mend, check
     assert check.found
+
+
+async def test_where_a_stream_has_its_messages_from_and_leads_them_to_is_noted(live: Rig) -> None:
+    cls = await healthy(live)
+    js, name, ours = live.nats.jetstream(), live.stream.name, live.stream.subjects
+    await js.update_stream(
+        StreamConfig(
+            name=name,
+            subjects=[ours],
+            sources=[StreamSource(name="ELSEWHERE", filter_subject="elsewhere.>")],
+            subject_transform=SubjectTransform(src="elsewhere.>", dest=f"{name}.>"),
+            republish=RePublish(src=">", dest="on.>"),
+        )
+    )
+    said = {check.name: check.found for check in (await examined(live, cls)).checks if check.level == "note"}
+    assert said["sources"] == "messages come from ELSEWHERE too"
+    assert said["transform"] == f"what comes as elsewhere.> is stored as {name}.>"
+    assert said["republish"] == "what is stored as > is published on as on.>"
 
 
 async def test_settings_that_cannot_be_kept_are_named(live: Rig) -> None:

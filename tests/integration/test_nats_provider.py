@@ -288,15 +288,20 @@ async def _answer_nonsense(message: Msg) -> None:
     await message.respond(b"hello")
 
 
-async def test_a_lookup_in_a_stream_that_renames_its_subjects_is_not_sure(lab: Lab, stream: Stream) -> None:
+async def test_a_lookup_where_a_stream_renames_subjects_finds_what_is_there_and_is_sure_of_no_more(
+    lab: Lab, stream: Stream
+) -> None:
     async with connected(lab) as client:
         config = (await client.jetstream().stream_info(stream.name)).config
         moved = SubjectTransform(src=stream.subject("x"), dest=stream.subject("y"))
         await client.jetstream().update_stream(config.evolve(subject_transform=moved))
         async with publisher(client, stream.subject("x")) as events:
             request = await rendered(events)
+            unsent = await rendered(events, key="never sent")
+            unsent = msgspec.structs.replace(unsent, mark=await events.mark(unsent))
             assert (await attempt(events, request)).outcome is Outcome.SENT
-            assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+            assert (await events.lookup(request)).outcome is Outcome.SENT
+            assert (await events.lookup(unsent)).outcome is Outcome.UNKNOWN
 
 
 async def test_many_at_once_each_get_their_own_ack(lab: Lab, stream: Stream) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
+from nats.js.api import SubjectTransform
 from opentelemetry.sdk.trace import TracerProvider
 from tests.support.lab import Lab, Stream
 from tests.support.waiting import listening
@@ -126,6 +127,22 @@ class TestOnAStream:
                 await publisher.publish(
                     Placed(order_id="7"), aggregate="7", version=1, id="e-2", expected_last_subject_sequence=0
                 )
+
+    async def test_a_retry_is_no_conflict_where_the_stream_renames_subjects(
+        self, client: Client, stream: Stream
+    ) -> None:
+        config = (await client.jetstream().stream_info(stream.name)).config
+        moved = SubjectTransform(
+            src=stream.subject("order", "*"), dest=stream.subject("kept", "{{wildcard(1)}}")
+        )
+        await client.jetstream().update_stream(config.evolve(subject_transform=moved))
+        async with publishing(client, stream) as publisher:
+            draft = publisher.draft(
+                Placed(order_id="7"), aggregate="7", version=1, id="e-1", expected_last_subject_sequence=0
+            )
+            first = await publisher.send(draft)
+            again = await publisher.send(draft)
+        assert (again.sequence, again.duplicate) == (first.sequence, True)
 
     async def test_a_killed_broker_is_waited_for_and_the_event_is_stored_once(
         self, lab: Lab, client: Client, stream: Stream

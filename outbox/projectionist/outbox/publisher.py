@@ -18,6 +18,7 @@ from projectionist.core.backoff import Retry, wait
 from projectionist.core.telemetry import names, places, tracing
 from projectionist.outbox.drafts import Draft, Producer, PublishError
 from projectionist.outbox.providers.acks import Acks
+from projectionist.outbox.stored import stored_as
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -150,7 +151,8 @@ class Publisher(Producer):
         after, streams = int(draft.headers[headers.EXPECTED_SEQUENCE]) + 1, self._client.jetstream()
         try:
             stream = await streams.find_stream_name_by_subject(draft.subject)
-            found = await streams.get_msg(stream, seq=after, subject=draft.subject, next=True)
+            subject = stored_as(draft.subject, (await streams.stream_info(stream)).config)
+            found = await streams.get_msg(stream, seq=after, subject=subject, next=True)
         except NotFoundError:
             return ""
         except (NatsError, TimeoutError, OSError) as error:

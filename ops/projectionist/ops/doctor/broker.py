@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.subjects import ALL
 from projectionist.core.tls import context as tls_context
 from projectionist.ops.doctor import database
 from projectionist.ops.doctor.check import Check, attention, note, well
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Nats, Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream import Stream, StreamConfig
 
 ABOUT = "nats"
 NANO = 1e9
@@ -112,6 +113,25 @@ def _config(about: str, found: Stream) -> Iterator[Check]:
         if limit > 0:
             what = "drops the oldest" if config.discard == "old" else "refuses new ones"
             yield note(about, name, f"beyond {limit:,} the stream {what}, whether they were read or not")
+    yield from _origins(about, config)
+
+
+def _origins(about: str, config: StreamConfig) -> Iterator[Check]:
+    """Where its messages come from and go to, if not as they are published."""
+    look = "What an origin forgets, or a filter leaves out, is missing here: look at retention and limits there too"
+    if config.mirror is not None:
+        yield note(about, "mirror", f"it copies {config.mirror.name} and takes no publish of its own", look)
+    if config.sources:
+        names = ", ".join(sorted({origin.name for origin in config.sources}))
+        yield note(about, "sources", f"messages come from {names} too", look)
+    if config.subject_transform is not None:
+        src, dest = config.subject_transform.src or ALL, config.subject_transform.dest
+        mend = "Consumers name subjects as they are stored; what was stored before keeps the subject it had"
+        yield note(about, "transform", f"what comes as {src} is stored as {dest}", mend)
+    if config.republish is not None:
+        src, dest = config.republish.src or ALL, config.republish.dest
+        mend = f"See that no stream takes {dest}, which would hold every event once more"
+        yield note(about, "republish", f"what is stored as {src} is published on as {dest}", mend)
 
 
 async def held(
@@ -127,6 +147,10 @@ async def held(
         durable.check_stream(wanted, found.config)
     except ProjectionistError as error:
         return [attention(about, "stream", error.message, error.remedy)]
+    checks = []
+    if why := durable.unread(wanted, found.config):
+        mend = "What it holds is read on; for more, mend the subjects of the stream or the consumer"
+        checks.append(attention(about, "subjects", why, mend))
     try:
         there = await jetstream.consumer(client, definition.stream, row["durable"])
     except ConsumerMissing:
@@ -134,11 +158,12 @@ async def held(
             "Start it: it goes on at the floor that PostgreSQL remembers (docs/operations/durable-changed.md)"
         )
         if row["floor_s"] is None:
-            return [note(about, "durable", "it has never run")]
-        return [attention(about, "durable", f"durable {row['durable']} is gone", mend)]
+            return [*checks, note(about, "durable", "it has never run")]
+        return [*checks, attention(about, "durable", f"durable {row['durable']} is gone", mend)]
     except BrokerError as error:
-        return [attention(about, "durable", str(error), "Look at the durable's leader: nats consumer info")]
-    return list(_durable(about, wanted, there, found, row))
+        mend = "Look at the durable's leader: nats consumer info"
+        return [*checks, attention(about, "durable", str(error), mend)]
+    return [*checks, *_durable(about, wanted, there, found, row)]
 
 
 def _durable(
@@ -149,6 +174,12 @@ def _durable(
         durable.check_durable(wanted, there)
     except ProjectionistError as error:
         yield attention(about, "durable", error.message, error.remedy)
+    if durable.refiltered(wanted, there):
+        mend = (
+            "A consumer that runs sets it right and reads what was passed over; have whatever changes it stop"
+        )
+        let = ", ".join(there.config.filters)
+        yield attention(about, "filter", f"it lets {let} through, not {wanted.subjects.filter}", mend)
     if drift := durable.drifted(there, config):
         mend = "A start sets it right; if it comes back, something else manages this durable: have it stop"
         yield attention(about, "durable", f"{'; '.join(drift)}", mend)

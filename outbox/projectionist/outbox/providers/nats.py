@@ -24,6 +24,7 @@ from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderEr
 from projectionist.outbox.providers.reached import Reached
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
+from projectionist.outbox.stored import stored_as
 
 MOST_SCANNED = 10_000
 """A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""
@@ -174,6 +175,7 @@ class NatsPublish(Provider):
                 info = await client.jetstream().stream_info(self._stream)
                 if mark.created != reached.created(info):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
+                subject = stored_as(subject, info.config)
                 found, whole = await self._scan(client, subject, request.key, mark.seq + 1)
                 same = bool(found) or await self._at(client, mark.seq) == mark.what
         except (nats.errors.Error, TimeoutError):

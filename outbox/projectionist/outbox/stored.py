@@ -1,0 +1,19 @@
+"""Under which subject a stream stores what is published: its transform may make another one of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.core.subjects import ALL, covers, mapped
+
+if TYPE_CHECKING:
+    from nats.js.api import StreamConfig
+
+
+def stored_as(subject: str, stream: StreamConfig) -> str:
+    """The subject to look under, by the stream's configuration now; a token that cannot be told is a wildcard."""
+    transform = stream.subject_transform
+    if transform is None or not transform.dest:
+        return subject
+    src = transform.src or ALL
+    return mapped(subject, src, transform.dest) if covers(src, subject) else subject
