@@ -550,6 +550,27 @@ COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before t
 
 COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
 
+CREATE TABLE projectionist.owner (
+    one boolean DEFAULT true NOT NULL,
+    system text,
+    timeline integer NOT NULL,
+    database oid NOT NULL,
+    name text NOT NULL,
+    home oid NOT NULL,
+    token uuid DEFAULT gen_random_uuid() NOT NULL,
+    before uuid,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT owner_one_check CHECK (one)
+);
+
+COMMENT ON TABLE projectionist.owner IS 'Where this schema was at home when somebody last ran on it. Durables bear its token.';
+
+COMMENT ON COLUMN projectionist.owner.system IS 'Identifier of the cluster; null where this role may not read it.';
+
+COMMENT ON COLUMN projectionist.owner.home IS 'The table of consumers: a dump that is restored gives it another number.';
+
+COMMENT ON COLUMN projectionist.owner.before IS 'The token before the last failover, restore or adoption: durables that bear it are ours to take over.';
+
 CREATE TABLE projectionist.parked (
     consumer integer NOT NULL,
     source text NOT NULL COLLATE pg_catalog."C",
@@ -893,6 +914,9 @@ ALTER TABLE ONLY projectionist.names
 
 ALTER TABLE ONLY projectionist.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
+
+ALTER TABLE ONLY projectionist.owner
+    ADD CONSTRAINT owner_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY projectionist.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (consumer, source, id);

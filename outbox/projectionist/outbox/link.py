@@ -11,6 +11,7 @@ import anyio
 
 from projectionist.core.db import connect
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.owner import Elsewhere, owner
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.trouble import is_transient
@@ -58,7 +59,7 @@ class Link:
             except BaseException as error:
                 # A statement that was cut off may still be running: its connection is of no use to the next one.
                 await self.close()
-                if not is_transient(error):
+                if not (is_transient(error) or isinstance(error, Elsewhere)):
                     raise
                 self._tell(error)
                 raise Away("PostgreSQL cannot be used now") from error
@@ -74,7 +75,12 @@ class Link:
 
     async def _opened(self) -> Connection:
         connection = await connect(self._postgres, application_name=f"projectionist {self._name}"[:63])
-        await connection.execute(self.sql[self._setup])
+        try:
+            await owner(connection, self._postgres.schema)  # a copy holds intents that others send
+            await connection.execute(self.sql[self._setup])
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     def _tell(self, error: BaseException) -> None:

@@ -78,6 +78,8 @@ class Fact(StrEnum):
     STREAM_REGRESSED = "stream_regressed"
     STREAM_COPIED = "stream_copied"
     STREAM_PURGED = "stream_purged"
+    DATABASE_COPIED = "database_copied"
+    DURABLE_TAKEN = "durable_taken"
 
 
 class Effect(StrEnum):

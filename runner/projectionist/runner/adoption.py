@@ -14,6 +14,7 @@ from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing
 from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.registry import NotRegistered, barrier_key
+from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -58,6 +59,7 @@ class Adoption:
             raise NotRegistered(
                 f"no consumer is named {consumer!r}", remedy="`projectionist status` lists them"
             )
+        await check_ours(self._connection, self._client, self._schema, row)
         floors = Floors(self._schema, consumer, row["durable"], row["stream"])
         async with self._connection.transaction():
             await self._connection.execute(

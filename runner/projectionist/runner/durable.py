@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.subjects import overlap
-from projectionist.runner import contents, jetstream
+from projectionist.runner import contents, deed, jetstream
 from projectionist.runner.jetstream import Consumer, ConsumerMissing, Stream, StreamConfig
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.subjects import Subjects
+    from projectionist.runner.deed import Deed
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ class Wanted(msgspec.Struct, frozen=True):
     contiguous: bool
     batch: int
     ack_wait_s: float
+    deed: Deed | None = None
+    """Whose it is; None for a durable that nobody owns."""
 
 
 class StreamUnfit(SettingsError):
@@ -41,7 +44,10 @@ class DurableUnfit(SettingsError):
 
 
 async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
-    """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not."""
+    """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not.
+
+    Raises NotOurs, before anything is changed, where the durable belongs to another database.
+    """
     stream = await jetstream.stream(client, wanted.stream)
     check_stream(wanted, stream.config)
     config = configuration(wanted)
@@ -53,15 +59,16 @@ async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
     check_durable(wanted, found)
     if found.config.passes_over(wanted.subjects.filter):
         return stream, await _create_anew(client, wanted, found, config)
-    if refiltered(wanted, found) or drifted(found, config):
-        found = await update(client, wanted)
+    if refiltered(wanted, found) or drifted(found, config) or lacks_deed(wanted, found):
+        found = await update(client, wanted, found)
     return stream, found
 
 
-async def update(client: Client, wanted: Wanted) -> Consumer:
+async def update(client: Client, wanted: Wanted, found: Consumer) -> Consumer:
     """Bring a durable that has not passed over anything to our filter and sizes, where it stands."""
     log.info("durable %s of stream %s: changed to what it should be", wanted.name, wanted.stream)
-    return await jetstream.put_consumer(client, wanted.stream, configuration(wanted), action="update")
+    config = configuration(wanted, found.config.metadata)
+    return await jetstream.put_consumer(client, wanted.stream, config, action="update")
 
 
 async def _create(client: Client, wanted: Wanted, config: dict[str, Any]) -> Consumer:
@@ -83,6 +90,11 @@ async def _create_anew(client: Client, wanted: Wanted, found: Consumer, config: 
     return await _create(client, wanted, config)
 
 
+def lacks_deed(wanted: Wanted, found: Consumer) -> bool:
+    """Whether it does not say whose it is, or not as it is now."""
+    return wanted.deed is not None and deed.lacks(wanted.deed, found.config.metadata)
+
+
 def refiltered(wanted: Wanted, found: Consumer) -> bool:
     """Whether its filter is not ours."""
     return found.config.filters != [wanted.subjects.filter]
@@ -97,8 +109,9 @@ def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
     ]
 
 
-def configuration(wanted: Wanted) -> dict[str, Any]:
-    """The durable's configuration. The filter is ours whatever the stream takes today: that may change at any time."""
+def configuration(wanted: Wanted, metadata: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The durable's configuration. The filter is ours whatever the stream takes today: that may change at any time.
+    Of its present `metadata` stays what others have written."""
     return {
         "durable_name": wanted.name,
         "name": wanted.name,
@@ -109,6 +122,7 @@ def configuration(wanted: Wanted) -> dict[str, Any]:
         "max_deliver": -1,
         "max_ack_pending": 6 * wanted.batch,  # two being settled, one read, one being read, two on their way
         "filter_subject": wanted.subjects.filter,
+        "metadata": dict(metadata or {}) if wanted.deed is None else wanted.deed.metadata(metadata),
     }
 
 
@@ -144,7 +158,9 @@ async def _check_subjects(client: Client, wanted: Wanted, stream: StreamConfig) 
 
 
 def check_durable(wanted: Wanted, found: Consumer) -> None:
-    """Refuse a durable that would deliver in another way."""
+    """Refuse a durable that is another database's, or would deliver in another way."""
+    if wanted.deed is not None:
+        deed.refuse(wanted.deed, wanted.stream, wanted.name, found.config.metadata)
     expected = {
         "deliver_policy": "all",
         "ack_policy": "explicit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from projectionist.core.owner import ADOPT
 from projectionist.core.sql import Statements
 from projectionist.core.states import Fact
 from projectionist.runner.verbs import NotThere
@@ -22,6 +23,8 @@ _REMEDIES = {
     Fact.STREAM_REPLACED: f"If the new stream is to be read, {_ADOPT}; otherwise restore the old one",
     Fact.STREAM_REGRESSED: f"Restore the stream if you can; {_ADOPT} goes on without what it lost",
     Fact.STREAM_COPIED: f"If the copy is to be read from now on, {_ADOPT}",
+    Fact.DATABASE_COPIED: f"If this database is the real one, {ADOPT}; otherwise drop it",
+    Fact.DURABLE_TAKEN: f"Stop what runs on the other database; if this one is the real one, {ADOPT}",
     Fact.STREAM_PURGED: f"Missing versions show as gaps; {_ADOPT} closes this once it is dealt with",
 }
 
@@ -70,7 +73,7 @@ class Incidents:
         for row in await self.each(closed=False, numbers=numbers):
             if row["kind"] in _REMEDIES:
                 raise NotThere(
-                    f"incident {row['number']} is about the stream itself",
+                    f"incident {row['number']} is about the stream or the database itself",
                     remedy=remedy(Fact(row["kind"]), row["consumer"]),
                 )
         given = (list(numbers), act.actor, act.reason)

@@ -103,6 +103,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     deliver_subject: str = ""
     headers_only: bool = False
     inactive_threshold: int = 0
+    metadata: dict[str, str] = {}
 
     @property
     def filters(self) -> list[str]:
@@ -161,6 +162,10 @@ class _Found(msgspec.Struct):
     message: Message
 
 
+class _Whole(msgspec.Struct):
+    config: dict[str, Any]
+
+
 class _Refusal(msgspec.Struct):
     code: int = 0
     err_code: int = 0
@@ -198,6 +203,13 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
     return await ask(client, subject, body, Consumer)
+
+
+async def put_metadata(client: Client, stream_name: str, name: str, metadata: dict[str, str]) -> None:
+    """Write a durable's metadata, and leave everything else of it as it is."""
+    known = await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", _Whole)
+    config = {"filter_subject": ALL, "name": name} | known.config | {"metadata": metadata}
+    await put_consumer(client, stream_name, config, action="update")
 
 
 async def drop_consumer(client: Client, stream_name: str, name: str) -> None:

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from projectionist.core.owner import Elsewhere, owner
+from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.states import Fact
 from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.deed import Deed
 from projectionist.runner.gate import Gates
 from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from asyncpg.pool import PoolConnectionProxy
 
+    from projectionist.core.db import Connection
+    from projectionist.core.errors import ProjectionistError
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
@@ -96,6 +102,24 @@ class Office:
         """Whether the consumer's breaker lets nobody try anything now."""
         async with self.lend() as connection:
             return bool(await connection.fetchval(self._sql["breaker_shut"], definition.name))
+
+    async def deed(self, number: int, consumer: str) -> Deed:
+        """What the consumer's durable is to bear; raises Elsewhere, on record, if this database is a copy."""
+        async with self.lend() as connection:
+            try:
+                return Deed(await owner(connection, self._schema), number, consumer)
+            except Elsewhere as error:
+                await self._open(connection, number, Fact.DATABASE_COPIED, error)
+                raise
+
+    async def taken(self, number: int, error: ProjectionistError) -> None:
+        """Put on record that the consumer's durable belongs to another database."""
+        async with self.lend() as connection:
+            await self._open(connection, number, Fact.DURABLE_TAKEN, error)
+
+    async def _open(self, connection: Connection, number: int, fact: Fact, error: ProjectionistError) -> None:
+        await connection.execute(self._sql["halt"], number, fact, 0, 0, str(error))
+        announce(f"owner.{fact}")
 
     @asynccontextmanager
     async def store(self, consumer: Consumer) -> AsyncIterator[Store]:

@@ -21,6 +21,7 @@ from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import drop
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import losing_aggregates
+from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -105,6 +106,7 @@ class Resetting:
             raise CannotReset(
                 f"{running} processes run {name}", remedy=f"`projectionist pause {name} --reason …` first"
             )
+        await check_ours(self._connection, self._client, self._schema, row)
         stream = await jetstream.stream(self._client, row["stream"])
         lost = await losing_aggregates(self._desk, number, row["incarnation"], stream)
         if lost and not partial:

@@ -14,6 +14,7 @@ from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.wire import Arrival
 from projectionist.runner import durable, jetstream
+from projectionist.runner.deed import NotOurs
 from projectionist.runner.delivery import num_pending
 from projectionist.runner.durable import Wanted
 from projectionist.runner.jetstream import BrokerError, ConsumerMissing, Stream, StreamMissing
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.subjects import Subjects
+    from projectionist.runner.deed import Deed
 
 log = logging.getLogger("projectionist.runner")
 
@@ -95,13 +97,14 @@ class JetStreamSource:
         contiguous: bool,
         heartbeat_s: float = 5,
         judge: Judge | None = None,
+        deed: Deed | None = None,
     ) -> None:
         """`judge` looks at stream and durable before anything is pulled, again after every reconnect; it may refuse
-        them by raising, and says whether it has moved the durable."""
+        them by raising, and says whether it has moved the durable. `deed` says whose the durable has to be."""
         self._client = client
         self._judge = judge
         self._line = line(client)
-        self._wanted = Wanted(stream, durable, subjects, contiguous, batch, ack_wait_s)
+        self._wanted = Wanted(stream, durable, subjects, contiguous, batch, ack_wait_s, deed)
         self._inbox = client.new_inbox()
         self._pulls = Pulls(
             self._line,
@@ -182,12 +185,12 @@ class JetStreamSource:
     async def _look_over(self, found: jetstream.Consumer) -> None:
         try:
             self._refuse(found)
-        except (durable.DurableUnfit, SourceLost) as error:
+        except (durable.DurableUnfit, NotOurs, SourceLost) as error:
             if not self._pulls.doubt:
                 self._pulls.suspect(error.message)
             return
         if durable.refiltered(self._wanted, found):
-            found = await durable.update(self._client, self._wanted)
+            found = await durable.update(self._client, self._wanted, found)
             announce("durable.filtered")
         drift = durable.drifted(found, durable.configuration(self._wanted))
         if drift and drift != self._drift:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import clock
+from projectionist.core.owner import Elsewhere
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
 from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.deed import NotOurs
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
+    from projectionist.runner.deed import Deed
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")
@@ -94,7 +97,7 @@ class Worker:
             case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            case BrokerError() | Halted() | Paused() | Tripped():
+            case BrokerError() | Halted() | Paused() | Tripped() | Elsewhere() | NotOurs():
                 await self._wait(str(error))
             case _ if is_transient(error):
                 if self._office.gates.refused(error) or self._office.gates.closed:
@@ -126,6 +129,7 @@ class Worker:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         began, self.well_s = clock.now(), 0.0
         found = await self._office.registration(self.definition)
+        deed = await self._office.deed(found["number"], self.definition.name)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
         if self.definition.revision > found["revision"]:
@@ -139,8 +143,12 @@ class Worker:
                 self._settings.postgres.schema,
             )
         standing = self._standing
-        source = self._source(found["durable"], standing)
-        stream = await source.open()
+        source = self._source(found["durable"], standing, deed)
+        try:
+            stream = await source.open()
+        except NotOurs as error:
+            await self._office.taken(found["number"], error)
+            raise
         try:
             policy = self._settings.policy(self.definition.name)
             refuse_forgetting(self.definition, policy, stream.config)
@@ -178,7 +186,7 @@ class Worker:
         except* Taken as taken:
             await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
-    def _source(self, durable: str, standing: Standing) -> JetStreamSource:
+    def _source(self, durable: str, standing: Standing, deed: Deed) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
         return JetStreamSource(
             self._client,
@@ -189,6 +197,7 @@ class Worker:
             ack_wait_s=policy.ack_wait_s,
             contiguous=definition.sequence == CONTIGUOUS,
             judge=standing.check,
+            deed=deed,
         )
 
     async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:

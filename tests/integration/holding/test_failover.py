@@ -56,3 +56,30 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
         live.pool.terminate()
 
     assert [line for line in told if "failed over" in line or "restored" in line]
+
+
+async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(5)
+    await live.settle(s.Orders, s.Spend)
+    with standby(live.lab) as other:
+        await other.caught_up()
+        await other.promote()
+        with listening() as heard:
+            async with live.running(s.Orders, s.Spend):
+                tuned(live, url=other.url(live.database))
+                async with live.running(s.Orders, s.Spend):
+                    await heard.wait("owner.durable_taken", 2)
+                    await load.more(20)
+                    await live.value_of("select count(*) from orders", 5)
+                    live.pool, before = (
+                        await db.pool(live.settings.postgres, application_name="rig", most=4),
+                        live.pool,
+                    )
+                    live.tampered = True  # the old primary, of which nothing is expected any more
+                    await live.settled(s.Orders, s.Spend, seconds=30)
+        await load.check()
+        live.pool.terminate()
+        live.pool = before

@@ -1,30 +1,42 @@
-"""`projectionist adopt`: read a stream that is not the one read so far."""
+"""`projectionist adopt`: read a stream that is not the one read so far, or run on a database that was a copy."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from projectionist.ops import apps
-from projectionist.ops.terminal import Exit, say, say_json
+from projectionist.ops.terminal import Exit, UsageError, say, say_json
 
 if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.adoption import Adopted
+    from projectionist.runner.takeover import Taken
     from projectionist.runner.verbs import Act
 
-HELP = "decide that a stream which was replaced, restored or has lost its end is to be read from now on"
+HELP = (
+    "decide that a stream which was replaced or restored is to be read, or that this database is the real one"
+)
 EXAMPLE = """
 projectionist adopt OrderSummary --reason "SHOP was restored from Monday's backup"
+projectionist adopt --database --reason "moved to the new cluster; the old one is shut down"
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("consumer", metavar="CONSUMER", help="the consumer that was halted")
+    parser.add_argument("consumer", metavar="CONSUMER", nargs="?", help="the consumer that was halted")
+    parser.add_argument(
+        "--database", action="store_true", help="the whole schema: from now on this database reads and sends"
+    )
     apps.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -34,7 +46,14 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.servers import settings
     from projectionist.runner.verbs import Act
 
-    adopted = asyncio.run(_adopt(settings(), args.consumer, Act(args.actor, args.reason)))
+    if args.database == bool(args.consumer):
+        raise UsageError(
+            "adopt one consumer's stream, or the database", remedy="Name CONSUMER, or --database"
+        )
+    act = Act(args.actor, args.reason)
+    if args.database:
+        return _told(asyncio.run(_take(settings(), act)), args)
+    adopted = asyncio.run(_adopt(settings(), args.consumer, act))
     if args.json:
         say_json(msgspec.to_builtins(adopted))
         return Exit.DONE
@@ -46,15 +65,39 @@ def run(args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
+def _told(taken: Taken, args: argparse.Namespace) -> int:
+    if args.json:
+        say_json(msgspec.to_builtins(taken))
+        return Exit.DONE
+    say(f"The schema is at home in {taken.database}; runners and relays go on within seconds.")
+    for durable in taken.durables:
+        say(f"Durable {durable} was another database's: what runs there halts.")
+    return Exit.DONE
+
+
 async def _adopt(settings: Settings, consumer: str, act: Act) -> Adopted:
-    from projectionist.core import broker, db
     from projectionist.runner.adoption import Adoption
+
+    async with _servers(settings) as (connection, client):
+        return await Adoption(connection, client, settings.postgres.schema).adopt(consumer, act)
+
+
+async def _take(settings: Settings, act: Act) -> Taken:
+    from projectionist.runner.takeover import Takeover
+
+    async with _servers(settings) as (connection, client):
+        return await Takeover(connection, client, settings.postgres.schema).adopt(act)
+
+
+@asynccontextmanager
+async def _servers(settings: Settings) -> AsyncIterator[tuple[Connection, Client]]:
+    from projectionist.core import broker, db
 
     connection = await db.connect(settings.postgres, application_name="projectionist adopt")
     try:
         client = await broker.connect(settings.nats, name="projectionist adopt")
         try:
-            return await Adoption(connection, client, settings.postgres.schema).adopt(consumer, act)
+            yield connection, client
         finally:
             await client.close()
     finally:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Nats, Settings
     from projectionist.projections.definition import Definition
+    from projectionist.runner.deed import Deed
     from projectionist.runner.jetstream import Stream, StreamConfig
 
 ABOUT = "nats"
@@ -135,13 +136,19 @@ def _origins(about: str, config: StreamConfig) -> Iterator[Check]:
 
 
 async def held(
-    client: Client, definition: Definition, row: Row, settings: Settings, found: Stream
+    client: Client,
+    definition: Definition,
+    row: Row,
+    settings: Settings,
+    found: Stream,
+    deed: Deed | None = None,
 ) -> list[Check]:
     """The durable of one consumer, against what it should be."""
     about, policy = definition.name, settings.policy(definition.name)
     wanted = Wanted(
         *(definition.stream, row["durable"], definition.subjects),
         *(definition.sequence == "contiguous", settings.batch.max_rows, policy.ack_wait_s),
+        deed=deed,
     )
     try:
         durable.check_stream(wanted, found.config)

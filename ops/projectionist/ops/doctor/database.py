@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from projectionist.core.owner import ADOPT, Likeness, likeness, place
 from projectionist.core.sessions import is_pooled
 from projectionist.core.sql import Statements
 from projectionist.ops.doctor.check import Check, attention, note, well
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection, Row
+    from projectionist.core.owner import Owner
     from projectionist.core.settings import Settings
 
 OLDEST = 140_000
@@ -42,6 +44,17 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
         _clock(skew, ABOUT),
         *_tables(tables),
     ]
+
+
+async def home(connection: Connection, schema: str, recorded: Owner | None) -> list[Check]:
+    """Whether this is the database that the schema was at home in when somebody last ran on it."""
+    here = await place(connection, Statements("projectionist.core", schema))
+    if recorded is None or here is None:
+        return []
+    if likeness(recorded.place, here) is Likeness.OTHER:
+        found = f"this is a copy of {recorded.place}: runners and relays wait"
+        return [attention(ABOUT, "owner", found, f"If it is the real one, {ADOPT}")]
+    return [well(ABOUT, "owner", f"the schema is at home in {here}")]
 
 
 def _server(row: Row) -> Iterator[Check]:

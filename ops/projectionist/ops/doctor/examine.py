@@ -9,17 +9,20 @@ import msgspec
 
 from projectionist.core import broker, db
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.owner import recorded
 from projectionist.core.sql import Statements
 from projectionist.migrations import plan
 from projectionist.ops.doctor import broker as broker_checks
 from projectionist.ops.doctor import consumers, database, identities
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
+from projectionist.runner.deed import Deed
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection, Row
+    from projectionist.core.owner import Owner
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.app import App
@@ -43,8 +46,8 @@ class Examined(msgspec.Struct):
 async def examine(app: App, definitions: Sequence[Definition], settings: Settings) -> Examined:
     """Look at the servers, the streams and these consumers; what does not answer is a finding, not an error."""
     checks: list[Check] = []
-    rows = await _database(app, definitions, settings, checks)
-    streams = await _broker(definitions, settings, checks, rows)
+    rows, home = await _database(app, definitions, settings, checks)
+    streams = await _broker(definitions, settings, checks, rows, home)
     for definition in definitions:
         row = None if rows is None else rows.get(definition.name)
         if rows is not None:
@@ -56,13 +59,13 @@ async def examine(app: App, definitions: Sequence[Definition], settings: Setting
 
 async def _database(
     app: App, definitions: Sequence[Definition], settings: Settings, checks: list[Check]
-) -> dict[str, Row] | None:
-    """The consumers' rows by name; None where they cannot be read."""
+) -> tuple[dict[str, Row] | None, Owner | None]:
+    """The consumers' rows by name, and whose the schema is; None where they cannot be read."""
     try:
         connection = await db.connect(settings.postgres, application_name="projectionist doctor")
     except ProjectionistError as error:
         checks.append(attention("postgres", "connection", error.message, error.remedy))
-        return None
+        return None, None
     try:
         checks += await database.look(connection, settings, len(app.definitions))
         pending = [one.name for one in await plan(connection, settings.postgres.schema)]
@@ -70,12 +73,14 @@ async def _database(
             checks.append(
                 attention("postgres", "migrations", f"{', '.join(pending)} pending", "projectionist migrate")
             )
-            return None
+            return None, None
         checks.append(well("postgres", "migrations", f"schema {settings.postgres.schema} is up to date"))
-        return await _rows(connection, app, definitions, settings, checks)
+        home = await recorded(connection, settings.postgres.schema)
+        checks += await database.home(connection, settings.postgres.schema, home)
+        return await _rows(connection, app, definitions, settings, checks), home
     except ProjectionistError as error:
         checks.append(attention("postgres", "migrations", error.message, error.remedy))
-        return None
+        return None, None
     finally:
         await connection.close()
 
@@ -96,7 +101,11 @@ async def _rows(
 
 
 async def _broker(
-    definitions: Sequence[Definition], settings: Settings, checks: list[Check], rows: dict[str, Row] | None
+    definitions: Sequence[Definition],
+    settings: Settings,
+    checks: list[Check],
+    rows: dict[str, Row] | None,
+    home: Owner | None,
 ) -> dict[str, Stream]:
     try:
         client = await broker.connect(settings.nats, name="projectionist doctor", within_s=3)
@@ -114,16 +123,23 @@ async def _broker(
         for definition in definitions:
             if definition.stream in streams:
                 stream = streams[definition.stream]
-                checks += await _of(client, definition, stream, settings, rows)
+                checks += await _of(client, definition, stream, settings, rows, home)
         return streams
     finally:
         await client.close()
 
 
 async def _of(
-    client: Client, definition: Definition, stream: Stream, settings: Settings, rows: dict[str, Row] | None
+    client: Client,
+    definition: Definition,
+    stream: Stream,
+    settings: Settings,
+    rows: dict[str, Row] | None,
+    home: Owner | None,
 ) -> list[Check]:
     checks: list[Check] = []
     if rows is not None and definition.name in rows:
-        checks += await broker_checks.held(client, definition, rows[definition.name], settings, stream)
+        row = rows[definition.name]
+        deed = None if home is None else Deed(home, row["number"], definition.name)
+        checks += await broker_checks.held(client, definition, row, settings, stream, deed)
     return checks + await identities.look(client, definition, settings, stream)

@@ -1,0 +1,153 @@
+"""Whether this database is the one that its schema was at home in, or a copy of it.
+
+Every copy of a database holds what the original holds. So a row says where the schema is at home, and whoever runs on
+it compares that with the server it finds itself on. What came there by a failover or a restore in its place goes on by
+itself, under a new token; what is a copy beside the original neither reads nor sends until somebody has decided.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import asyncpg
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection, Row
+
+ADOPT = "`projectionist adopt --database --reason …`"
+TIMES = 5
+"""How often the row is read again because somebody else has written it meanwhile."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A database, by what tells it from others."""
+
+    system: str | None
+    """Identifier of the cluster; None where this role may not read it."""
+    timeline: int
+    database: int
+    name: str
+    home: int
+    """The number of our table of consumers, which a dump does not bring along."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} ({self.database}) of cluster {self.system or 'unknown'}, timeline {self.timeline}"
+        )
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The database of a schema, under the token that its durables bear."""
+
+    schema: str
+    place: Place
+    token: str
+    before: str | None
+    """The token until the last failover, restore or adoption."""
+
+
+class Elsewhere(ProjectionistError):
+    """This database is a copy. Nothing is read into it and nothing sent from it until somebody has decided."""
+
+
+class Likeness(Enum):
+    """How the place of a schema is to the one it was at home in."""
+
+    SAME = "same"
+    RENAMED = "renamed"
+    MOVED = "moved"
+    """The same database after a failover or a restore in its place."""
+    OTHER = "other"
+
+
+def likeness(home: Place, here: Place) -> Likeness:
+    """Compare where a schema was at home with where it is. Pure.
+
+    In one cluster a database that was renamed keeps its number, and one that was restored in its place keeps its name;
+    a copy beside it has neither. Without the cluster's identifier all numbers have to be those that are remembered.
+    """
+    if home.system is None or here.system is None:
+        if (home.database, home.home) != (here.database, here.home):
+            return Likeness.OTHER
+    elif home.system != here.system or (home.database != here.database and home.name != here.name):
+        return Likeness.OTHER
+    if (home.timeline, home.database) != (here.timeline, here.database):
+        return Likeness.MOVED
+    named = home.name == here.name and (home.system == here.system or here.system is None)
+    return Likeness.SAME if named else Likeness.RENAMED
+
+
+async def owner(connection: Connection, schema: str) -> Owner:
+    """Who this database is; raises Elsewhere if it is a copy of the one that its schema was at home in."""
+    sql = Statements("projectionist.core", schema)
+    here = await place(connection, sql)
+    for _ in range(TIMES):
+        row = await connection.fetchrow(sql["owner"])
+        if row is None and here is not None:
+            await connection.execute(sql["owner_first"], *_columns(here))
+            continue
+        if row is None:
+            break
+        found = _owner(schema, row)
+        if here is None:  # it takes no writes, and nobody can do anything on it
+            return found
+        like = likeness(found.place, here)
+        if like is Likeness.SAME:
+            return found
+        if like is Likeness.OTHER:
+            raise Elsewhere(
+                f"this database, {here}, is a copy: its schema {schema!r} was at home in {found.place}",
+                remedy=f"If this one is the real one from now on, {ADOPT}; until then nothing is read or sent",
+            )
+        if like is Likeness.RENAMED:
+            await connection.execute(
+                sql["owner_renamed"], here.system or found.place.system, here.name, found.token
+            )
+        else:
+            await move(connection, found, here, follow=True)
+    raise asyncpg.CannotConnectNowError("the row that names the owner of this schema cannot be had yet")
+
+
+async def move(connection: Connection, found: Owner, here: Place, *, follow: bool) -> None:
+    """The schema is at home here from now on; `follow`: what bears the token so far may be taken over."""
+    sql = Statements("projectionist.core", found.schema)
+    await connection.execute(sql["owner_moved"], *_columns(here), found.token, follow)
+
+
+async def recorded(connection: Connection, schema: str) -> Owner | None:
+    """What the schema says of its home, wherever it is; None before anybody ran on it."""
+    row = await connection.fetchrow(Statements("projectionist.core", schema)["owner"])
+    return None if row is None else _owner(schema, row)
+
+
+async def place(connection: Connection, sql: Statements) -> Place | None:
+    """Which database this is; None while it takes no writes."""
+    row = await connection.fetchrow(sql["here"])
+    assert row is not None, "one row, always"
+    if row["timeline"] is None:
+        return None
+    found = Place(*row)
+    try:
+        async with connection.transaction():  # a refusal must not end the caller's
+            system: str | None = await connection.fetchval(sql["here_system"])
+    except (
+        asyncpg.InsufficientPrivilegeError,
+        asyncpg.UndefinedFunctionError,
+        asyncpg.FeatureNotSupportedError,
+    ):
+        return found
+    return msgspec.structs.replace(found, system=system)
+
+
+def _columns(here: Place) -> tuple[object, ...]:
+    return here.system, here.timeline, here.database, here.name, here.home
+
+
+def _owner(schema: str, row: Row) -> Owner:
+    home = Place(row["system"], row["timeline"], row["database"], row["name"], row["home"])
+    return Owner(schema, home, row["token"], row["before"])

@@ -1,0 +1,229 @@
+"""One durable, one database: a copy of a database neither reads nor sends until somebody has decided."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+from tests.support.copies import copy_beside, dump_elsewhere
+from tests.support.lab import SCHEMA
+from tests.support.load import Load, tuned
+from tests.support.outbox import made, outbox, scripted
+from tests.support.process import run_projectionist
+from tests.support.rig import Rig
+from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.core import owner
+from projectionist.core.owner import Elsewhere
+from projectionist.runner.deed import NotOurs
+from projectionist.runner.resetting import Resetting
+from projectionist.runner.takeover import NothingToTake, Takeover
+from projectionist.runner.verbs import Act
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.asyncio
+
+ACT = Act("ann", "this is the real one")
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def inbox(connection: asyncpg.Connection[asyncpg.Record]) -> int:
+    return int(await connection.fetchval(f"select count(*) from {SCHEMA}.inbox"))
+
+
+async def kinds(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
+    rows = await connection.fetch(
+        f"select distinct kind from {SCHEMA}.incidents where closed is null order by 1"
+    )
+    return [row["kind"] for row in rows]
+
+
+async def metadata(rig: Rig) -> dict[str, str]:
+    (name,) = [row[0] for row in await rig.fetch("select durable from {s}.consumers")]
+    return (await rig.nats.jetstream().consumer_info(rig.stream.name, name)).config.metadata or {}
+
+
+async def test_a_durable_bears_the_name_of_its_database_and_consumer(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+
+    borne = await metadata(live)
+
+    here = await live.value("select system_identifier::text from pg_control_system()")
+    assert borne["projectionist.system"] == here
+    assert borne["projectionist.consumer"] == f"{await live.value('select number from {s}.consumers')} Orders"
+    assert borne["projectionist.schema"] == SCHEMA
+    assert borne["projectionist.owner"] == await live.value("select token::text from {s}.owner")
+
+
+async def test_a_durable_of_before_is_taken_up_and_what_others_wrote_into_it_stays(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+    js = live.nats.jetstream()
+    name = await live.value("select durable from {s}.consumers")
+    config = (await js.consumer_info(live.stream.name, name)).config
+    config.metadata = {"team": "shop"}
+    await js.add_consumer(live.stream.name, config)
+
+    await live.settle(s.Orders)
+
+    borne = await metadata(live)
+    assert borne["team"] == "shop"
+    assert borne["projectionist.owner"] == await live.value("select token::text from {s}.owner")
+
+
+@pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
+async def test_a_copy_beside_the_original_takes_nothing_from_it(live: Rig, sequence: Any) -> None:
+    s = shop(live.stream, sequence=sequence)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(5)
+    await live.settle(s.Orders, s.Spend)
+
+    async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
+        with listening() as heard:
+            async with live.running(s.Orders, s.Spend):
+                tuned(live, url=copy)
+                async with live.running(s.Orders, s.Spend) as workers:
+                    await heard.wait("owner.database_copied", 2)
+                    await load.more(50)
+                    await live.settled(s.Orders, s.Spend)
+                    assert [worker.trouble for worker in workers if "is a copy" in (worker.trouble or "")]
+                    assert (await inbox(there), await kinds(there)) == (20, ["database_copied"])
+        await live.pool.expire_connections()
+
+    await load.check()
+
+
+async def test_a_dump_in_another_cluster_is_known_and_reads_when_it_is_adopted(live: Rig) -> None:
+    s = shop(live.stream, sequence="unordered")
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    live.tampered = True  # in the end the other database is the real one
+
+    with dump_elsewhere(live.lab, live.database) as url:
+        async with connected(url) as there:
+            with listening() as heard:
+                async with live.running(s.Orders):
+                    tuned(live, url=url)
+                    async with live.running(s.Orders):
+                        await heard.wait("owner.database_copied")
+                        taken = await Takeover(there, live.nats, SCHEMA).adopt(ACT)
+                        await heard.wait("owner.durable_taken")  # by the original, which stands still now
+                        for number in range(2, 30):
+                            await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
+                        await eventually(lambda: holds(there, 29))
+                        assert await live.value("select count(*) from {s}.inbox") == 1
+            assert await kinds(there) == []
+            assert str(taken.before) != taken.database
+            assert (
+                await there.fetchval(f"select reason from {SCHEMA}.audit where verb = 'adopt-database'")
+                == ACT.reason
+            )
+
+
+async def holds(connection: asyncpg.Connection[asyncpg.Record], events: int) -> bool:
+    return await inbox(connection) == events
+
+
+async def test_the_original_takes_its_durables_back_when_it_is_adopted(live: Rig, tmp_path: Path) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(5)
+    await live.settle(s.Orders, s.Spend)
+
+    async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
+        await Takeover(there, live.nats, SCHEMA).adopt(ACT)
+        servers = {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
+        with listening() as heard:
+            async with live.running(s.Orders, s.Spend):
+                await heard.wait("owner.durable_taken", 2)
+                await load.more(5)
+                done = await run_projectionist(
+                    "adopt", "--database", "--reason", "no copy", cwd=tmp_path, **servers
+                )
+                await live.settled(s.Orders, s.Spend)
+        again = await run_projectionist("adopt", "--database", "--reason", "no copy", cwd=tmp_path, **servers)
+        assert await inbox(there) == 20
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("was another database's") == 2
+    assert (again.code, "is the real one already" in again.err) == (1, True)
+    assert await live.value("select count(*) from {s}.incidents where closed is null") == 0
+    await load.check()
+
+
+async def test_verbs_of_a_copy_leave_the_durables_of_the_original_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+
+    async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
+        await there.execute(f"update {SCHEMA}.runners set stopped = clock_timestamp()")
+        with pytest.raises(Elsewhere):
+            await Resetting(there, live.nats, SCHEMA).reset("Orders", ACT)
+        await Takeover(there, live.nats, SCHEMA).adopt(ACT)
+        await live.pool.expire_connections()
+        async with live.pool.acquire() as connection:
+            with pytest.raises(NotOurs):
+                await Resetting(connection, live.nats, SCHEMA).reset("Orders", ACT)
+            with pytest.raises(NothingToTake):
+                await Takeover(there, live.nats, SCHEMA).adopt(ACT)
+
+
+async def test_a_relay_on_a_copy_sends_nothing_until_it_is_adopted(live: Rig) -> None:
+    stub = scripted()
+    live.tampered = True  # intents without events
+    async with outbox(live.database) as original:
+        keys = [await original.want() for _ in range(5)]
+        await owner.owner(original.connection, SCHEMA)
+    async with copy_beside(live.lab, live.database) as copy, outbox(copy) as rig:
+        with listening() as heard:
+            async with rig.relaying(made(stub)) as relay:
+                await heard.wait("relay.away", 2)
+                assert (set(await rig.states()), stub.executions.total()) == ({"ready"}, 0)
+                assert relay.troubles() != []
+                await Takeover(rig.connection, live.nats, SCHEMA).adopt(ACT)
+                await rig.all_become("sent")
+    assert stub.executions == dict.fromkeys(keys, 1)
+
+
+async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_numbers(live: Rig) -> None:
+    async with connected(live.database) as connection:
+        await connection.execute(
+            "revoke execute on function pg_control_system() from public; create role plain login"
+        )
+        try:
+            await connection.execute(f"grant usage on schema {SCHEMA} to plain")
+            await connection.execute(f"grant all on all tables in schema {SCHEMA} to plain; set role plain")
+            mine = await owner.owner(connection, SCHEMA)
+            await connection.execute(f"update {SCHEMA}.owner set home = (home::bigint + 1)::oid")
+            with pytest.raises(Elsewhere):
+                await owner.owner(connection, SCHEMA)
+            await connection.execute(f"update {SCHEMA}.owner set home = (home::bigint - 1)::oid; reset role")
+            known = await owner.owner(connection, SCHEMA)
+        finally:
+            await connection.execute("reset role; drop owned by plain; drop role plain")
+            await connection.execute("grant execute on function pg_control_system() to public")
+
+    assert (mine.place.system, mine.token) == (None, known.token)
+    assert known.place.system is not None

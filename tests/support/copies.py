@@ -1,0 +1,47 @@
+"""Copies of a database beside the original: in the same cluster, and as a dump restored in another one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+from tests.support.lab import Lab
+
+
+@asynccontextmanager
+async def copy_beside(lab: Lab, database: str) -> AsyncIterator[str]:
+    """The URL of a copy in the same cluster, dropped afterwards. Sessions of the original are ended for it."""
+    parts = urlsplit(database)
+    name = parts.path[1:]
+    admin = await asyncpg.connect(lab.postgres_url)
+    try:
+        await admin.execute(f"alter database {name} with allow_connections false")
+        await admin.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1", name
+        )
+        await admin.execute(f"create database {name}_copy template {name}")
+        await admin.execute(f"alter database {name} with allow_connections true")
+        yield parts._replace(path=f"/{name}_copy").geturl()
+        await admin.execute(f"drop database {name}_copy with (force)")
+    finally:
+        await admin.close()
+
+
+@contextmanager
+def dump_elsewhere(lab: Lab, database: str) -> Iterator[str]:
+    """The URL of a dump of the database, restored in another cluster under the same name."""
+    name = urlsplit(database).path[1:]
+    programs = lab._servers.postgres._programs
+    with Lab() as other:
+        there = urlsplit(other.postgres_url)._replace(path=f"/{name}").geturl()
+        subprocess.run(
+            [programs / "psql", "-q", other.postgres_url, "-c", f"create database {name}"], check=True
+        )
+        dump = subprocess.run([programs / "pg_dump", database], check=True, capture_output=True).stdout
+        loaded: list[str | Path] = [programs / "psql", "-q", "-v", "ON_ERROR_STOP=1", there]
+        subprocess.run(loaded, check=True, input=dump, capture_output=True)
+        yield there
