@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.projections.columns import Column
+from projectionist.projections.documents import narrowed, outlined
 from projectionist.projections.sql_tables import bare_names, resolved
 from projectionist.projections.table import Table
 
@@ -23,6 +24,8 @@ class ColumnSpec(msgspec.Struct, frozen=True):
     is_key: bool
     default: str
     """As an SQL literal; empty for a key."""
+    document: Any = None
+    """What a jsonb column's documents hold."""
 
 
 class NeedsRebuild(msgspec.Struct, frozen=True):
@@ -34,7 +37,10 @@ class NeedsRebuild(msgspec.Struct, frozen=True):
 def specs(table: Table) -> tuple[ColumnSpec, ...]:
     """The columns of `table`, to be compared and kept."""
     return tuple(
-        ColumnSpec(c.name, c.sql_type, c.nullable, c.is_key, "" if c.is_key else literal(c))
+        ColumnSpec(
+            *(c.name, c.sql_type, c.nullable, c.is_key, "" if c.is_key else literal(c)),
+            document=outlined(c.kind) if c.is_json else None,
+        )
         for c in table.columns
     )
 
@@ -90,7 +96,7 @@ def drop_table(table: Table, schema: str, generation: int) -> str:
 def evolve(table: Table, schema: str, generation: int, old: Sequence[ColumnSpec]) -> list[str] | NeedsRebuild:
     """The statements that bring one generation from the columns `old` to those of `table`.
 
-    Fields added with their defaults become columns; everything else needs a rebuild.
+    Fields added with their defaults become columns, inside documents too; everything else needs a rebuild.
     """
     wanted = {spec.name: spec for spec in specs(table)}
     known = {spec.name for spec in old}
@@ -173,4 +179,6 @@ def _difference(old: ColumnSpec, new: ColumnSpec | None) -> str | None:
         return f"the key is another one: {old.name!r} {'is' if new.is_key else 'was'} it"
     if new.nullable != old.nullable:
         return f"column {old.name!r} {'may' if new.nullable else 'may no longer'} be null"
-    return None if new.default == old.default else f"column {old.name!r} has another default"
+    if new.default != old.default:
+        return f"column {old.name!r} has another default"
+    return narrowed(old.document, new.document, f"in the documents of column {old.name!r}: {old.name}")

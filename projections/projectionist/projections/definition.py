@@ -100,9 +100,18 @@ class Definition:
         """The fingerprint of table, options and handled types: a change needs migrate or a rebuild."""
         return shape_of(self)
 
-    @cached_property
+    @property
     def code(self) -> bytes:
-        """The fingerprint of the handlers' code, comments and docstrings left out."""
+        """The fingerprint of the handlers' code and of all it leans on, comments and docstrings left out."""
+        return self._code[0]
+
+    @property
+    def unfollowed(self) -> tuple[str, ...]:
+        """What the handlers lean on and the fingerprint does not notice a change of."""
+        return self._code[1]
+
+    @cached_property
+    def _code(self) -> tuple[bytes, tuple[str, ...]]:
         return code_of(self)
 
 

@@ -51,6 +51,66 @@ def called(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
 
 
+def outlined(kind: Any) -> Any:
+    """What documents of a type hold, as plain data: two of them can be compared."""
+    return _outlined(inspect.type_info(kind), ())
+
+
+def _outlined(info: inspect.Type, outer: tuple[Any, ...]) -> Any:
+    match info:
+        case (
+            inspect.StructType()
+            | inspect.DataclassType()
+            | inspect.TypedDictType()
+            | inspect.NamedTupleType()
+        ):
+            if info.cls in outer:
+                return f"the one {len(outer) - outer.index(info.cls)} above"
+            fields = {f.encode_name: [f.required, _outlined(f.type, (*outer, info.cls))] for f in info.fields}
+            if isinstance(info, inspect.StructType) and info.tag is not None:
+                return {"fields": fields, "tag": [info.tag_field, info.tag]}
+            return {"fields": fields}
+        case inspect.DictType():
+            return {"values": _outlined(info.value_type, outer)}
+        case inspect.ListType():
+            return {"items": _outlined(info.item_type, outer)}
+        case inspect.UnionType():
+            return {"any": sorted((_outlined(one, outer) for one in info.types), key=repr)}
+        case inspect.EnumType():
+            return {"of": sorted((member.value for member in info.cls), key=repr)}
+        case inspect.LiteralType():
+            return {"of": sorted(info.values, key=repr)}
+    return type(info).__name__
+
+
+def narrowed(old: Any, new: Any, place: str) -> str | None:
+    """Why documents of outline `old` cannot be read, and written again whole, under outline `new`; None if they can."""
+    if old == new:
+        return None
+    if isinstance(new, dict) and "any" in new:
+        known = old["any"] if isinstance(old, dict) and "any" in old else [old]
+        return None if all(one in new["any"] for one in known) else f"{place} holds other types"
+    if not (isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys()):
+        return f"{place} holds another type"
+    if "of" in old:
+        return None if all(one in new["of"] for one in old["of"]) else f"{place} has lost a value"
+    for inner in ("items", "values"):
+        if inner in old:
+            return narrowed(old[inner], new[inner], f"{place}[]")
+    if old.get("tag") != new.get("tag"):
+        return f"{place} has another tag"
+    return _narrowed_fields(old["fields"], new["fields"], place)
+
+
+def _narrowed_fields(old: dict[str, Any], new: dict[str, Any], place: str) -> str | None:
+    for name, (required, kind) in new.items():
+        if required and not old.get(name, [False])[0]:
+            return f"{place}.{name} has no default"
+        if name in old and (complaint := narrowed(old[name][1], kind, f"{place}.{name}")):
+            return complaint
+    return next((f"{place}.{name} is gone" for name in old if name not in new), None)
+
+
 def _complaint(info: inspect.Type, seen: set[Any]) -> tuple[str, str] | None:
     """What in a document's type would not come back from jsonb as it went in, and what to use instead."""
     match info:

@@ -1,30 +1,24 @@
-"""Fingerprints of a definition: `shape` is what its tables hold, `code` is what its handlers do.
-
-Code is read as a syntax tree without comments, docstrings and positions, written out in a form of our own
-that leaves out what is empty: `ast.dump` and bytecode change with Python's minor versions.
-"""
+"""Fingerprints of a definition: `shape` is what its tables hold, `code` is what its handlers do."""
 
 from __future__ import annotations
 
 import ast
-import linecache
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
 from hashlib import blake2b
-from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.projections.documents import outlined
 from projectionist.projections.event import schema_of
+from projectionist.projections.reach import Reach
+from projectionist.projections.sources import class_node, file_of
 from projectionist.projections.upcasting import upcasters_of
 
 if TYPE_CHECKING:
+    from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
     from projectionist.projections.table import Table
-
-_SILENT = ("type_comment", "kind", "ctx", "type_params", "returns", "annotation")
-_BLOCKS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def shape_of(definition: Definition) -> bytes:
@@ -46,96 +40,58 @@ def outline(definition: Definition) -> dict[str, Any]:
     }
 
 
-def code_of(definition: Definition) -> bytes:
-    """A digest of every function that decides what an event does: methods, conditions, keys, upcasters."""
+def code_of(definition: Definition) -> tuple[bytes, tuple[str, ...]]:
+    """A digest of all that decides what an event does: handlers, conditions, keys, upcasters, and what they lean on.
+
+    With it what they lean on and no source shows, so that a change there is not noticed.
+    """
+    reach = _reach_of(definition)
     digest = blake2b(digest_size=16)
-    for name, function in sorted(_functions(definition), key=lambda pair: pair[0]):
-        digest.update(f"{name}\0{written(function)}\0".encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    for name, text in sorted(reach.texts):
+        digest.update(f"{name}\0{text}\0".encode("utf-8", "surrogatepass"))
+    return digest.digest(), tuple(sorted(reach.blind))
 
 
-def written(function: Callable[..., Any]) -> str:
-    """A function without comments, docstrings and positions; its bytecode where there is no source."""
+def _reach_of(definition: Definition) -> Reach:
+    steps = [step for handler in definition.handlers.values() for step in upcasters_of(handler.event)]
+    events = dict.fromkeys(handler.event for handler in definition.handlers.values())
+    reach = Reach(one.__module__ for one in (definition.cls, *events, *steps))
+    fields = frozenset(getattr(definition.cls, "__struct_fields__", ()))
+
+    def is_column(statement: ast.stmt) -> bool:
+        target = statement.target if isinstance(statement, ast.AnnAssign) else None
+        return isinstance(target, ast.Name) and target.id in fields
+
+    reach.cls(definition.cls, is_column, keywords=False)
+    for event in events:
+        reach.cls(event)
+    for step in steps:
+        reach.function(step)
+    for handler in definition.handlers.values():
+        for function in (handler.when, handler.key):
+            if callable(function):
+                reach.function(function, told=_stands_in(function, definition.cls))
+    return reach
+
+
+def _stands_in(function: Callable[..., Any], cls: type) -> bool:
+    """Whether a lambda stands in a decorator inside the class, and is read there."""
     code = getattr(function, "__code__", None)
-    if code is None:
-        return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function))}"
-    node = _node(code)
-    return _bytecode(code, function.__doc__) if node is None else _tree(node)
+    if code is None or code.co_name != "<lambda>":
+        return False
+    nodes = [node for base in cls.__mro__ if file_of(base) == code.co_filename and (node := class_node(base))]
+    return any(node.lineno <= code.co_firstlineno <= (node.end_lineno or 0) for node in nodes)
 
 
 def _table(table: Table) -> dict[str, Any]:
     return {
         "name": f"{table.schema}.{table.name}",
         "key": table.key.name if table.key else None,
-        "columns": [[c.name, c.sql_type, c.nullable, c.is_key, repr(c.default)] for c in table.columns],
+        "columns": [_column(column) for column in table.columns],
         "indexes": [[index.name, *index.columns] for index in table.indexes],
     }
 
 
-def _functions(definition: Definition) -> Iterator[tuple[str, Callable[..., Any]]]:
-    yield from _own_functions("", definition.cls)
-    for kind, handler in definition.handlers.items():
-        yield from _own_functions(f"{kind}.", handler.event)
-        for number, step in enumerate(upcasters_of(handler.event)):
-            yield f"{kind} upcaster {number}", step
-        for what, function in (("when", handler.when), ("key", handler.key)):
-            # A lambda stands in its method's decorator and is read there.
-            if callable(function) and getattr(function, "__name__", "") != "<lambda>":
-                yield f"{kind} {what}", function
-
-
-def _own_functions(prefix: str, cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for base in cls.__mro__:
-        if base.__module__.startswith(("projectionist.projections.", "msgspec")) or base is object:
-            continue
-        for name, value in vars(base).items():
-            function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-            if isinstance(function, FunctionType):
-                yield f"{prefix}{base.__qualname__}.{name}", function
-
-
-def _node(code: CodeType) -> ast.AST | None:
-    """The syntax node this code was compiled from; None where it cannot be told."""
-    nodes = _nodes(code.co_filename).get((code.co_name, code.co_firstlineno), ())
-    return nodes[0] if len(nodes) == 1 else None
-
-
-@lru_cache(maxsize=64)
-def _nodes(filename: str) -> dict[tuple[str, int], list[ast.AST]]:
-    """Every function of a file by name and first line, decorators counted in, as code objects have it."""
-    found: dict[tuple[str, int], list[ast.AST]] = {}
-    try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError):
-        return found
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found.setdefault((node.name, first), []).append(node)
-        elif isinstance(node, ast.Lambda):
-            found.setdefault(("<lambda>", node.lineno), []).append(node)
-    return found
-
-
-def _tree(node: object) -> str:
-    if isinstance(node, ast.AST):
-        parts = [f"{name}={_tree(inner)}" for name, inner in _fields(node)]
-        return f"{type(node).__name__}({','.join(parts)})"
-    if isinstance(node, list):
-        return f"[{','.join(map(_tree, node))}]"
-    return repr(node)
-
-
-def _fields(node: ast.AST) -> Iterator[tuple[str, object]]:
-    for name, value in ast.iter_fields(node):
-        if name in _SILENT or value is None or value == []:
-            continue
-        if name == "body" and isinstance(node, _BLOCKS) and ast.get_docstring(node, clean=False) is not None:
-            value = value[1:]  # noqa: PLW2901 the docstring is the first statement
-        yield name, value
-
-
-def _bytecode(code: CodeType, doc: str | None = None) -> str:
-    consts = code.co_consts[1:] if doc is not None and code.co_consts[:1] == (doc,) else code.co_consts
-    inner = [_bytecode(const) if isinstance(const, CodeType) else repr(const) for const in consts]
-    return f"{code.co_code.hex()} {code.co_names} {inner}"
+def _column(column: Column) -> list[Any]:
+    plain = [column.name, column.sql_type, column.nullable, column.is_key, repr(column.default)]
+    return [*plain, outlined(column.kind)] if column.is_json else plain

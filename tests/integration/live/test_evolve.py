@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +15,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, OrderShipped, mended, shop
 from tests.support.waiting import listening
 
-from projectionist.projections import Index, definition, on
+from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.consumer import Superseded
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
@@ -86,6 +89,98 @@ async def test_an_added_field_becomes_a_column_and_a_users_own_view_goes_on(live
     assert await live.fetch("select * from mine") == [("o1", "placed")]
     assert await live.rows("orders") == [("o1", "placed", 500, '["placed"]', "dhl")]
     assert await live.value("select count(*) from pg_indexes where indexname = 'orders__g1_carrier'") == 1
+
+
+def logged(handler: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    @functools.wraps(handler)
+    def inner(self: Any, event: Any) -> None:
+        return handler(self, event)
+
+    return inner
+
+
+def decorated(stream: Stream, divisor: int) -> type:
+    """A handler under a user's decorator, which fails by zero."""
+
+    class Decorated(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="decorated",
+        key="order_id",
+    ):
+        order_id: str
+        share: int = 0
+
+        @on(OrderPlaced)
+        @logged
+        def placed(self, event: OrderPlaced) -> None:
+            self.share = event.cents // divisor
+
+    return Decorated
+
+
+async def test_a_mended_handler_is_tried_again_also_under_a_decorator_of_the_users(live: Rig) -> None:
+    broken, repaired = decorated(live.stream, 0), decorated(live.stream, 4)
+    await live.migrate(broken)
+    await live.publish(OrderPlaced("ann", 100), "o1", 1)
+    await live.settle(broken)
+    assert await live.head(broken, "order/o1") == (0, "waiting", 1)
+
+    async with live.running(repaired):
+        await live.value_of("select head from {s}.positions", "clear")
+    assert await live.rows("decorated") == [("o1", 25)]
+
+
+class Line(msgspec.Struct):
+    quantity: int = 0
+
+
+class Renamed(msgspec.Struct):
+    amount: int = 0
+
+
+class Longer(msgspec.Struct):
+    quantity: int = 0
+    gift: bool = False
+
+
+def lined(stream: Stream, line: type[Any]) -> type:
+    """Documents that hold structs."""
+
+    class Lined(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="lined",
+        key="order_id",
+    ):
+        order_id: str
+        lines: list[Any] = []
+        __annotations__["lines"] = list[line]  # type: ignore[valid-type]  # a name of this function says nothing to the class
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.lines.append(line(event.cents))
+
+    return Lined
+
+
+async def test_a_field_that_documents_lose_needs_a_rebuild_and_one_that_they_gain_does_not(live: Rig) -> None:
+    await live.migrate(lined(live.stream, Line))
+    async with live.pool.acquire() as connection:
+        models = ReadModels(connection, SCHEMA)
+        (renamed,) = await models.plan([definition(lined(live.stream, Renamed))])
+        (longer,) = await models.plan([definition(lined(live.stream, Longer))])
+    assert renamed.rebuild == ("in the documents of column 'lines': lines[].quantity is gone",)
+    assert longer.rebuild == ()
+    with pytest.raises(NotRegistered, match="migrate --plan"):
+        await live.settle(lined(live.stream, Renamed))
+
+    await live.migrate(lined(live.stream, Longer))
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(lined(live.stream, Longer))
+    assert await live.rows("lined") == [("o1", '[{"gift": false, "quantity": 5}]')]
 
 
 async def test_a_new_handler_says_how_many_events_of_its_type_were_stepped_over(live: Rig) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
+import msgspec
 import pytest
 from tests.unit.projections.shop import OrderPaid, OrderSummary
 
 from projectionist.projections import Projection, ddl, definition, on
 from projectionist.projections.columns import columns_of
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
+from projectionist.projections.documents import narrowed, outlined
 from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.projections.sql_tables import resolved
 from projectionist.projections.table import Table
@@ -125,10 +127,65 @@ def test_every_other_change_needs_a_rebuild_and_says_why(before: ColumnSpec, rea
 
 
 def test_a_column_that_may_now_be_null_needs_a_rebuild_too() -> None:
-    before = tuple(
-        ColumnSpec(s.name, s.sql_type, False, s.is_key, s.default) for s in ddl.specs(table_of(Odd))
-    )
+    before = tuple(msgspec.structs.replace(spec, nullable=False) for spec in ddl.specs(table_of(Odd)))
     assert ddl.evolve(table_of(Odd), "pro", 1, before) == NeedsRebuild(("column 'number' may be null",))
+
+
+class Old(msgspec.Struct):
+    sku: str
+    state: Literal["new", "sent"] = "new"
+    of: list[Old] = []
+
+
+class Wider(msgspec.Struct):
+    sku: str | None
+    state: Literal["new", "sent", "back"] = "new"
+    of: list[Wider] = []
+    gift: bool = False
+
+
+class Demanding(msgspec.Struct):
+    sku: str
+    state: Literal["new", "sent"]
+    of: list[Demanding] = []
+
+
+class Poorer(msgspec.Struct):
+    sku: str
+    of: list[Poorer] = []
+
+
+class Narrower(msgspec.Struct):
+    sku: int
+    state: Literal["new", "sent"] = "new"
+    of: list[Narrower] = []
+
+
+class Choosier(msgspec.Struct):
+    sku: str
+    state: Literal["new"] = "new"
+    of: list[Choosier] = []
+
+
+@pytest.mark.parametrize(
+    ("new", "complaint"),
+    [
+        (Old, None),
+        (Wider, None),
+        (Poorer, "lines[].state is gone"),
+        (Narrower, "lines[].sku holds another type"),
+        (Choosier, "lines[].state has lost a value"),
+        (Demanding, "lines[].state has no default"),
+    ],
+)
+def test_documents_may_gain_and_never_lose(new: type, complaint: str | None) -> None:
+    assert narrowed(outlined(list[Old]), outlined(list[new]), "lines") == complaint  # type: ignore[valid-type]
+
+
+def test_a_field_that_documents_lose_needs_a_rebuild() -> None:
+    had = msgspec.structs.replace(ddl.specs(table_of(Odd))[-1], document={"items": "StrType"})
+    changed = ddl.evolve(table_of(Odd), "pro", 1, [had])
+    assert changed == NeedsRebuild(("in the documents of column 'document': document holds another type",))
 
 
 def test_rows_are_read_by_key_and_locked_in_the_order_of_keys() -> None:

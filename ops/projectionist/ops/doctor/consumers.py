@@ -24,6 +24,11 @@ def registered(
         yield attention(name, "registered", "it is not in the database yet", "projectionist migrate")
         return
     yield from _code(definition, row)
+    if definition.unfollowed:
+        yield note(
+            *(name, "code", f"a change of {'; '.join(definition.unfollowed)} is not noticed as new code"),
+            "Raise revision= when it changes what events do, or name it by a constant of the module",
+        )
     yield from _waiting(name, row)
     yield from _processes(name, row)
     policy = settings.policy(name)

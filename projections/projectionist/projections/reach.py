@@ -1,0 +1,286 @@
+"""Everything that a function or a class leans on, as far as the sources of the same package tell.
+
+Followed are wrapped functions, closures, defaults, and every name that the source refers to: helpers, constants,
+classes, in the module itself and in the modules of its package, from one to the next. Code of other packages is known
+by its name alone. An object whose state no source shows is listed in `blind`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import partial, partialmethod
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from projectionist.projections.sources import (
+    Source,
+    bytecode,
+    class_node,
+    file_of,
+    function_node,
+    is_docstring,
+    references,
+    source,
+    written,
+)
+
+_PLAIN = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    bool,
+    type(None),
+    Decimal,
+    datetime,
+    date,
+    time,
+    timedelta,
+    UUID,
+    Path,
+)
+Skip = Callable[[ast.stmt], bool]
+
+
+class Reach:
+    """Collects the texts of what is leaned on, in the packages of these modules."""
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.texts: set[tuple[str, str]] = set()
+        """What was found, by name and as text."""
+        self.blind: set[str] = set()
+        """What is leaned on and cannot be followed."""
+        modules = sorted({one for one in modules if one.partition(".")[0] not in sys.stdlib_module_names})
+        self._homes = {_package(module) for module in modules}
+        self._folders = {
+            Path(_file(one)).parent for one in modules if "." not in one and not _is_package(one)
+        }
+        self._files: dict[str, str] = {}
+        self._seen: set[object] = set()
+        self._kept: list[object] = []
+
+    # -- objects -------------------------------------------------------------------------------------------------
+
+    def function(self, function: Callable[..., Any], label: str = "", *, told: bool = False) -> None:
+        """Follow a function; `told`: its own text is in that of its class."""
+        if self._known(function):
+            return
+        if not isinstance(function, FunctionType):
+            self._value(function, label)
+            return
+        self._files.setdefault(function.__module__, function.__code__.co_filename)
+        node = function_node(function.__code__)
+        if node is not None:
+            self._names(function.__module__, node)
+        if not told:
+            text = bytecode(function.__code__, function.__doc__) if node is None else written(node)
+            self.texts.add((label or function.__name__, text))
+        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self._value(value, f"{function.__qualname__}: a default")
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name != "__class__":
+                self._value(_content(cell), f"{function.__qualname__}: {name}")
+        if (inner := getattr(function, "__wrapped__", None)) is not None:
+            self._value(inner, f"{function.__qualname__}: what it wraps")
+
+    def cls(self, cls: type, skip: Skip | None = None, *, keywords: bool = True) -> None:
+        """Follow a class and its bases; statements of its body that `skip` picks do not count."""
+        for base in cls.__mro__:
+            if not self._is_home(base.__module__, file_of(base)) or self._known(base):
+                continue
+            self._files.setdefault(base.__module__, file_of(base))
+            node = class_node(base)
+            if node is not None:
+                declared = keywords and not hasattr(base, "__event_type__")
+                self._class_text(base.__module__, node, skip, keywords=declared)
+            else:
+                self._struct(base)
+            for name, value in list(vars(base).items()):
+                for function in _functions(value):
+                    self.function(function, f"{base.__qualname__}.{name}", told=node is not None)
+
+    def _class_text(self, module: str, node: ast.ClassDef, skip: Skip | None, *, keywords: bool) -> None:
+        """The types of fields count, those of a method's parameters do not."""
+        body = [one for one in node.body if not (skip and skip(one))]
+        head = [*node.bases, *node.decorator_list, *(node.keywords if keywords else ())]
+        fields = [one for one in body if isinstance(one, ast.AnnAssign)]
+        rest = [one for one in body if not isinstance(one, ast.AnnAssign) and not is_docstring(one)]
+        text = written([*head, *rest]) + written(fields, annotations=True)
+        self.texts.add((node.name, text))
+        for one in (*head, *rest):
+            self._names(module, one)
+        for one in fields:
+            self._names(module, one, annotations=True)
+
+    def _struct(self, cls: type) -> None:
+        """A class without source: by its fields, if it has any."""
+        if issubclass(cls, msgspec.Struct):
+            fields = [(f.name, str(f.type), repr(f.default)) for f in msgspec.structs.fields(cls)]
+            self.texts.add((cls.__name__, repr(fields)))
+        elif issubclass(cls, Enum):
+            self.texts.add((cls.__name__, repr([(one.name, one.value) for one in cls])))
+
+    def _value(self, value: object, where: str) -> None:
+        """A value that the running program holds, and no source shows: in a closure, a default, a partial."""
+        if isinstance(value, (Enum, *_PLAIN)):
+            self.texts.add((where, repr(value)))
+        elif isinstance(value, tuple | list):
+            for number, one in enumerate(value):
+                self._value(one, f"{where}[{number}]")
+        elif isinstance(value, frozenset | set) and all(isinstance(one, _PLAIN) for one in value):
+            self.texts.add((where, repr(sorted(map(repr, value)))))
+        elif isinstance(value, dict) and all(isinstance(one, _PLAIN) for one in value):
+            for key, one in value.items():
+                self._value(one, f"{where}[{key!r}]")
+        elif isinstance(value, partial | partialmethod):
+            self._value((value.func, value.args, value.keywords), where)
+        elif isinstance(value, MethodType):
+            self._value((value.__func__, value.__self__), where)
+        else:
+            self._code(value, where)
+
+    def _code(self, value: object, where: str) -> None:
+        """A function or class of ours is followed, one of others is known by its name."""
+        if isinstance(value, FunctionType) and self._is_home(value.__module__, value.__code__.co_filename):
+            self.function(value)
+        elif isinstance(value, type) and self._is_home(value.__module__, file_of(value)):
+            self.cls(value)
+        elif callable(value) and hasattr(value, "__qualname__"):
+            self.texts.add((where, f"{value.__module__}.{value.__qualname__}"))
+        elif not isinstance(value, ModuleType):
+            self._object(value, where)
+
+    def _object(self, value: object, where: str) -> None:
+        kind = type(value)
+        if self._is_home(kind.__module__, file_of(kind)):
+            self.cls(kind)
+        self.blind.add(f"{where}, an object of {kind.__module__}.{kind.__qualname__}")
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def _names(self, module: str, node: ast.AST, *, annotations: bool = False) -> None:
+        for path in sorted(set(references(node, annotations=annotations))):
+            self._name(module, path)
+
+    def _name(self, module: str, path: tuple[str, ...]) -> None:
+        found = self._source(module)
+        if found is None or (module, path) in self._seen:
+            return
+        self._seen.add((module, path))
+        for statement in found.bindings.get(path[0], ()):
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                self._imported(module, statement, path)
+            elif (module, id(statement)) not in self._seen:
+                self._seen.add((module, id(statement)))
+                self._statement(module, statement, path[0])
+        if path[0] not in found.bindings:
+            for star in found.stars:
+                self._name(_target(module, self._files.get(module, ""), star), path)
+
+    def _statement(self, module: str, statement: ast.stmt, name: str) -> None:
+        cls = getattr(sys.modules.get(module), name, None)
+        if isinstance(statement, ast.ClassDef) and isinstance(cls, type):
+            self.cls(cls)
+            return
+        self.texts.add((name, written(statement)))
+        self._names(module, statement)
+        for inner in ast.walk(statement):  # names that an `if` or a `try` of the module imports
+            if inner is not statement and isinstance(inner, ast.Import | ast.ImportFrom):
+                self._imported(module, inner, (name,))
+
+    def _imported(self, module: str, statement: ast.Import | ast.ImportFrom, path: tuple[str, ...]) -> None:
+        for one in statement.names:
+            if isinstance(statement, ast.Import):
+                bound = one.asname or one.name.partition(".")[0]
+                if bound == path[0]:
+                    self._member(one.name if one.asname else bound, path[1:])
+            elif (one.asname or one.name) == path[0]:
+                self._member(_target(module, self._files.get(module, ""), statement), (one.name, *path[1:]))
+
+    def _member(self, module: str, path: tuple[str, ...]) -> None:
+        """What `path` is in a module, of which its first parts may be modules themselves."""
+        while path and f"{module}.{path[0]}" in sys.modules:
+            deeper = f"{module}.{path[0]}"
+            here = self._source(module)
+            if here is not None and path[0] in here.bindings:
+                break
+            module, path = deeper, path[1:]
+        if path and self._is_home(module, _file(module)):
+            self._name(module, path)
+
+    # -- modules -------------------------------------------------------------------------------------------------
+
+    def _source(self, module: str) -> Source | None:
+        filename = self._files.setdefault(module, _file(module))
+        return source(filename) if self._is_home(module, filename) else None
+
+    def _is_home(self, module: str, filename: str) -> bool:
+        if _package(module) in self._homes:
+            return True
+        place = Path(filename).parent
+        if not filename or module.startswith("projectionist.") or "site-packages" in place.parts:
+            return False
+        top = module.partition(".")[0]
+        return any(
+            place == one or ("." in module and place.is_relative_to(one / top)) for one in self._folders
+        )
+
+    def _known(self, thing: object) -> bool:
+        if id(thing) in self._seen:
+            return True
+        self._seen.add(id(thing))
+        self._kept.append(thing)  # so that nothing else gets its number
+        return False
+
+
+def _package(module: str) -> str:
+    """What a module belongs to: its top-level package; inside ours, the package next to it."""
+    top = module.partition(".")[0]
+    return module.rpartition(".")[0] if top == "projectionist" else top
+
+
+def _is_package(module: str) -> bool:
+    return hasattr(sys.modules.get(module), "__path__")
+
+
+def _file(module: str) -> str:
+    return getattr(sys.modules.get(module), "__file__", None) or ""
+
+
+def _target(module: str, filename: str, statement: ast.ImportFrom) -> str:
+    """The module that `from … import` names, where it is written from here."""
+    if not statement.level:
+        return statement.module or ""
+    parts = module.split(".")
+    is_package = Path(filename).name == "__init__.py"
+    base = parts[: len(parts) - statement.level + (1 if is_package else 0)]
+    return ".".join([*base, *([statement.module] if statement.module else [])])
+
+
+def _functions(value: object) -> Iterator[Callable[..., Any]]:
+    """The functions behind an attribute of a class."""
+    if isinstance(value, property):
+        yield from (one for one in (value.fget, value.fset, value.fdel) if isinstance(one, FunctionType))
+    elif isinstance(value, partialmethod):
+        yield from _functions(value.func)
+    else:
+        function = getattr(value, "__func__", None) or getattr(value, "func", None) or value
+        if isinstance(function, FunctionType):
+            yield function
+
+
+def _content(cell: Any) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet bound
+        return None
