@@ -33,8 +33,9 @@ $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core, with branch coverage; what a busy machine upsets is tried again, and told
 	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile --reruns 2 -r R
 
-soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds
+soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, and hundreds of histories in which anything happens
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py
+	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/rim
 
 check: $(STAMP)  ## ruff, format, mypy strict, import contracts
 	@$(BIN)/ruff check .

@@ -30,6 +30,7 @@ from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
+from projectionist.runner.supervision import Supervised, supervise
 from projectionist.runner.verbs import Verbs
 from projectionist.runner.worker import Worker
 
@@ -140,9 +141,15 @@ class Rig:
 
     @asynccontextmanager
     async def running(
-        self, *consumers: type, processes: int = 1, policy: Policy | None = None, limits: Limits | None = None
+        self,
+        *consumers: type,
+        processes: int = 1,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        supervised: bool = False,
     ) -> AsyncIterator[list[Worker]]:
-        """The consumers at work in this process, as `processes` processes would be."""
+        """The consumers at work in this process, as `processes` processes would be; `supervised`: what one of them
+        raises is tried again, as `run` does it."""
         settings = self.settings
         if policy is not None:
             settings = msgspec.structs.replace(settings, consumer_defaults=policy)
@@ -150,10 +157,14 @@ class Rig:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
         office = await self._office(settings)
-        workers = [
-            Worker(definition(cls), settings, client, office) for client in clients for cls in consumers
-        ]
-        tasks = [asyncio.create_task(worker.run()) for worker in workers]
+        crews = [[Worker(definition(cls), settings, c, office) for cls in consumers] for c in clients]
+        workers = [worker for crew in crews for worker in crew]
+        running = (
+            [supervise([Supervised(worker) for worker in crew]) for crew in crews]
+            if supervised
+            else [worker.run() for worker in workers]
+        )
+        tasks = [asyncio.create_task(one) for one in running]
         self._tasks += tasks
         try:
             yield workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _ESCAPES = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # what is taken is never given back
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BACKSLASH, _BRACKET = b"\\["  # one byte is found sooner than two
 _BRACKETS = re.compile(rb"[][{}]")
 

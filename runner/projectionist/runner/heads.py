@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import headers
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.headers import HeaderError
-from projectionist.core.texts import TEXT_BYTES, fits
+from projectionist.core.texts import fits
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Headers
@@ -136,17 +136,13 @@ class Heads:
         return tuple(value if value is None else self._text(slot, value) for slot, value in enumerate(fields))
 
     def _text(self, slot: int, value: str) -> str | None:
-        coded = slot in self._coded and "%" in value
         try:
             value.encode()
-            if not coded or len(value) <= 3 * TEXT_BYTES:
-                return headers.decode(value) if coded else value
-            problem = f"has {len(value)} bytes, more than any value has when it is coded"
+            return headers.decode(value) if slot in self._coded and "%" in value else value
         except (UnicodeEncodeError, HeaderError):
-            problem = "is not UTF-8"
-        if slot in _TRACE:
-            return None
-        raise HeaderError(f"header {self.names[slot]} {problem}")
+            if slot in _TRACE:
+                return None
+            raise HeaderError(f"header {self.names[slot]} is not UTF-8") from None
 
 
 class BadHeader(ProjectionistError):

@@ -16,7 +16,6 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.states import Decided, Entry, Finding, Head
-from projectionist.core.texts import storable
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -49,8 +48,6 @@ class Act(msgspec.Struct, frozen=True):
             raise NotThere(
                 "an act needs an actor and a reason", remedy="Say who you are and why this is right"
             )
-        if storable(self.actor + self.reason) != self.actor + self.reason:
-            raise NotThere("actor or reason cannot be stored", remedy="Write them in UTF-8, without NUL")
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core.headers import HeaderError, decode
+from projectionist.core.headers import HeaderError
 from projectionist.core.settings import Headers
-from projectionist.core.texts import TEXT_BYTES
 from projectionist.runner.heads import MOST_BYTES, MOST_LINES, SETTLED_AT, Fields, Heads
 
 NAMES = (
@@ -100,18 +99,6 @@ class TestBounds:
         assert f"{MOST_BYTES + 1} bytes" in str(
             read(heads, block([("ce-id", "e" * (MOST_BYTES - empty + 1))]))
         )
-
-    @pytest.mark.parametrize("coded", ["%41", "%4", "%C3%A9", "%ff"])
-    def test_nothing_is_decoded_that_is_too_long_for_any_field(self, coded: str) -> None:
-        heads, name = Heads(Headers()), "ce-correlationid"
-        most = coded * (3 * TEXT_BYTES // len(coded))
-        if coded != "%ff":
-            assert read(heads, block([(name, most)]))[8] == decode(most)
-        long = block([(name, coded * (60_000 // len(coded)))])
-        assert "more than any value" in str(read(heads, long))
-        assert spent(partial(read, heads, long)) < 0.005
-        dropped = block([("ce-id", "e"), ("ce-traceparent", coded * 2_000)])
-        assert read(heads, dropped)[0] == "e"
 
     def test_names_that_change_with_every_message_take_no_memory(self) -> None:
         heads = Heads(Headers())
