@@ -527,6 +527,7 @@ CREATE TABLE projectionist.outbox (
     wire bytea,
     wire_hash bytea,
     error text,
+    epoch integer,
     CONSTRAINT outbox_open_check CHECK ((open OR (state = 'dead'::text))),
     CONSTRAINT outbox_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'reconcile'::text, 'dead'::text, 'held'::text])))
 )
@@ -549,6 +550,8 @@ COMMENT ON COLUMN projectionist.outbox.first_started IS 'when bytes may have lef
 COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before the first attempt, for a later lookup';
 
 COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
+
+COMMENT ON COLUMN projectionist.outbox.epoch IS 'of the home in which it was last leased: there that doubt is known';
 
 CREATE TABLE projectionist.owner (
     one boolean DEFAULT true NOT NULL,
@@ -734,6 +737,21 @@ CREATE VIEW projectionist.quarantine_seen AS
      JOIN projectionist.consumers c ON ((c.number = q.consumer)));
 
 COMMENT ON VIEW projectionist.quarantine_seen IS 'Quarantine as operators see it.';
+
+CREATE TABLE projectionist.relay_home (
+    one boolean DEFAULT true NOT NULL,
+    token uuid NOT NULL,
+    epoch integer DEFAULT 1 NOT NULL,
+    doubted bigint DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT relay_home_one_check CHECK (one)
+);
+
+COMMENT ON TABLE projectionist.relay_home IS 'The token of the owner for which relays last sent, one row.';
+
+COMMENT ON COLUMN projectionist.relay_home.epoch IS 'how many homes there were';
+
+COMMENT ON COLUMN projectionist.relay_home.doubted IS 'the last intent from before it: each up to here may have been sent, whatever its row says';
 
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
@@ -926,6 +944,9 @@ ALTER TABLE ONLY projectionist.positions
 
 ALTER TABLE ONLY projectionist.quarantine
     ADD CONSTRAINT quarantine_pkey PRIMARY KEY (consumer, incarnation, seq);
+
+ALTER TABLE ONLY projectionist.relay_home
+    ADD CONSTRAINT relay_home_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);

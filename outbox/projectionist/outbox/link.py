@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -33,14 +33,22 @@ class Away(ProjectionistError):
 class Link:
     """A connection, opened when it is needed; every failure of it is an Away, and told once.
 
-    `setup`: the statement that it begins with.
+    `setup`: the statement that it begins with. `judge`: what looks at the database before anything else does.
     """
 
-    def __init__(self, postgres: Postgres, name: str, *, setup: str = "steady") -> None:
+    def __init__(
+        self,
+        postgres: Postgres,
+        name: str,
+        *,
+        setup: str = "steady",
+        judge: Callable[[Connection, Statements], Awaitable[None]] | None = None,
+    ) -> None:
         self.sql = Statements("projectionist.outbox", postgres.schema)
         self._postgres = postgres
         self._name = name
         self._setup = setup
+        self._judge = judge
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
         self.away = False
@@ -78,6 +86,8 @@ class Link:
         try:
             await owner(connection, self._postgres.schema)  # a copy holds intents that others send
             await connection.execute(self.sql[self._setup])
+            if self._judge is not None:
+                await self._judge(connection, self.sql)
         except BaseException:
             connection.terminate()
             raise

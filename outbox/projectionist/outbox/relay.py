@@ -16,6 +16,7 @@ from projectionist.core import broker
 from projectionist.core.errors import DefinitionError
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters
+from projectionist.outbox.failover import judge
 from projectionist.outbox.link import Away, Link
 from projectionist.outbox.observed import Observer
 from projectionist.outbox.opener import Opener
@@ -81,7 +82,7 @@ class Relay:
         self, providers: Mapping[str, Provider], settings: Settings, consumers: Sequence[str] = ()
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        leases = Link(settings.postgres, "relay (leases)", setup="steady_loose")
+        leases = Link(settings.postgres, "relay (leases)", setup="steady_loose", judge=judge)
         starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
         opening = Link(settings.postgres, "relay (opening)", setup="steady_loose")
         self._links = (leases, starts, replies, opening)

@@ -48,6 +48,9 @@ GRAIN_S, FAR_S = 0.02, 60.0
 """What is due by our own reckoning is remembered in such steps and so far ahead; polling does the rest."""
 
 SILENT = Reply(outcome=Outcome.UNKNOWN, reason="the relay that sent it never told what came of it")
+FAILED_OVER = Reply(
+    outcome=Outcome.UNKNOWN, reason="PostgreSQL failed over since, and may lack an attempt that was made"
+)
 FORGOTTEN = Reply(outcome=Outcome.UNKNOWN, reason="the provider may have forgotten the key by now")
 STOPPED = Reply(outcome=Outcome.UNKNOWN, reason="the relay was stopped before there was an answer")
 UNSURE = Reply(outcome=Outcome.NOT_SENT, reason="the start may have been recorded, nothing was sent")
@@ -178,7 +181,9 @@ class Sender:
             sends.start(self._look_up(leased))
         elif silent or what is Recourse.RECONCILE:
             step = settling.after_silence(standing, self._rules, _chance())
-            reply = SILENT if silent else FORGOTTEN
+            reply = FORGOTTEN
+            if silent:
+                reply = SILENT if leased.attempt else FAILED_OVER
             self._settler.put(Settled(leased, reply, step, tried=silent, heard=False))
         else:
             return True
@@ -237,6 +242,10 @@ class Sender:
 
     async def _look_up(self, leased: Leased) -> None:
         trail.look_up(leased, self._provider)
+        if not leased.rendered:  # by the record; the attempt that is in doubt sent what is rendered now
+            wire = prepare(self._provider, leased.request)
+            if isinstance(wire, bytes):
+                leased.request = msgspec.structs.replace(leased.request, wire=wire)
         reply = await sought(self._provider, leased.request)
         trail.end(leased, reply)
         announce("relay.looked_up")

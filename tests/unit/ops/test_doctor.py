@@ -13,7 +13,8 @@ from projectionist.ops.doctor.check import Check
 SERVER: dict[str, Any] = {
     "version": "18.1", "number": 180001, "fsync": "on", "full_page_writes": "on", "of_database": [],
     "synchronous_commit": "on", "autovacuum": "on", "track_counts": "on", "standby": False, "backend": 7,
-    "encrypted": True, "free": 90, "connections": 100, "bytes": 10**9, "remote": True, "oldest_idle_s": 0.0,
+    "encrypted": True, "synchronous_standby_names": "", "followers": 0,
+    "free": 90, "connections": 100, "bytes": 10**9, "remote": True, "oldest_idle_s": 0.0,
 }  # fmt: skip
 TABLE: dict[str, Any] = {
     "name": "inbox", "live": 1000, "dead": 10, "swept": None, "bytes": 10**6, "hit": 10, "read": 0,
@@ -33,6 +34,16 @@ def loud(checks: list[Check]) -> list[tuple[str, str]]:
         ({"standby": True}, [("standby", "attention")]),
         ({"fsync": "off"}, [("fsync", "note")]),
         ({"of_database": ["synchronous_commit=off", "work_mem=1GB"]}, [("synchronous_commit", "attention")]),
+        ({"followers": 1}, [("failover", "note")]),
+        ({"followers": 1, "synchronous_standby_names": "b"}, []),
+        (
+            {"followers": 1, "synchronous_standby_names": "b", "synchronous_commit": "local"},
+            [("failover", "note")],
+        ),
+        (
+            {"followers": 1, "synchronous_standby_names": "b", "of_database": ["synchronous_commit=local"]},
+            [("failover", "note")],
+        ),
         ({"track_counts": "off"}, [("autovacuum", "attention")]),
         ({"oldest_idle_s": 300.0}, [("idle transaction", "attention")]),
     ],

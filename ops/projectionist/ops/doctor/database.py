@@ -82,6 +82,7 @@ def _server(row: Row) -> Iterator[Check]:
             *(ABOUT, "synchronous_commit", "the database prefers commits that a crash may take back"),
             "Set synchronous_commit = on: batches insist on it by themselves, your own producers' transactions do not",
         )
+    yield from _standbys(row, preferences.get("synchronous_commit", row["synchronous_commit"]))
     if "off" in (row["autovacuum"], row["track_counts"]):
         yield attention(
             ABOUT,
@@ -97,6 +98,23 @@ def _server(row: Row) -> Iterator[Check]:
                 f"a session has been idle in a transaction for {row['oldest_idle_s']:.0f} s",
             ),
             "End it: while it is open no dead row can be swept (pg_stat_activity names it)",
+        )
+
+
+def _standbys(row: Row, commit: str) -> Iterator[Check]:
+    """Whether a standby that takes this server's place has what was committed here."""
+    waited_for = row["synchronous_standby_names"] and commit not in ("off", "local")
+    if waited_for:
+        yield well(ABOUT, "failover", "commits wait for a standby")
+    elif row["followers"]:
+        why = (
+            f"synchronous_commit is {commit}"
+            if row["synchronous_standby_names"]
+            else "no commit waits for it"
+        )
+        yield note(
+            *(ABOUT, "failover", f"a standby follows, and {why}: promoted, it may lack the last commits"),
+            "Set synchronous_standby_names, or know what is read and asked again then (docs/guarantees.md, Limits)",
         )
 
 

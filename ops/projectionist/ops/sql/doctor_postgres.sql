@@ -4,6 +4,8 @@ select current_setting('server_version') as version, current_setting('server_ver
     (select coalesce(s.setconfig, '{}') from pg_database d left join pg_db_role_setting s
         on s.setdatabase = d.oid and s.setrole = 0 where d.datname = current_database()) as of_database,
     current_setting('synchronous_commit') as synchronous_commit, current_setting('autovacuum') as autovacuum,
+    current_setting('synchronous_standby_names') as synchronous_standby_names,
+    (select count(*) from pg_stat_replication where state = 'streaming') as followers,
     current_setting('track_counts') as track_counts, pg_is_in_recovery() as standby, pg_backend_pid() as backend,
     coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted,
     current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer

@@ -167,12 +167,12 @@ class NatsPublish(Provider):
         if client is None:
             return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
         subject = request.frozen(Wire).subject
-        mark = Reached.read(request.mark)
-        if mark is None:
-            return Reply(outcome=Outcome.UNKNOWN, reason="nobody noted where the stream was before")
         try:
             with anyio.fail_after(request.timeout_s):
                 info = await client.jetstream().stream_info(self._stream)
+                mark = reached.before(request, info)
+                if mark is None:
+                    return Reply(outcome=Outcome.UNKNOWN, reason="nobody noted where the stream was before")
                 if mark.created != reached.created(info):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
                 subject = stored_as(subject, info.config)

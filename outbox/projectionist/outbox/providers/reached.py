@@ -6,13 +6,16 @@ then the same sequence is another message, or none. So a mark says which message
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 from nats.js.api import RawStreamMsg, StreamInfo
 
 from projectionist.core.headers import MESSAGE_ID
 from projectionist.outbox.keys import body_hash
+
+if TYPE_CHECKING:
+    from projectionist.outbox.providers.provider import Request
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -31,6 +34,14 @@ class Reached(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.created}|{self.seq}|{self.what}"
+
+
+def before(request: Request, info: StreamInfo) -> Reached | None:
+    """What was noted before the first attempt. Where that was lost with it: the beginning of a stream that is older
+    than the intent; None where nobody knows."""
+    if request.mark is None and info.created is not None and info.created <= request.created:
+        return Reached(created(info), 0, "")
+    return Reached.read(request.mark)
 
 
 def created(info: StreamInfo) -> str:

@@ -32,10 +32,19 @@ free as (
         and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
     for update skip locked
 ),
+-- What is from before a failover may have been sent, at the soonest when it was wished for, until it was leased once after.
 leased as (
     update {schema}.outbox o
-    set state = case when o.state in ('started', 'unknown') then 'unknown' else 'leased' end,
+    set state = case when o.state in ('started', 'unknown')
+            or (o.seq <= t.doubted and o.epoch is distinct from t.epoch) then 'unknown' else 'leased' end,
+        first_started = case when o.seq <= t.doubted and o.epoch is distinct from t.epoch
+            then coalesce(o.first_started, (select i.created from {schema}.intents i where i.seq = o.seq))
+            else o.first_started end,
+        epoch = t.epoch,
         token = $5, lease_until = clock_timestamp() + make_interval(secs => $6)
+    from (
+        select max(epoch) as epoch, coalesce(max(doubted), 0) as doubted from {schema}.relay_home where one
+    ) as t
     where o.seq = any (array(select seq from free))
     returning o.*
 )

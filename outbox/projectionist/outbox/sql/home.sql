@@ -1,0 +1,2 @@
+-- The token of this schema's owner, and the one for which relays last sent.
+select o.token::text as here, (select token::text from {schema}.relay_home) as before from {schema}.owner o

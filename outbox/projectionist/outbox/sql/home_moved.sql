@@ -1,0 +1,7 @@
+-- Relays send for this owner from now on. What is there already is doubted, but for the first time.
+insert into {schema}.relay_home as h (token) values ($1::text::uuid)
+on conflict (one) do update
+set token = excluded.token, epoch = h.epoch + 1, since = clock_timestamp(),
+    doubted = coalesce((select max(seq) from {schema}.intents), 0)
+where h.token <> excluded.token
+returning doubted

@@ -1,0 +1,132 @@
+"""PostgreSQL fails over to a standby that lacks the last attempts: none of them is made a second time by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import pytest_asyncio
+from tests.support.lab import Lab
+from tests.support.outbox import FORGETS, REMEMBERS, SLOW, Outbox, Scripted, answer, made, outbox, scripted
+from tests.support.standby import standby
+from tests.support.waiting import eventually, listening
+
+from projectionist.core.sql import Statements
+from projectionist.outbox.providers import Outcome, Profile, Reply, Request
+from projectionist.outbox.relay import Relay
+from projectionist.outbox.verbs import Act, Verbs
+from projectionist.outbox.wishes import Wish, packed
+
+pytestmark = pytest.mark.asyncio
+
+LOOKS = msgspec.structs.replace(REMEMBERS, lookup=True, memory_s=60.0)
+EARLIER = "update projectionist.relay_home set token = gen_random_uuid()"
+"""As if relays had last sent for another owner."""
+WRITE = Statements("projectionist.runner", "projectionist")["wish"]
+
+
+@pytest_asyncio.fixture
+async def rig(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as rig:
+        yield rig
+
+
+async def wish(rig: Outbox) -> str:
+    """Have a batch wish for an intent that nobody has opened yet."""
+    asked = Wish(
+        *("wished", "shop", "e1", "order/1", 1, "Receipt", "Receipt", "stub", "stub"),
+        *(None, "pass", b"{}", None, None, 1),
+    )
+    await rig.connection.execute(WRITE, 1, 1, [1], [packed([asked])])
+    return asked.key
+
+
+@pytest.mark.parametrize(("profile", "state"), [(FORGETS, "reconcile"), (REMEMBERS, "sent")])
+async def test_a_standby_without_the_last_attempts_makes_none_of_them_twice(
+    rig: Outbox, lab: Lab, database: str, profile: Profile, state: str
+) -> None:
+    stub = scripted(profile)
+    with standby(lab) as other:
+        before, tried = await rig.want(), await rig.want()
+        stub.script[tried] = [answer(Outcome.RETRY)]
+        async with rig.relaying(made(stub, retry=SLOW)):
+            await rig.becomes(before, "sent")
+            await eventually(lambda: rig.attempts(tried))
+        ready, wished = await rig.want(), await wish(rig)
+        await other.caught_up()
+        await other.cut_off()
+        await rig.make_due()
+        async with rig.relaying(made(stub)):
+            await rig.becomes_known(wished)
+            await rig.all_become("sent")
+        await other.promote()
+        async with outbox(other.url(database)) as there:
+            there._numbers = rig._numbers
+            assert [await there.state(key) for key in (before, tried, ready)] == ["sent", "ready", "ready"]
+            await there.make_due()
+            with listening() as heard:
+                async with there.relaying(made(stub)):
+                    await heard.wait("relay.failed_over")
+                    for key in (tried, ready, wished):
+                        await there.becomes_known(key)
+                        await there.becomes(key, state)
+                    fresh = await there.want()
+                    await there.becomes(fresh, "sent")
+            row = await there.row(ready)
+            assert state == "sent" or "failed over" in row["error"]
+    assert stub.executions == dict.fromkeys([before, tried, ready, wished, fresh], 1)
+
+
+async def test_an_attempt_that_was_lost_with_its_record_is_looked_up(rig: Outbox) -> None:
+    class Looking(scripted(LOOKS)):  # type: ignore[misc] # a class made for this test
+        def render(self, request: Request) -> bytes:
+            return b"rendered " + request.body
+
+        async def lookup(self, request: Request) -> Reply:
+            assert request.wire.startswith(b"rendered ")
+            done = self.executions[request.key]
+            return Reply(outcome=Outcome.SENT if done else Outcome.NOT_SENT)
+
+    async with rig.relaying(made(Looking)):
+        await rig.becomes(await rig.want(), "sent")
+    done, never = await rig.want(), await rig.want()
+    Looking.executions[done] += 1
+    await rig.connection.execute(EARLIER)
+    await rig.connection.execute("update projectionist.intents set created = created - interval '1 h'")
+    async with rig.relaying(made(Looking)):
+        await rig.all_become("sent")
+    assert set(Looking.executions.values()) == {1}
+    assert [request.key for request in Looking.sent][1:] == [never]
+
+
+async def test_a_person_who_lets_it_be_sent_again_after_a_failover_is_not_asked_twice(rig: Outbox) -> None:
+    stub = scripted(FORGETS)
+    async with rig.relaying(made(stub)):
+        await rig.becomes(await rig.want(), "sent")
+    held = await rig.want()
+    await rig.connection.execute("update projectionist.outbox set state = 'dead', open = false")
+    await rig.connection.execute(EARLIER)
+    async with listening_relay(rig, stub) as relay:
+        await Verbs(rig.connection, "projectionist").retry([held], Act("ann", "it was never sent"))
+        relay.wake()
+        await rig.becomes(held, "sent")
+
+
+@asynccontextmanager
+async def listening_relay(rig: Outbox, stub: type[Scripted]) -> AsyncIterator[Relay]:
+    """A relay that has noticed the failover."""
+    with listening() as heard:
+        async with rig.relaying(made(stub)) as relay:
+            await heard.wait("relay.failed_over")
+            yield relay
+
+
+async def test_without_a_failover_nothing_is_doubted(rig: Outbox) -> None:
+    stub = scripted(FORGETS)
+    for _ in range(2):
+        key = await rig.want()
+        async with rig.relaying(made(stub)):
+            await rig.becomes(key, "sent")
+    assert stub.executions.total() == 2
