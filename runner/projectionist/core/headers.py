@@ -36,13 +36,13 @@ MOST_VERSION, MOST_SCHEMA = 2**63 - 1, 2**31 - 1
 
 _KEPT = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _PLAIN = re.compile(f"[{re.escape(_KEPT)}]*")
-_TRACEPARENT = re.compile(  # only version 00 is known to end after its flags
+_traceparent = re.compile(  # only version 00 is known to end after its flags
     r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{0,456})?"
-)
-_TRACESTATE = re.compile(r"[!-~](?:[ -~]{0,510}[!-~])?")
-_TIME = re.compile(
+).fullmatch
+_tracestate = re.compile(r"[!-~](?:[ -~]{0,510}[!-~])?").fullmatch
+_time = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,32})?(?:[Zz]|[+-][0-9]{2}:[0-5][0-9])"
-)
+).fullmatch
 
 
 class HeaderError(ProjectionistError, ValueError):
@@ -69,9 +69,9 @@ def decode(value: str) -> str:
 
 def timestamp(text: str) -> datetime:
     """An RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
-    if _TIME.fullmatch(text):
+    if _time(text):
         try:
-            return datetime.fromisoformat(text.upper())
+            return datetime.fromisoformat(f"{text[:-1]}Z" if text[-1] == "z" else text)
         except ValueError:  # no such day, or no such hour
             pass
     raise HeaderError(f"{text[:100]!a} is not an RFC 3339 time with an offset")
@@ -79,7 +79,7 @@ def timestamp(text: str) -> datetime:
 
 def is_traceparent(text: str) -> bool:
     """True if `text`, all of it, is a W3C trace parent to be continued; where it is not, a new trace begins."""
-    return _TRACEPARENT.fullmatch(text) is not None
+    return _traceparent(text) is not None
 
 
 def trace_context(parent: str | None, state: str | None) -> tuple[str | None, str | None]:
@@ -87,9 +87,9 @@ def trace_context(parent: str | None, state: str | None) -> tuple[str | None, st
 
     Printable ASCII of at most 512 bytes each; a state without its parent means nothing.
     """
-    if parent is None or not is_traceparent(parent):
+    if parent is None or not _traceparent(parent):
         return None, None
-    return parent, state if state is not None and _TRACESTATE.fullmatch(state) else None
+    return parent, state if state is not None and _tracestate(state) else None
 
 
 def compose(fields: dict[str, str | None]) -> dict[str, str]:

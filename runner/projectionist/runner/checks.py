@@ -53,6 +53,8 @@ def check_fields(source: str, name: str, kind: str, aggregate: str | None, subje
 
 def check_causes(correlation: str | None, causation: str | None) -> None:
     """The same of correlation and causation."""
+    if texts.fits(f"{correlation}{causation}", TEXT_BYTES):
+        return
     _check_text(Reason.HEADERS, "correlation id", correlation or "", TEXT_BYTES)
     _check_text(Reason.HEADERS, "causation id", causation or "", TEXT_BYTES)
 

@@ -20,6 +20,7 @@ from tests.support.waiting import eventually
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres
 from projectionist.core.sql import Statements
+from projectionist.migrations import migrate
 from projectionist.outbox import Intent
 from projectionist.outbox import relay as relays
 from projectionist.outbox.keys import body_hash, frozen_body
@@ -215,16 +216,21 @@ async def test_a_schema_of_any_name_has_a_channel_that_is_heard(database: str, s
     connection = await asyncpg.connect(database)
     heard = asyncio.Event()
     postgres = Postgres(url=Url(database), schema=schema)
+    waker = Waker(postgres)
+    waking = asyncio.create_task(waker.run())
     try:
+        await migrate(connection, schema)
         await connection.add_listener(channel(schema), lambda *_: heard.set())
-        waker = Waker(postgres)
-        waking = asyncio.create_task(waker.run())
         waker.wake()
-        async with asyncio.timeout(10):
-            await heard.wait()
+        await asyncio.wait(
+            [waking, hearing := asyncio.create_task(heard.wait())],
+            timeout=20,
+            return_when="FIRST_COMPLETED",
+        )
+        assert hearing.done(), waking
+    finally:
         waking.cancel()
         await asyncio.gather(waking, return_exceptions=True)
-    finally:
         await connection.close()
     assert len(channel(schema).encode()) <= 63
 
