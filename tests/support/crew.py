@@ -12,6 +12,7 @@ import msgspec
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig, headers_of
 
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings import Policy
 from projectionist.core.wire import Arrival
 from projectionist.projections import Event, definition
@@ -87,7 +88,7 @@ class Hand:
         raise AssertionError("not reached")
 
 
-class Stalled(AssertionError):
+class Stalled(ProjectionistError):
     """Raised in the middle of a batch, which is rolled back."""
 
 
@@ -105,7 +106,7 @@ def stalled(hand: Hand, *, fails: bool = False) -> tuple[asyncio.Event, asyncio.
                 reached.set()
                 await go_on.wait()
                 if fails:
-                    raise Stalled
+                    raise Stalled("the test says so")
             await write(folded)
 
         model.write = held

@@ -1,4 +1,9 @@
-"""What an error of the database means: wait and try again, or look for what was sent. Pure."""
+"""What an error of the database speaks of: a value that it refuses, itself, or a wrong call of ours. Pure.
+
+A code is a first guess. PostgreSQL says with the same words that a disk fails and that one page of one row cannot be
+read, that nobody may write and that one row is forbidden; which of the two it is shows in what else gets through
+(`projectionist.runner.evidence`).
+"""
 
 from __future__ import annotations
 
@@ -8,35 +13,56 @@ import asyncpg
 
 from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
 
-_TRANSIENT_CLASSES = ("08", "53")
-_OUR_FAULT_CLASSES = ("28", "3D", "3F", "42")
-"""Rights, missing schemas, tables and columns: no event is to blame, so none may be failed for it."""
-
-_TRANSIENT_STATES = frozenset(
-    {
-        *("40001", "40P01"),  # serialization failure, deadlock
-        *("55P03", "57014"),  # lock timeout, statement timeout
-        *("57P01", "57P02", "57P03", "57P04", "57P05"),  # the server or this session was ended
-        "25006",  # read-only: a standby, or a disk that filled up
-        "25P03",  # idle in transaction for too long: this process was stopped
-    }
+_DATA_CLASSES = (
+    "09",  # a triggered action
+    "10",  # XQuery
+    "20",  # CASE without a branch for it
+    "21",  # cardinality: one statement would change a row twice
+    "22",  # a value that its type does not take
+    "23",  # a constraint
+    "27",  # a trigger changed what the statement is about to change
+    "2F",  # what a function does, refused
+    "38",  # a function of the user's raised
+    "39",  # a function of the user's broke its contract
+    "44",  # a view's check option
+    "54",  # larger or more than PostgreSQL takes
+    "P0",  # PL/pgSQL: raised, no rows, too many rows, an assertion
 )
+"""Classes of errors that speak of what a statement was given. All others speak of the server, its state, rights."""
+
+_PASSING_CLASSES = (
+    "08",  # connection
+    *("25006", "25P03", "25P04"),  # read-only; a transaction that idled or lasted for too long
+    "26",  # a prepared statement is gone: a pooler, or another server
+    "40",  # rolled back: serialization, deadlock, completion unknown
+    "53",  # out of connections, memory or disk
+    "55",  # an object is in use or not in its state; a lock timeout
+    "57",  # ended, starting up, a statement timeout
+    "58",  # the system around it: input and output
+    "72",  # a snapshot that is too old
+    "F0",  # its configuration file
+    "HV",  # a foreign server
+    "XX",  # internal: updated concurrently, a page that cannot be read
+)
+"""Classes that time alone may mend. What else is not about data, rights and missing tables, somebody has to."""
+
+_SEVERED = ("08", "57P01", "57P02", "57P04", "57P05")
 _GONE = ("closed", "closing", "released back to the pool", "another operation is in progress")
 """What the driver says, in words alone, of a connection that is gone or was cut off in the middle of a statement. What
 else it complains about, such as the number of arguments, is a fault of ours that no waiting mends."""
 _SYNTAX = "42601"
-"""A statement of ours that is none: nobody but us can mend it, and waiting hides it."""
+"""A statement that is none: one of ours, or one that a trigger of the user's puts together."""
 
 
 class Trouble(StrEnum):
-    """What to do about an error inside a batch."""
+    """What an error inside a batch looks like at first sight."""
 
     INFRASTRUCTURE = "infrastructure"
-    """Nobody's fault: no attempt is counted, the same batch is tried again."""
+    """The server's: the same is tried again, and no attempt is counted, unless others go through."""
     DATA = "data"
     """PostgreSQL refuses a value: the event that brings it has to be found."""
     BUG = "bug"
-    """Neither: the process stops and says so."""
+    """Neither: a wrong call of ours, which may be wrong for one event alone."""
 
 
 def is_transient(error: BaseException) -> bool:
@@ -45,7 +71,7 @@ def is_transient(error: BaseException) -> bool:
         case asyncpg.InvalidCachedStatementError():
             return True
         case asyncpg.PostgresError(sqlstate=str() as state):
-            return state in _TRANSIENT_STATES or state.startswith(_TRANSIENT_CLASSES)
+            return state.startswith(_PASSING_CLASSES)
         # The driver's own confusion: a session that was ended while this process slept in the middle of a statement.
         case asyncpg.InternalClientError():
             return True
@@ -57,15 +83,24 @@ def is_transient(error: BaseException) -> bool:
             return isinstance(error, OSError | TimeoutError)
 
 
+def is_severed(error: BaseException) -> bool:
+    """Whether the session has ended with this error."""
+    match error:
+        case asyncpg.PostgresError(sqlstate=str() as state):
+            return state.startswith(_SEVERED)
+        case _:
+            return is_transient(error)
+
+
 def classify(error: BaseException) -> Trouble:
-    """What an error of one of our own statements means."""
+    """What an error of one of our own statements looks like."""
     if is_transient(error):
         return Trouble.INFRASTRUCTURE
     match error:
         case asyncpg.PostgresError(sqlstate=str() as state) if state == _SYNTAX:
             return Trouble.BUG
         case asyncpg.PostgresError(sqlstate=str() as state):
-            return Trouble.INFRASTRUCTURE if state.startswith(_OUR_FAULT_CLASSES) else Trouble.DATA
+            return Trouble.DATA if state.startswith(_DATA_CLASSES) else Trouble.INFRASTRUCTURE
         case OverflowError():
             return Trouble.DATA
         case _:

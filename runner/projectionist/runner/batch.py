@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from projectionist.core.wire import Arrival
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.retry import Refusal
     from projectionist.runner.trail import Trail
@@ -40,3 +41,5 @@ class Applied(msgspec.Struct):
     commit_s: float = 0.0
     trail: Trail | None = None
     """The spans of what was sampled of it."""
+    left: Sequence[Arrival] = ()
+    """What could be written nowhere, not even into quarantine: it is not acked, and comes again."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.projections.judge import start
+from projectionist.runner.evidence import Progress
 from projectionist.runner.exists import Exists
 from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
@@ -77,6 +78,7 @@ class Consumer:
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
+        self.progress = Progress()
         self.witness: tuple[str, str, int] | None = None
         """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self.reader = Reader(

@@ -98,6 +98,8 @@ class Reason(StrEnum):
     VERSION = "version"
     TIME = "time"
     BODY = "body"
+    REFUSED = "refused"
+    """It was read, and PostgreSQL refuses to hold it."""
 
 
 class Refused(Exception):

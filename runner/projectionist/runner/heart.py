@@ -85,11 +85,17 @@ class Heart:
                 await self._beats.step()
                 await anyio.sleep(self._interval_s)
 
-    async def stop(self) -> None:
-        """Say that this process runs the consumer no more, and how far it was."""
+    async def stop(self, *, clean: bool) -> None:
+        """Say how far it was, and that this process runs the consumer no more: unless an error ended it.
+
+        Who goes without a goodbye may have gone because of an event: what comes back is tried with care.
+        """
         with anyio.move_on_after(STOPPING_S):
             await self._counts.step()
             await self._records.step()
+        if not clean:
+            announce("heart.unclean")
+            return
         with anyio.move_on_after(STOPPING_S):
             await self._ends.step()
 

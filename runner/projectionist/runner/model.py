@@ -59,6 +59,9 @@ class Folded(msgspec.Struct):
 class Model(Protocol):
     """A consumer's handlers and what they write, inside one batch transaction."""
 
+    at: str | None
+    """The aggregate, or event without order, whose handler runs, or ran when an error came: where that is known."""
+
     async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
         """Read what the handlers need and run them; `refusal` fails the only event instead."""
 
@@ -68,6 +71,8 @@ class Model(Protocol):
 
 class Pure:
     """A Projection or Reactor: a pure fold between one read and one write."""
+
+    at: str | None = None
 
     def __init__(self, consumer: Consumer, rows: RowTable | None) -> None:
         self._consumer = consumer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Protocol
@@ -173,7 +173,7 @@ class Pipeline:
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
                 applied = await self._settle(settler, read.batch)
-                self._source.ack(read.arrivals)
+                self._source.ack(written(read.arrivals, applied))
                 if read.arrivals:
                     self._open.remove(read.arrivals)
                 announce("batch.acked")
@@ -214,3 +214,9 @@ class Pipeline:
             announce("due.settled")
         if more:
             self._sweep_at = 0.0
+
+
+def written(arrivals: Sequence[Arrival], applied: Iterable[Applied]) -> Sequence[Arrival]:
+    """The arrivals of a batch without those that were left as they are."""
+    left = {id(arrival) for one in applied for arrival in one.left}
+    return [arrival for arrival in arrivals if id(arrival) not in left] if left else arrivals

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.backoff import wait
+from projectionist.core.backoff import LONGEST_ASKED, Retry, interval, wait
 from projectionist.core.texts import storable
 from projectionist.runner.writes import Failed
-
-if TYPE_CHECKING:
-    from projectionist.core.backoff import Retry
 
 MOST_TEXT = 2_000
 MOST_STACK = 8_000
@@ -31,8 +27,21 @@ class Failing(StrEnum):
     """The body of a declared type cannot be decoded."""
     DATABASE = "database"
     """PostgreSQL refuses the values that the handler made."""
+    ALONE = "alone"
+    """What looks like the server's fault befalls this event again and again, and others go through."""
+    SESSION = "session"
+    """Every try ended its session with PostgreSQL, or PostgreSQL."""
+    FAULT = "fault"
+    """A fault of ours that this event brings out."""
     CRASHED = "crashed"
     """Every try ended the process."""
+
+
+SLOWLY = frozenset({Failing.DATABASE, Failing.ALONE, Failing.SESSION, Failing.FAULT})
+"""What may have been a passing state of the server or of a table, and costs more than the event alone to find out."""
+MOST_SESSIONS = 3
+"""An event that ends sessions is tried so often: each time may end those of all others."""
+_SLOWER = 60
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -57,7 +66,12 @@ def after(
     """The record of one more failed try; `tries` counts those before it, `chance` is drawn by the caller."""
     attempts = tries + 1
     allowed = budget if budget is not None else policy.attempts
-    again = kind is Failing.RETRY and attempts < allowed
+    if kind is Failing.SESSION and budget is None:
+        allowed = min(allowed, MOST_SESSIONS)
+    if kind in SLOWLY:
+        policy = slow(policy)
+        asked_s = interval(policy, attempts) / 2
+    again = (kind is Failing.RETRY or kind in SLOWLY) and attempts < allowed
     return Failed(
         error_class=error_class[:MOST_TEXT],
         error=storable(error)[:MOST_TEXT],
@@ -66,3 +80,9 @@ def after(
         budget=allowed,
         delay=wait(policy, attempts, chance=chance, asked_s=asked_s) if again else None,
     )
+
+
+def slow(policy: Retry) -> Retry:
+    """The schedule that begins where this one ends: by default after a minute, and every hour in the end."""
+    most = min(policy.maximum_s * _SLOWER, LONGEST_ASKED)
+    return Retry(initial_s=policy.maximum_s, coefficient=2.0, maximum_s=most, attempts=policy.attempts)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.telemetry import names, places
+from projectionist.core.trouble import is_transient
 from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.careful import Careful, Suspicion
@@ -116,6 +118,7 @@ class Serving:
         if self._breaker.probing:
             few = min(self._limits.max_rows, PROBED)
             self._pipeline.limits = msgspec.structs.replace(self._limits, max_rows=few)
+        clean = True
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._heart.run)
@@ -127,11 +130,14 @@ class Serving:
                     await self._pipeline.run()
                     self.stop()
                 tasks.cancel_scope.cancel()
+        except Exception as error:
+            clean = is_told(error)
+            raise
         finally:
             with anyio.CancelScope(shield=True):
                 for session in self._sessions:
                     await session.close()
-                await self._heart.stop()
+                await self._heart.stop(clean=clean)
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -150,3 +156,10 @@ class Serving:
         self._gaps.note(batch, applied)
         if await self._breaker.note(applied):
             self._pipeline.limits = self._limits
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether work ended for a reason that is one of ours, or an outage, and not in the middle of an event. Pure."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_told, error.exceptions))
+    return isinstance(error, ProjectionistError) or is_transient(error)

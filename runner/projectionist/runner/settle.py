@@ -1,31 +1,41 @@
-"""Brings one batch to its end: runs it, again where it must, and finds the event that PostgreSQL refuses."""
+"""Brings one batch to its end: runs it, again where it must, and finds the events that do not get through."""
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import msgspec
 
+from projectionist.core import clock
 from projectionist.core.backoff import Retry, wait
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
+from projectionist.core.states import Entry
 from projectionist.core.telemetry import meters, names
-from projectionist.core.trouble import Trouble, classify
+from projectionist.core.trouble import Trouble, classify, is_severed, is_transient
 from projectionist.runner.apply import Transaction
-from projectionist.runner.batch import Batch
-from projectionist.runner.retry import Failing, Refusal
+from projectionist.runner.batch import Applied, Batch
+from projectionist.runner.delivery import Reason
+from projectionist.runner.evidence import Miss, Step, Way, judge
+from projectionist.runner.hold import holding
+from projectionist.runner.parts import Part, as_bytes, divided, part_of
+from projectionist.runner.retry import SLOWLY, Failing, Refusal
 from projectionist.runner.turn import Turn
-from projectionist.runner.writes import Again
+from projectionist.runner.writes import Again, Kept, Writes
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.model import Model
     from projectionist.runner.session import Session
     from projectionist.runner.store import Store
+
+log = logging.getLogger("projectionist.runner")
 
 OUTAGE = Retry(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
 """How a batch waits for what concerns it alone; for PostgreSQL itself it waits at the gates."""
@@ -36,6 +46,9 @@ T = TypeVar("T")
 
 LONG_S = 20.0
 """A try that fails after so long is not made as a whole again: the server ends what idles, or runs, for too long."""
+REFUSED = "it was read again, and PostgreSQL refuses to hold it"
+LEFT_S = 60.0
+"""How long a head waits of which nothing can be written, not even that it failed."""
 
 
 class Settler:
@@ -53,29 +66,16 @@ class Settler:
         return self._session.ill
 
     async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
-        """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away."""
-        tries, turn = 0, turn or Turn()
-        while True:
-            begun = time.monotonic()
-            try:
-                return [await self._once(batch, turn)]
-            except Again:
-                announce("batch.again")
-                self._count("again")
-            except Exception as error:  # every class of error has its answer below, and none is swallowed
-                match classify(error):
-                    case Trouble.DATA if batch.refusal is None:
-                        return await self._isolate(batch, str(error), turn)
-                    case Trouble.DATA | Trouble.BUG:  # not the event's values: parking it is refused as well
-                        raise
-                tries += 1
-                lasted = time.monotonic() - begun
-                await self._outage(error, tries)
-                if lasted > LONG_S and (less := self._less(batch)):
-                    return [applied for part in less for applied in await self.settle(part, turn)]
+        """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away.
 
-    async def _once(self, batch: Batch, turn: Turn) -> Applied:
+        What does not get through is divided, and its parts are tried in turn, so that none keeps another waiting.
+        """
+        return await Settling(self, batch, turn or Turn()).run()
+
+    async def once(self, batch: Batch, turn: Turn, ready: Callable[[Model], None]) -> Applied:
+        """Run the batch once; `ready` is called with the model when there is a session to run it on."""
         store, model = await self._session.ready()
+        ready(model)
         async with self._session.insisting():
             applied = await Transaction(self._consumer, store, model, batch, turn).run()
         self._session.well()
@@ -87,73 +87,194 @@ class Settler:
         while True:
             try:
                 return await step((await self._session.ready())[0])
-            except Exception as error:  # as in `settle`
+            except Exception as error:  # every other class is the caller's to judge
                 if classify(error) is not Trouble.INFRASTRUCTURE:
                     raise
                 tries += 1
-                await self._outage(error, tries)
+                await self.outage(error, tries)
 
-    def _count(self, why: str) -> None:
+    def count(self, why: str) -> None:
+        """Count one more try of a batch."""
         meters.add(names.RETRIES, 1, {names.CONSUMER: self._consumer.definition.name, names.REASON: why})
 
-    async def _outage(self, error: Exception, tries: int) -> None:
-        self._count("outage")
+    async def outage(self, error: Exception, tries: int) -> None:
+        """Take in that a try failed for what may be nobody's fault, and wait the longer the more `tries` there were."""
+        self.count("outage")
         self._consumer.exists.clear()
         await self._session.failed(error)
         announce("batch.outage")
-        if not self._session.paced:
+        if tries and not self._session.paced:
             await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
-    async def _isolate(self, batch: Batch, error: str, turn: Turn) -> list[Applied]:
-        """Halve the batch until the event stands alone whose values PostgreSQL refuses, and fail that one."""
-        announce("batch.isolated")
-        self._count("isolated")
-        parts = units(batch)
-        if len(parts) > 1:
-            two = halves(parts, batch.limit)
-            return [applied for half in two for applied in await self.settle(half, turn)]
-        if batch.limit is None or batch.limit > 1:
-            less = msgspec.structs.replace(batch, limit=0 if batch.deliveries else 1)
-            return await self.settle(less, turn)
-        return await self.settle(
-            msgspec.structs.replace(batch, refusal=Refusal(Failing.DATABASE, error)), turn
+
+class Settling:
+    """One batch on its way: lanes of parts, each tried in its turn until it has got through or is put aside."""
+
+    def __init__(self, settler: Settler, batch: Batch, turn: Turn) -> None:
+        self._settler = settler
+        self._consumer = settler._consumer  # noqa: SLF001  a part of it
+        self._turn = turn
+        self._lanes: deque[deque[Part]] = deque([deque([part_of(batch)])])
+        self._idle = self._tries = 0
+        """How many parts have missed since one got through, and how many waits that were."""
+        self._model: Model | None = None
+        self._applied: list[Applied] = []
+
+    async def run(self) -> list[Applied]:
+        """Return what became of all parts; raises what is about none of them, such as Superseded."""
+        while self._lanes:
+            part = self._lanes[0][0]
+            begun, self._model = time.monotonic(), None
+            try:
+                self._done(part, await self._settler.once(part.batch, self._turn, self._ready))
+            except Again:
+                announce("batch.again")
+                self._settler.count("again")
+            except ProjectionistError as error:
+                if not is_transient(error):
+                    raise
+                self._tries += 1
+                await self._settler.outage(error, self._tries)
+            except Exception as error:  # noqa: BLE001  each class has its answer, and none is swallowed
+                await self._missed(part, error, time.monotonic() - begun)
+        return self._applied
+
+    def _ready(self, model: Model) -> None:
+        self._model = model
+
+    def _done(self, part: Part, applied: Applied) -> None:
+        if part.way is Way.APPLY and any(what == Entry.APPLIED for _, what in applied.writes.counts):
+            self._consumer.progress.got_through()
+        self._applied.append(applied)
+        self._idle = self._tries = 0
+        self._lanes[0].popleft()
+        if not self._lanes[0]:
+            self._lanes.popleft()
+
+    async def _missed(self, part: Part, error: Exception, lasted: float) -> None:
+        trouble = classify(error)
+        if self._model is None:  # there was no session to try it on, which says nothing about it
+            if trouble is not Trouble.INFRASTRUCTURE:
+                raise error
+            self._tries += 1
+            await self._settler.outage(error, self._tries)
+            return
+        parts = divided(part.batch, self._consumer.policy.drain_limit, self._model.at)
+        known = not parts and part.way is Way.APPLY and await self._is_known(part)
+        miss = self._witnessed(part, trouble, single=not parts, long=lasted > LONG_S, known=known)
+        step = judge(miss)
+        if step is Step.RAISE:
+            raise error
+        await self._take(step, part, parts, miss, error)
+
+    async def _is_known(self, part: Part) -> bool:
+        """Whether its event waits because it was put aside."""
+        batch = part.batch
+        if not (batch.due or batch.entries):
+            return False
+        ids = [identity for _, identity in batch.entries]
+        row = await self._settler.surely(
+            lambda store: store.row("put_aside_before", batch.due, ids, sorted(SLOWLY))
+        )
+        return row is not None
+
+    def _witnessed(self, part: Part, trouble: Trouble, *, single: bool, long: bool, known: bool) -> Miss:
+        """One more miss, and all that speaks for or against the part."""
+        progress = self._consumer.progress
+        part.misses += 1
+        part.since = since, applied = part.since or (clock.now(), progress.applied)
+        return Miss(
+            trouble,
+            part.way,
+            part.misses,
+            single=single,
+            others=progress.applied > applied,
+            waited=clock.now() - since >= progress.patience_s,
+            known=known,
+            long=long,
         )
 
-    def _less(self, batch: Batch) -> Sequence[Batch]:
-        """The batch in halves; of a single aggregate, what it drains at once halved. Nothing where it is one event."""
-        if len(parts := units(batch)) > 1:
-            return halves(parts, batch.limit)
-        limit = self._consumer.policy.drain_limit if batch.limit is None else batch.limit
-        return [msgspec.structs.replace(batch, limit=limit // 2)] if limit > 1 else []
+    async def _take(
+        self, step: Step, part: Part, parts: list[list[Batch]], miss: Miss, error: Exception
+    ) -> None:
+        """Do what was judged."""
+        pause = False
+        match step:
+            case Step.AGAIN:
+                if (
+                    part.way is Way.FAIL and not part.refused
+                ):  # it cannot be parked either: so it is not this event
+                    part.on(Way.APPLY, msgspec.structs.replace(part.batch, refusal=None))
+                self._lanes.rotate(-1)
+                self._idle += 1
+                if pause := self._idle >= len(self._lanes):
+                    self._idle = 0
+            case Step.SPLIT:
+                self._split(part, parts)
+            case Step.FAIL:
+                self._fail(part, miss, error)
+            case Step.PUT_ASIDE if part.batch.deliveries and part.batch.deliveries[0].released is None:
+                bad = [as_bytes(one, str(error)) for one in part.batch.deliveries]
+                part.on(Way.PUT_ASIDE, Batch(unreadable=bad))
+            case _:  # what is parked already has no bytes in hand, and stays where it is
+                await self._leave(part, error)
+        if miss.trouble is not Trouble.DATA:
+            self._tries += pause
+            await self._settler.outage(error, self._tries if pause else 0)
+
+    def _split(self, part: Part, parts: list[list[Batch]]) -> None:
+        announce("batch.isolated")
+        self._settler.count("isolated")
+        first = self._lanes.popleft()
+        first.popleft()
+        lanes = [deque(part_of(batch, part.since) for batch in lane) for lane in parts]
+        if first:  # the rest of one aggregate: it is divided into one lane, and goes on in it
+            lanes[-1].extend(first)
+        self._lanes.extendleft(reversed(lanes))
+        self._idle = 0
+
+    def _fail(self, part: Part, miss: Miss, error: Exception) -> None:
+        kind = _failing(miss.trouble, error)
+        if kind is not Failing.DATABASE:
+            self._consumer.progress.put_aside(miss)
+            log.warning(
+                "%s: %s does not get through and is failed%s: %s",
+                *(self._consumer.definition.name, ", ".join(part.keys)),
+                *(", since others do" if miss.others else ", to see whether others do", error),
+            )
+        announce("batch.blamed")
+        part.on(Way.FAIL, msgspec.structs.replace(part.batch, refusal=Refusal(kind, str(error))))
+
+    async def _leave(self, part: Part, error: Exception) -> None:
+        """Of its event nothing can be written: it stays where it came from, and all others go on."""
+        log.error(
+            "%s: an event can neither be applied nor put aside, and comes again: %s",
+            *(self._consumer.definition.name, error),
+        )
+        announce("batch.left")
+        batch, code = part.batch, self._consumer.code
+        arrivals = [one.arrival for one in batch.deliveries if one.arrival is not None]
+        arrivals += [one.arrival for one in batch.unreadable]
+        asked = [(d.incarnation or 0, d.seq, d.released) for d in batch.deliveries if d.released is not None]
+
+        async def later(store: Store) -> None:
+            async with holding(store, self._consumer, batch.due):
+                await store.put_off(batch.due, LEFT_S)
+                for identity in batch.entries:
+                    await store.run("put_off_entry", *identity, LEFT_S)
+                for incarnation, seq, when in asked:
+                    await store.quarantine_keep(incarnation, code, [Kept(seq, when, Reason.REFUSED, REFUSED)])
+
+        if batch.due or batch.entries or asked:
+            await self._settler.surely(later)
+        self._done(part, Applied(Writes(), None, left=arrivals))
 
 
-def halves(parts: Sequence[Batch], limit: int | None) -> tuple[Batch, Batch]:
-    """Parts of a batch as two batches."""
-    middle = len(parts) // 2
-    return merged(parts[:middle], limit), merged(parts[middle:], limit)
-
-
-def units(batch: Batch) -> list[Batch]:
-    """The batch in the smallest parts that may fail on their own: by aggregate, and inside one aggregate by event."""
-    groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in batch.due}
-    for delivery in batch.deliveries:
-        groups.setdefault(delivery.aggregate or delivery.id, []).append(delivery)
-    parts = [Batch(entries=[identity]) for identity in batch.entries]
-    if batch.unreadable:
-        parts.append(Batch(unreadable=batch.unreadable))
-    if len(groups) + len(parts) > 1:
-        due = frozenset(batch.due)
-        return parts + [Batch(group, due=[a] if a in due else []) for a, group in sorted(groups.items())]
-    ordered = sorted(batch.deliveries, key=lambda d: (d.version or 0, d.seq))
-    return parts + ([Batch(due=batch.due)] if batch.due else []) + [Batch([delivery]) for delivery in ordered]
-
-
-def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
-    """Parts of a batch as one again."""
-    return Batch(
-        [d for part in parts for d in part.deliveries],
-        [u for part in parts for u in part.unreadable],
-        [a for part in parts for a in part.due],
-        [e for part in parts for e in part.entries],
-        limit=limit,
-    )
+def _failing(trouble: Trouble, error: Exception) -> Failing:
+    match trouble:
+        case Trouble.DATA:
+            return Failing.DATABASE
+        case Trouble.BUG:
+            return Failing.FAULT
+        case _:
+            return Failing.SESSION if is_severed(error) else Failing.ALONE

@@ -85,6 +85,7 @@ class OwnSql:
         self._consumer = consumer
         self._schema = schema
         self._generation = 0
+        self.at: str | None = None
         self._handlers = consumer.definition.cls()
         self._follow()
 
@@ -98,6 +99,7 @@ class OwnSql:
     async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate."""
         self._follow()
+        self.at = None
         broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
         wished: list[Wished] = []
@@ -105,10 +107,12 @@ class OwnSql:
             step = step_of(self._consumer.definition, index, delivery)
             if step is None or at in stopped:
                 continue
+            self.at = delivery.aggregate or delivery.id
             failure = await self._run(step, delivery, wished)
             if failure is not None:
                 stopped.add(at)
                 broken[at] = Broken(courses[at].tried.index(delivery), failure)
+        self.at = None
         return Folded(broken, wished, {}, frozenset(), 0)
 
     async def write(self, folded: Folded) -> None:

@@ -11,7 +11,7 @@ from projectionist.runner.retry import MOST_STACK, MOST_TEXT, Failing, after
 POLICY = Retry(initial_s=1.0, coefficient=2.0, maximum_s=60.0, attempts=3)
 
 
-@pytest.mark.parametrize("kind", [Failing.RAISED, Failing.REFUSED, Failing.UNREADABLE, Failing.DATABASE])
+@pytest.mark.parametrize("kind", [Failing.RAISED, Failing.REFUSED, Failing.UNREADABLE, Failing.CRASHED])
 def test_what_the_same_code_will_not_mend_waits_for_new_code_or_a_person(kind: Failing) -> None:
     failed = after(kind, 0, None, POLICY, error_class="E", error="no", chance=0.5)
 
@@ -29,6 +29,29 @@ def test_a_retry_comes_later_each_time_until_the_budget_is_spent() -> None:
     assert delays[1] is not None
     assert 0 < delays[0] < delays[1]
     assert delays[2] is None
+
+
+@pytest.mark.parametrize("kind", [Failing.DATABASE, Failing.ALONE, Failing.FAULT])
+def test_what_may_have_been_a_passing_state_comes_again_slowly_until_the_budget_is_spent(
+    kind: Failing,
+) -> None:
+    delays = [
+        after(kind, tries, None, POLICY, error_class="E", error="no", chance=0.0).delay for tries in range(3)
+    ]
+
+    assert delays == [60.0, 60.0, None]
+    assert after(kind, 9, 99, POLICY, error_class="E", error="no", chance=1.0).delay == 1860.0
+
+
+def test_an_event_that_ends_sessions_is_tried_three_times_at_most() -> None:
+    many = Retry(attempts=10)
+    tried = [
+        after(Failing.SESSION, tries, None, many, error_class="E", error="no", chance=0.5)
+        for tries in range(3)
+    ]
+
+    assert [one.delay is None for one in tried] == [False, False, True]
+    assert tried[0].budget == 3
 
 
 def test_the_schedule_is_spread_by_chance() -> None:

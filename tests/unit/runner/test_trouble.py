@@ -7,7 +7,7 @@ import pytest
 from asyncpg import exceptions
 
 from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
-from projectionist.core.trouble import Trouble, classify
+from projectionist.core.trouble import Trouble, classify, is_transient
 
 OUTAGES: list[BaseException] = [
     exceptions.ConnectionDoesNotExistError("gone"),
@@ -22,6 +22,19 @@ OUTAGES: list[BaseException] = [
     exceptions.CrashShutdownError("57P02"),
     exceptions.CannotConnectNowError("57P03"),
     exceptions.ReadOnlySQLTransactionError("25006"),
+    exceptions.IdleInTransactionSessionTimeoutError("25P03"),
+    exceptions.TransactionTimeoutError("25P04"),
+    exceptions.InvalidSQLStatementNameError("26000"),
+    exceptions.StatementCompletionUnknownError("40003"),
+    exceptions.ObjectNotInPrerequisiteStateError("55000"),
+    exceptions.ObjectInUseError("55006"),
+    exceptions.PostgresIOError("58030"),
+    exceptions.UndefinedFileError("58P01"),
+    exceptions.InternalServerError("XX000"),
+    exceptions.DataCorruptedError("XX001"),
+    exceptions.IndexCorruptedError("XX002"),
+    exceptions.FDWError("HV000"),
+    exceptions.ConfigFileError("F0000"),
     exceptions.InvalidCachedStatementError("cached plan must not change result type"),
     asyncpg.InterfaceError("connection is closed"),
     asyncpg.InterfaceError("cannot call Connection.fetch(): connection has been released back to the pool"),
@@ -39,6 +52,8 @@ NO_EVENT_IS_TO_BLAME: list[BaseException] = [
     exceptions.InvalidSchemaNameError("3F000"),
     exceptions.InvalidCatalogNameError("3D000"),
     exceptions.InvalidPasswordError("28P01"),
+    exceptions.InFailedSQLTransactionError("25P02"),
+    exceptions.FeatureNotSupportedError("0A000"),
 ]
 DATA: list[BaseException] = [
     exceptions.CharacterNotInRepertoireError("22021"),
@@ -52,8 +67,24 @@ DATA: list[BaseException] = [
     exceptions.CardinalityViolationError("21000"),
     exceptions.ProgramLimitExceededError("54000"),
     exceptions.RaiseError("P0001"),
+    exceptions.AssertError("P0004"),
+    exceptions.CaseNotFoundError("20000"),
+    exceptions.WithCheckOptionViolationError("44000"),
+    exceptions.SQLRoutineError("2F000"),
+    exceptions.ExternalRoutineError("38000"),
+    exceptions.ExternalRoutineInvocationError("39000"),
     OverflowError("int too big to convert"),
 ]
+
+
+@pytest.mark.parametrize("error", OUTAGES, ids=lambda e: type(e).__name__)
+def test_time_alone_may_mend_an_outage(error: BaseException) -> None:
+    assert is_transient(error)
+
+
+@pytest.mark.parametrize("error", NO_EVENT_IS_TO_BLAME, ids=lambda e: type(e).__name__)
+def test_rights_and_missing_tables_are_mended_by_somebody(error: BaseException) -> None:
+    assert not is_transient(error)
 
 
 @pytest.mark.parametrize("error", OUTAGES + NO_EVENT_IS_TO_BLAME, ids=lambda e: type(e).__name__)
@@ -75,7 +106,7 @@ def test_a_refused_value_is_looked_for(error: BaseException) -> None:
     ],
     ids=lambda e: type(e).__name__,
 )
-def test_a_fault_of_ours_stops_the_process_rather_than_blame_an_event(error: BaseException) -> None:
+def test_a_wrong_call_is_neither_the_servers_fault_nor_that_of_a_value(error: BaseException) -> None:
     assert classify(error) is Trouble.BUG
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.deliveries import delivery, unreadable
 
 from projectionist.runner.batch import Batch
-from projectionist.runner.settle import merged, units
+from projectionist.runner.parts import merged, units
 
 
 def test_a_batch_of_several_aggregates_falls_apart_by_aggregate() -> None:

@@ -1,0 +1,117 @@
+"""Whose fault it is that part of a batch does not get through: shown by what else does. Pure.
+
+No code of an error says it. The same words come from a server in trouble, which passes and is nobody's fault, and from
+one event that brings it about whenever it is tried. So what misses is tried in ever smaller parts, each in its turn.
+What alone stays behind while others go through is to blame; and so is what has kept all waiting for long although it
+can be put aside: the transaction that fails an event takes every step of a batch but the handler's, and commits only on
+a server that is well.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from projectionist.core.trouble import Trouble
+
+ENOUGH = 2
+"""So many misses say something: one is an accident."""
+PATIENCE_S = 5.0
+"""How long what fails alone is waited for when nothing else has got through either; after each that was put aside on no
+better evidence twice as long, until something gets through again."""
+MOST_PATIENCE_S = 320.0
+
+
+class Way(StrEnum):
+    """What is tried with a part of a batch."""
+
+    APPLY = "apply"
+    FAIL = "fail"
+    """Park its event as failed, with the error: everything of a batch but the handler and its rows."""
+    PUT_ASIDE = "put aside"
+    """Keep its bytes in quarantine, as those of something that nobody can read."""
+
+
+class Step(StrEnum):
+    """What comes next for a part that missed."""
+
+    AGAIN = "again"
+    """The same, later, after the others."""
+    SPLIT = "split"
+    FAIL = "fail"
+    PUT_ASIDE = "put aside"
+    LEAVE = "leave"
+    """Nothing of it can be written: it stays where it came from, told."""
+    RAISE = "raise"
+    """Nothing of the consumer gets through, by a fault of ours: somebody has to know."""
+
+
+class Miss(msgspec.Struct, frozen=True):
+    """A part of a batch that was rolled back, and what speaks for or against it."""
+
+    trouble: Trouble
+    way: Way = Way.APPLY
+    misses: int = 1
+    """How often it was rolled back as it is now, this time included."""
+    single: bool = False
+    """It is one event."""
+    others: bool = False
+    """Something else of the consumer was applied since its first miss."""
+    waited: bool = False
+    """It has had the patience that is due where nothing else gets through."""
+    known: bool = False
+    """It was put aside before, for the same kind of reason."""
+    long: bool = False
+    """The try took so long that another as it is would be a waste."""
+
+
+def judge(miss: Miss) -> Step:
+    """What is done about it."""
+    if miss.way is Way.PUT_ASIDE:
+        return _of_bytes(miss)
+    if miss.way is Way.FAIL:
+        return _of_failing(miss)
+    if miss.single:
+        return Step.FAIL if _is_guilty(miss) else Step.AGAIN
+    if miss.trouble is not Trouble.INFRASTRUCTURE or miss.long or miss.misses >= ENOUGH:
+        return Step.SPLIT
+    return Step.AGAIN
+
+
+def _is_guilty(miss: Miss) -> bool:
+    if miss.trouble is Trouble.DATA or miss.known:
+        return True
+    return miss.misses >= ENOUGH and (miss.others or miss.waited)
+
+
+def _of_failing(miss: Miss) -> Step:
+    """The event cannot even be parked as failed: by its own values, or because the server takes nothing."""
+    return Step.AGAIN if miss.trouble is Trouble.INFRASTRUCTURE else Step.PUT_ASIDE
+
+
+def _of_bytes(miss: Miss) -> Step:
+    if miss.trouble is Trouble.INFRASTRUCTURE:
+        return Step.AGAIN
+    if not miss.single:
+        return Step.SPLIT
+    return Step.LEAVE if miss.others or miss.trouble is Trouble.DATA else Step.RAISE
+
+
+class Progress:
+    """What of a consumer gets through in one process, and how patient it is with what does not."""
+
+    def __init__(self) -> None:
+        self.applied = 0
+        """How many batches have applied something."""
+        self.patience_s = PATIENCE_S
+
+    def got_through(self) -> None:
+        """A batch has applied something."""
+        self.applied += 1
+        self.patience_s = PATIENCE_S
+
+    def put_aside(self, miss: Miss) -> None:
+        """An event was failed for what may be the server's fault."""
+        if not (miss.others or miss.known):
+            self.patience_s = min(2 * self.patience_s, MOST_PATIENCE_S)

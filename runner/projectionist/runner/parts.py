@@ -1,0 +1,124 @@
+"""Parts of a batch: what may fail on its own, and how a batch that did not get through is divided. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.texts import storable
+from projectionist.core.wire import Arrival
+from projectionist.runner.batch import Batch
+from projectionist.runner.delivery import Reason, Unreadable
+from projectionist.runner.evidence import Way
+from projectionist.runner.hashes import data_hash
+from projectionist.runner.retry import MOST_TEXT
+
+if TYPE_CHECKING:
+    from projectionist.runner.delivery import Delivery
+
+WAYS = 8
+"""Into so many parts: each is a try that may take as long as a statement may, and cost a transaction."""
+
+
+class Part(msgspec.Struct):
+    """A part of a batch on its way through."""
+
+    batch: Batch
+    way: Way = Way.APPLY
+    misses: int = 0
+    since: tuple[float, int] | None = None
+    """When it missed for the first time, in whichever company, and how much of the consumer had been applied then."""
+    refused: bool = False
+    """It was refused before it came here, and is not to be tried."""
+
+    @property
+    def keys(self) -> set[str]:
+        """The aggregates, and ids without order, that stand in it."""
+        return _names(self.batch)
+
+    def on(self, way: Way, batch: Batch) -> None:
+        """Try something else with it."""
+        self.way, self.batch, self.misses = way, batch, 0
+
+
+def part_of(batch: Batch, since: tuple[float, int] | None = None) -> Part:
+    """A batch, or a share of one, as a part."""
+    holds_events = batch.deliveries or batch.due or batch.entries
+    way = Way.FAIL if batch.refusal else Way.APPLY if holds_events else Way.PUT_ASIDE
+    return Part(batch, way, since=since, refused=batch.refusal is not None)
+
+
+def divided(batch: Batch, drain_limit: int, at: str | None = None) -> list[list[Batch]]:
+    """The batch in lanes that do not depend on each other, each in its order; none if it is one event.
+
+    `at`: the aggregate, or event without order, during which it failed: a lane of its own. Of one aggregate's drain
+    less and less is tried at once.
+    """
+    parts = units(batch)
+    if len(parts) > 1:
+        names = {name for part in parts for name in _names(part)}
+        if len(names) == 1 and not (batch.entries or batch.unreadable):
+            return [[merged(some, batch.limit) for some in _shares(parts)]]
+        apart = [part for part in parts if at in _names(part)] if at in names else []
+        others = [part for part in parts if at not in _names(part)] if apart else parts
+        shares = [others] if apart else _shares(others)
+        return [[merged(some, batch.limit)] for some in [*shares, *([part] for part in apart)]]
+    limit = drain_limit if batch.limit is None else batch.limit
+    least = 0 if batch.deliveries else 1
+    if batch.unreadable or batch.entries or limit <= least:
+        return []
+    return [[msgspec.structs.replace(batch, limit=max(least, limit // WAYS))]]
+
+
+def _shares(parts: Sequence[Batch]) -> list[Sequence[Batch]]:
+    size = -(-len(parts) // WAYS)
+    return [parts[start : start + size] for start in range(0, len(parts), size)]
+
+
+def _names(part: Batch) -> set[str]:
+    return {*part.due, *(i for _, i in part.entries), *(d.aggregate or d.id for d in part.deliveries)}
+
+
+def units(batch: Batch) -> list[Batch]:
+    """The batch in the smallest parts that may fail on their own: by aggregate, and inside one aggregate by event."""
+    groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in batch.due}
+    for delivery in batch.deliveries:
+        groups.setdefault(delivery.aggregate or delivery.id, []).append(delivery)
+    parts = [Batch(entries=[identity]) for identity in batch.entries]
+    parts += [Batch(unreadable=[one]) for one in batch.unreadable]
+    if len(groups) + len(parts) > 1:
+        due = frozenset(batch.due)
+        return parts + [Batch(group, due=[a] if a in due else []) for a, group in sorted(groups.items())]
+    ordered = sorted(batch.deliveries, key=lambda d: (d.version or 0, d.seq))
+    return parts + ([Batch(due=batch.due)] if batch.due else []) + [Batch([delivery]) for delivery in ordered]
+
+
+def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
+    """Parts of a batch as one again."""
+    return Batch(
+        [d for part in parts for d in part.deliveries],
+        [u for part in parts for u in part.unreadable],
+        [a for part in parts for a in part.due],
+        [e for part in parts for e in part.entries],
+        limit=limit,
+    )
+
+
+def as_bytes(delivery: Delivery, why: str) -> Unreadable:
+    """An event that PostgreSQL refuses, for quarantine: nothing of it that was read is written, its bytes are."""
+    d = delivery
+    arrival = d.arrival or Arrival(d.subject, b"", None, d.data, 0.0)
+    return Unreadable(
+        *(
+            Reason.REFUSED,
+            storable(why)[:MOST_TEXT],
+            d.stream,
+            d.seq,
+            storable(d.subject),
+            arrival.head,
+            d.data,
+        ),
+        *(len(d.data), data_hash(d.data), d.received_us, d.delivered, arrival),
+    )

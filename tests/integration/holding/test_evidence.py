@@ -1,0 +1,313 @@
+"""One event that brings about what looks like the server's fault, and servers whose fault looks like that of events."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+from tests.support.crew import crew
+from tests.support.load import Load, flowing, tuned
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.core.backoff import Retry
+from projectionist.core.errors import ProjectionistError
+from projectionist.projections import Envelope, SqlProjection, Tx, on
+from projectionist.runner import evidence
+from projectionist.runner.breaker import Breaker
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+ACT = Act("ann", "the row is free again")
+
+NOTES = "select array_agg(note order by note) from notes"
+
+
+def noted(rig: Rig) -> type:
+    """A table of notes; some do what no event should."""
+
+    class Notes(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
+        tables = {"notes": "note text primary key"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted, envelope: Envelope) -> None:
+            await tx.execute("insert into {notes} (note) values ($1)", envelope.aggregate_id)
+            match event.text:
+                case "slow":
+                    await tx.execute("select pg_sleep(600)")
+                case "ends":
+                    await tx.execute("select pg_terminate_backend(pg_backend_pid())")
+                case "crashes":
+                    os.kill(await tx.fetchval("select pg_backend_pid()"), signal.SIGKILL)
+                    await tx.execute("select pg_sleep(600)")
+
+    return Notes
+
+
+async def comes(rig: Rig, sql: str, wanted: object) -> None:
+    """Wait for the value of a query, through crashes of the server that is asked."""
+
+    async def there() -> bool:
+        try:
+            found = await rig.value(sql)
+        except (OSError, ProjectionistError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return False
+        assert found == wanted, f"{sql} says {found!r}, not {wanted!r}"
+        return True
+
+    await eventually(there, seconds=60)
+
+
+async def publish(rig: Rig, bad: str, good: int, first: int = 0) -> list[str]:
+    """One bad note among good ones; the aggregates of the good."""
+    names = [f"g{number:02}" for number in range(first, first + good)]
+    for number, name in enumerate(names):
+        if number == good // 3:
+            await rig.publish(OrderNoted(bad), "bad", 1)
+        await rig.publish(OrderNoted("x"), name, 1)
+    return names
+
+
+async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_go_on(live: Rig) -> None:
+    cls = noted(live)
+    await live.migrate(cls)
+    tuned(live, postgres={"statement_s": 0.4, "lock_s": 0.3})
+    names = await publish(live, "slow", 24)
+    async with live.running(cls):
+        await comes(live, NOTES, names)
+        await comes(live, "select head from {s}.positions where aggregate = 'order/bad'", "waiting")
+        await live.publish(OrderNoted("x"), "later", 1)
+        await comes(live, NOTES, [*names, "later"])
+        await live.settled(cls)
+
+    (failed,) = await live.fetch("select id, cause, error_class, error like '%timeout%' from {s}.parked")
+    assert failed[1:] == ("failed", "alone", True)
+    assert await live.unaccounted(cls) == []
+
+
+async def test_an_event_that_is_slow_when_nothing_else_comes_keeps_nobody_waiting_for_long(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "PATIENCE_S", 0.5)
+    cls = noted(live)
+    await live.migrate(cls)
+    tuned(live, postgres={"statement_s": 0.3, "lock_s": 0.2})
+    await live.publish(OrderNoted("slow"), "bad", 1)
+    with listening() as heard:
+        async with live.running(cls):
+            await heard.wait("batch.outage")
+            await live.publish(OrderNoted("x"), "good", 1)
+            await comes(live, NOTES, ["good"])
+            await live.settled(cls)
+
+    assert heard.counts["batch.blamed"] >= 1
+
+
+async def test_a_row_that_somebody_holds_for_ever_keeps_its_own_events_waiting_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    tuned(live, postgres={"lock_s": 0.2})
+    await live.publish(OrderPlaced("ann", 1), "o0", 1)
+    await live.settle(s.Spend)
+    stranger = await live.lab_connection()
+    try:
+        await stranger.execute(
+            "begin; update projectionist.spend__g1 set cents = cents where customer = 'ann'"
+        )
+        async with live.running(s.Spend):
+            await live.publish(OrderPlaced("ann", 2), "held", 1)
+            for number in range(12):
+                await live.publish(OrderPlaced("bob", 1), f"b{number}", 1)
+            await comes(live, "select orders from spend where customer = 'bob'", 12)
+            await comes(live, "select cause from {s}.parked", "failed")
+            await stranger.execute("rollback")
+            async with live.verbs(s.Spend) as verbs:
+                if (await live.head(s.Spend, "order/held"))[1] == "waiting":
+                    await verbs.retry("order/held", ACT)
+            await comes(live, "select cents from spend where customer = 'ann'", 3)
+    finally:
+        await stranger.close()
+
+    assert await live.value("select count(*) from {s}.parked") == 0
+
+
+@asynccontextmanager
+async def raising(rig: Rig, state: str, when: str = "true") -> AsyncIterator[None]:
+    """The read model of orders raises this state, whatever it says, for the rows of which `when` holds."""
+    await rig.pool.execute(
+        f"""
+        create function raises() returns trigger language plpgsql as $$ begin
+            if {when} then raise exception 'could not go on' using errcode = '{state}'; end if; return new;
+        end $$;
+        create trigger raises before insert or update on projectionist.orders__g1
+            for each row execute function raises();
+        """
+    )
+    yield
+    await rig.pool.execute("drop function raises cascade")
+
+
+@pytest.mark.parametrize("state", ["58030", "XX000", "25P04", "55000", "26000", "42501", "53200"])
+async def test_two_seconds_of_trouble_cost_no_event_an_attempt(live: Rig, state: str) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with live.running(s.Orders):
+        with listening() as heard:
+            async with raising(live, state):
+                for number in range(8):
+                    await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+                await heard.wait("batch.outage", 2)
+                await asyncio.sleep(2)
+            await comes(live, "select count(*) from orders", 8)
+            await live.settled(s.Orders)
+
+    assert await live.failed_tries() == 0
+    assert await live.value("select count(*) from {s}.parked") == 0
+
+
+async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are put aside while nobody can tell; each comes again, and none waits for a person."""
+    monkeypatch.setattr(evidence, "PATIENCE_S", 0.1)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    tuned(live, policy={"retry": retrying(30)})
+    async with live.running(s.Orders):
+        with listening() as heard:
+            async with raising(live, "XX000"):
+                for number in range(8):
+                    await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+                await heard.wait("batch.blamed", 2)
+            await comes(live, "select count(*) from orders", 8)
+            await live.settled(s.Orders)
+
+    assert await live.value("select count(*) from {s}.parked") == 0
+
+
+def retrying(attempts: int) -> Retry:
+    """A schedule that begins at once."""
+    return Retry(initial_s=0.01, maximum_s=0.05, attempts=attempts)
+
+
+@pytest.mark.parametrize("state", ["42501", "42703", "55000", "XX001", "58030", "42601"])
+async def test_one_row_that_the_database_refuses_with_whichever_words_fails_its_event_alone(
+    live: Rig, state: str
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with raising(live, state, "new.order_id = 'secret'"):
+        for number in range(10):
+            await live.publish(OrderPlaced("ann", 1), "secret" if number == 4 else f"o{number}", 1)
+        async with live.running(s.Orders):
+            await comes(live, "select count(*) from orders", 9)
+            await comes(live, "select head from {s}.positions where aggregate = 'order/secret'", "waiting")
+            await live.settled(s.Orders)
+
+    kind = "fault" if state == "42601" else "alone"
+    assert await live.fetch("select error_class, error from {s}.parked") == [(kind, "could not go on")]
+    assert await live.unaccounted(s.Orders) == []
+
+
+async def test_rights_that_are_missing_for_everybody_are_waited_for_and_fail_few(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    load = Load(live, shop(live.stream))
+    async with live.running(s.Orders):
+        with listening() as heard:
+            async with raising(live, "42501"), flowing(load):
+                await heard.wait("batch.outage", 6)
+            await comes(live, "select count(*) from orders", load.orders)
+            await live.settled(s.Orders)
+
+    assert await live.failed_tries() <= 1
+
+
+@pytest.mark.parametrize(("bad", "processes"), [("ends", 2), ("crashes", 1)])
+async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_applied(
+    live: Rig, bad: str, processes: int
+) -> None:
+    cls = noted(live)
+    await live.migrate(cls)
+    names = await publish(live, bad, 9)
+    with listening() as heard:
+        async with live.running(cls, processes=processes):
+            await comes(live, NOTES, names)
+            await heard.wait("batch.blamed", 3, seconds=60)
+            await comes(live, NOTES, names)
+            await comes(live, "select head from {s}.positions where aggregate = 'order/bad'", "waiting")
+
+    assert await live.fetch("select error_class, budget, attempts from {s}.parked") == [("session", 3, 3)]
+    assert await live.unaccounted(cls) == []
+
+
+async def test_what_only_the_claim_refuses_is_quarantined_as_bytes_and_its_neighbours_go_on(
+    live: Rig,
+) -> None:
+    """Whatever reading may ever let pass: a text with the sign that divides texts, and one that no text may hold."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        events = [hand.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1) for n in range(9)]
+        events[3].traceparent, events[6].correlation = "01-\x1f-x", "a\0b"
+        await hand.settle(*events)
+
+    assert [row[0] for row in await live.rows("orders")] == [f"o{n}" for n in range(9) if n not in (3, 6)]
+    put = await live.fetch(
+        "select seq, reason, headers like 'NATS/1.0%', data from {s}.quarantine order by seq"
+    )
+    assert put == [(n + 1, "refused", True, events[n].data) for n in (3, 6)]
+    assert await live.value("select count(*) from {s}.parked") == 0
+    live.tampered = True
+
+
+async def test_what_cannot_even_be_quarantined_is_not_acked_and_its_neighbours_go_on(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
+    await live.pool.execute("alter table projectionist.quarantine add constraint odd check (seq <> 3)")
+    tuned(live, policy={"ack_wait_s": 1.0})
+    with listening() as heard:
+        async with live.running(s.Orders):
+            async with live.acks(s.Orders) as acked:
+                for number in range(5):
+                    await live.publish(
+                        OrderPlaced("ann", 1), f"o{number}", 1, id="odd" if number == 2 else None
+                    )
+                await heard.wait("batch.left", 2)
+                await live.publish(OrderPlaced("ann", 1), "later", 1)
+                await comes(live, "select count(*) from orders", 5)
+                assert 3 not in {seq for seq, _ in acked}
+            await live.pool.execute("alter table projectionist.quarantine drop constraint odd")
+            await live.settled(s.Orders)
+
+    assert await live.fetch("select seq, reason from {s}.quarantine") == [(3, "refused")]
+
+
+async def test_a_process_that_an_error_ends_says_no_goodbye_and_one_that_is_stopped_does(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    stopped = "select array_agg(stopped is not null order by number) from {s}.runners"
+    await live.settle(s.Orders)
+    assert await live.value(stopped) == [True]
+
+    async def broken(*_: object) -> None:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(Breaker, "note", broken)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    with pytest.raises(KeyError):
+        await live.settle(s.Orders)
+    monkeypatch.undo()
+
+    assert await live.value(stopped) == [True, False]
+    await live.settle(s.Orders)
+    assert await live.value(stopped) == [True, False, True]
