@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from projectionist.core import leases
+from projectionist.core import clock
 from projectionist.core.db import Connection
 from projectionist.core.leases import Leases
 
@@ -112,8 +112,8 @@ async def test_a_taker_that_waited_for_the_row_counts_its_time_from_after_the_wa
 async def test_the_holder_stops_trusting_before_the_database_lets_go(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = leases.clock()
-    monkeypatch.setattr(leases, "clock", lambda: now)
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
     lease = await MINE.acquire(connection, "purge", 10.0)
     assert lease is not None
     assert lease.trusted()

@@ -51,6 +51,12 @@ def test_each_probe_that_fails_doubles_the_pause_up_to_the_maximum() -> None:
     assert pauses == [10, 20, 35, 35]
 
 
+def test_a_pause_that_ends_later_than_any_may_was_written_by_a_clock_that_has_gone_back() -> None:
+    circuit = failed(Circuit(), 3600, 3)
+    assert admit(circuit, POLICY, 0)[0] is Admission.ONE
+    assert admit(circuit, POLICY, 3605)[0] is Admission.NONE
+
+
 def test_a_probe_nobody_reports_about_is_given_up() -> None:
     _, probing = admit(failed(Circuit(), 100, 3), POLICY, 110)
     admission, again = admit(probing, POLICY, 170)

@@ -15,6 +15,7 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.breaker import longest
 from projectionist.core.signals import announce
 from projectionist.core.states import Effect
 from projectionist.core.telemetry import pulse
@@ -81,6 +82,8 @@ class Sender:
         self._batch = max(1, provider.settings.concurrency // 4)
         # Relays that begin at different lanes do not ask for the same rows at once.
         self._after = {False: f"{random.randrange(100)}", True: ""}  # noqa: S311 - spreads load, guards nothing
+        self._gone_s: float | None = 0.0
+        """By how much the database's clock is known to have gone back, until that is written down; None: it is."""
         self._resting: dict[str, float] = {}
         self._moments: set[int] = set()
         self._awake = anyio.Event()
@@ -130,8 +133,15 @@ class Sender:
 
         Whether there may be more to do at once.
         """
+        if self._gone_s is not None:
+            await self._bring_back(self._gone_s)
         look = self._shares.is_to_look()
         haul = await self._haul(look)
+        if haul.gone_s:
+            # Nothing is sent before it is written down that it is older than it looks.
+            self._gone_s = haul.gone_s
+            await self._put_back(haul.leased, [])
+            return True
         whole, self._after[look] = not self._after[look], haul.after
         if haul.leased:
             announce("relay.leased")
@@ -142,6 +152,24 @@ class Sender:
             to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
             sends.start(self._begin(to_send, sends))
         return haul.found > 0 or look or not whole or bool(haul.after)
+
+    async def _bring_back(self, gone_s: float) -> None:
+        """Let nothing wait by a clock that has gone back since, nor look younger than it is."""
+        settings = self._settings
+        await self._starts.bring_back(
+            self.name,
+            gone_s=gone_s,
+            timeout_s=settings.timeout_s,
+            wait_s=settings.retry.maximum_s,
+            pause_s=longest(settings.breaker),
+        )
+        self._gone_s = None
+        if gone_s:
+            log.warning(
+                "%s: PostgreSQL's clock went back by %.0f s, what was to wait by the old one waits no longer for it",
+                *(self.name, gone_s),
+            )
+            announce("clock.back")
 
     async def _haul(self, look: bool) -> Haul:
         """What is due; first of all, and by a walk of its own, what is for destinations without their share."""

@@ -13,6 +13,7 @@ from opentelemetry.trace import Span
 from projectionist.core import clock
 from projectionist.core.breaker import Circuit, State
 from projectionist.core.headers import trace_context
+from projectionist.core.leases import Leases
 from projectionist.core.states import Effect
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers.provider import Request
@@ -30,6 +31,15 @@ OPEN_S = 8.0
 
 SLACK_S = 4.0
 """How much longer than its slowest attempt a lease lasts, for two clocks that run at different rates."""
+
+
+NOTICED_S = 60.0
+"""Relays that work notice within so many seconds that the database's clock has gone back."""
+
+
+def lease_of(timeout_s: float) -> float:
+    """How long a lease lasts whose attempts take so long at most."""
+    return OPEN_S + timeout_s + SLACK_S
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -83,6 +93,8 @@ class Haul(msgspec.Struct):
     found: int
     others: int
     now: float
+    gone_s: float
+    """By how much the database's clock has gone back since the last claim."""
 
 
 class Settled(msgspec.Struct):
@@ -111,6 +123,7 @@ class Store:
     def __init__(self, link: Link, relay: str) -> None:
         self._link = link
         self._relay = relay
+        self._theirs = clock.Other()
 
     async def open(self) -> int:
         """Open wishes as intents; how many those were."""
@@ -134,7 +147,7 @@ class Store:
         Those for other destinations than the crowd come first; for them it goes on for `look` lanes.
         """
         token, asked = uuid4(), clock.now()
-        lease_s = OPEN_S + timeout_s + SLACK_S
+        lease_s = lease_of(timeout_s)
         async with self._link.lent() as connection:
             rows = await connection.fetch(
                 *(self._link.sql["lease"], provider, after, most, steps),
@@ -144,7 +157,30 @@ class Store:
         found, others, walked = first["found"], first["others"], first["steps"]
         ended = walked < steps and others < most and (found < most or walked < look)
         leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
-        return Haul(leased, "" if ended else first["lane"], found, others, first["now"])
+        return Haul(
+            leased,
+            "" if ended else first["lane"],
+            found,
+            others,
+            first["now"],
+            self._theirs.gone_back(first["now"], asked),
+        )
+
+    async def bring_back(
+        self, provider: str, *, gone_s: float, timeout_s: float, wait_s: float, pause_s: float
+    ) -> None:
+        """Let nothing wait longer than it may, by whatever clock that was written.
+
+        `gone_s`: the clock is known to have gone back by so much, so that the first attempts are longer ago than they
+        look; whichever relay is the first to notice writes that.
+        """
+        async with self._link.lent() as connection, connection.transaction():
+            if gone_s:
+                leases = Leases(self._link.sql.schema, self._relay)
+                granted = await leases.acquire(connection, f"clock:{provider}", NOTICED_S)
+                gone_s = gone_s if granted is not None else 0.0
+            spans = lease_of(timeout_s), wait_s, pause_s
+            await connection.execute(self._link.sql["back"], provider, *spans, gone_s)
 
     async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> list[Leased]:
         """Record that an attempt of each begins; those that may be sent.

@@ -55,6 +55,11 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     until: float = 0.0
 
 
+def longest(policy: BreakerPolicy) -> float:
+    """Seconds that nothing is tried for at most."""
+    return max(policy.maximum_s, policy.probe_s)
+
+
 def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Admission, Circuit]:
     """How many may be tried at `now`, and the circuit to store before trying.
 
@@ -62,7 +67,8 @@ def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Admissio
     """
     if circuit.state is State.CLOSED:
         return Admission.ALL, circuit
-    if now < circuit.until:
+    # A pause that ends later than any may was written by a clock that has gone back since.
+    if now < circuit.until <= now + longest(policy):
         return Admission.NONE, circuit
     probing = msgspec.structs.replace(
         circuit, state=State.HALF_OPEN, epoch=circuit.epoch + 1, until=now + policy.probe_s

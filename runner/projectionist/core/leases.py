@@ -6,27 +6,18 @@ happen after somebody else's grant is fenced by the epoch, in the transaction th
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
+from projectionist.core import clock
 from projectionist.core.db import Connection
 from projectionist.core.sql import Statements
 
 MARGIN = 0.1
 """The share of a lease that its holder leaves unused: two clocks never run at quite the same rate."""
 
-# Counts the time a machine was suspended too, which the usual monotonic clock of Linux does not.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def clock() -> float:
-    """Seconds on a clock that never goes back and does not stop while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
-
 
 class Lease(msgspec.Struct, frozen=True):
-    """A grant: `epoch` goes into every fenced statement, `trusted_until` is on `clock()`."""
+    """A grant: `epoch` goes into every fenced statement, `trusted_until` is on `clock.now()`."""
 
     name: str
     epoch: int
@@ -35,7 +26,7 @@ class Lease(msgspec.Struct, frozen=True):
 
     def trusted(self) -> bool:
         """Whether the holder may still act on it; False some time before the database would say so."""
-        return clock() < self.trusted_until
+        return clock.now() < self.trusted_until
 
 
 class Leases:
@@ -51,13 +42,13 @@ class Leases:
         Whoever asks again while holding it gets it again under a higher epoch, so asking again is the way to
         know after a COMMIT without an answer.
         """
-        asked = clock()
+        asked = clock.now()
         epoch = await connection.fetchval(self._sql["acquire"], name, self._owner, ttl_s)
         return None if epoch is None else _granted(name, epoch, ttl_s, asked)
 
     async def renew(self, connection: Connection, lease: Lease) -> Lease | None:
         """The same grant for another `ttl_s` from now, or None if it is over: then stop, and acquire anew."""
-        asked = clock()
+        asked = clock.now()
         epoch = await connection.fetchval(self._sql["renew"], lease.name, lease.epoch, lease.ttl_s)
         return None if epoch is None else _granted(lease.name, epoch, lease.ttl_s, asked)
 

@@ -32,6 +32,9 @@ ASKING_S = 1.0
 """How long a beat waits for the broker's word, which it can do without."""
 STOPPING_S = 1.0
 SWEEP_S = 300.0
+LOOKED_BACK = 12
+"""So many heartbeats after PostgreSQL's clock went back, and after a start, times that it left ahead are looked for: a
+process that is frozen holds on to some until it is ended."""
 BEATEN = Retry(initial_s=0.5, maximum_s=2.0)
 """How soon a heartbeat that failed is tried again: the others take silence for death."""
 
@@ -67,6 +70,8 @@ class Heart:
         self._rearm = Rearm(consumer, office)
         self._sweeps_at = 0.0
         name = consumer.definition.name
+        self._setbacks, self._looks_back = office.setbacks, LOOKED_BACK
+        self._backs = Chore(f"{name}: what waits by a clock that went back", self._look_back)
         self._looks = Chore(f"{name}: looking for processes that ended", self._look_for_the_dead)
         self._rearms = Chore(f"{name}: trying again what other code failed on", self._rearm.step)
         self._sweeps = Chore(f"{name}: dropping kept generations", self._sweep)
@@ -102,8 +107,15 @@ class Heart:
     async def _chores(self) -> None:
         while True:
             await anyio.sleep(self._interval_s)
-            for chore in (self._looks, self._rearms, self._sweeps, self._counts, self._records):
+            for chore in (self._backs, self._looks, self._rearms, self._sweeps, self._counts, self._records):
                 await chore.step()
+
+    async def _look_back(self) -> None:
+        if self._office.setbacks != self._setbacks:
+            self._setbacks, self._looks_back = self._office.setbacks, LOOKED_BACK
+        if self._looks_back:
+            await self._office.bring_back(self._consumer)
+            self._looks_back -= 1
 
     async def _look_for_the_dead(self) -> None:
         self._suspicion.on = await self._office.unclean(self._consumer)

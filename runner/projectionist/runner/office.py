@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import asyncpg
 
+from projectionist.core import clock
 from projectionist.core.owner import Elsewhere, owner
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from projectionist.runner.jetstream import Stream
     from projectionist.runner.store import Store
 
+log = logging.getLogger("projectionist.runner")
+
 
 class Office:
     """Registration, heartbeats and re-arming, each on a connection lent for the moment."""
@@ -57,6 +61,9 @@ class Office:
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
         self._joined: set[str] = set()
+        self._theirs = clock.Other()
+        self.setbacks = 0
+        """How often PostgreSQL's clock has gone back."""
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
@@ -93,15 +100,17 @@ class Office:
         # Once: when it joins again after an outage, newer code may have taken over meanwhile.
         readopt = self._readopt and definition.name not in self._joined
         async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
+            # Whoever froze under a clock that has gone back since would look alive for as long.
+            await connection.execute(self._sql["back_runners"])
             registry = Registry(connection, self._schema)
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
         return consumer
 
-    async def shut(self, definition: Definition) -> bool:
-        """Whether the consumer's breaker lets nobody try anything now."""
+    async def shut(self, definition: Definition, longest_s: float) -> bool:
+        """Whether the consumer's breaker lets nobody try anything now; no pause of it is longer than `longest_s`."""
         async with self.lend() as connection:
-            return bool(await connection.fetchval(self._sql["breaker_shut"], definition.name))
+            return bool(await connection.fetchval(self._sql["breaker_shut"], definition.name, longest_s))
 
     async def deed(self, number: int, consumer: str) -> Deed:
         """What the consumer's durable is to bear; raises Elsewhere, on record, if this database is a copy."""
@@ -137,7 +146,8 @@ class Office:
         await self.gates.use.passage()
         async with self.lend() as connection:
             try:
-                await connection.execute(self._sql["beat"], runner, *facts)
+                asked = clock.now()
+                said = await connection.fetchval(self._sql["beat"], runner, *facts)
             except asyncpg.PostgresError as error:
                 if self.gates.refused(
                     error, beat=True
@@ -145,6 +155,21 @@ class Office:
                     await self._pool.expire_connections()
                 raise
         self.gates.wrote(beat=True)
+        gone_s = 0.0 if said is None else self._theirs.gone_back(said, asked)
+        if gone_s:
+            self.setbacks += 1
+            log.warning(
+                "PostgreSQL's clock went back by %.0f s, what was to wait by the old one waits no longer for it",
+                gone_s,
+            )
+            announce("clock.back")
+
+    async def bring_back(self, consumer: Consumer) -> None:
+        """Let nothing wait for longer than it may, whatever the clock was by which that was written."""
+        async with self.lend() as connection:
+            await connection.execute(self._sql["back_runners"])
+            longest_s = consumer.policy.retry.maximum_s
+            await connection.execute(self._sql["back_dues"], consumer.number, longest_s)
 
     async def unclean(self, consumer: Consumer) -> bool:
         """Whether a process of this consumer has ended in the middle of its work, not long ago."""

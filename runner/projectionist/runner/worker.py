@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import clock
+from projectionist.core.breaker import longest
 from projectionist.core.owner import Elsewhere
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.baseline import notes
+from projectionist.runner.breaker import circuit_policy
 from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.deed import NotOurs
@@ -135,7 +137,8 @@ class Worker:
         if self.definition.revision > found["revision"]:
             await self._build()
             return
-        if found["code"] == self.definition.code and await self._office.shut(self.definition):
+        longest_s = longest(circuit_policy(self._settings.policy(self.definition.name).breaker))
+        if found["code"] == self.definition.code and await self._office.shut(self.definition, longest_s):
             raise Tripped("see `projectionist status`")
         if self._standing is None:
             self._standing = Standing(

@@ -16,7 +16,7 @@ from tests.support.load import Load, tuned
 from tests.support.process import Child, projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import cancelled, eventually, listening
 
 from projectionist.runner import sighting
 
@@ -139,11 +139,11 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) 
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Orders)
         await live.fetch(
-            "insert into {s}.runners (consumer, instance, host, pid, backends, beat)"
-            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int], clock_timestamp() + interval '1 hour'"
-            " from {s}.consumers",
+            "insert into {s}.runners (consumer, instance, host, pid, backends)"
+            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
             slow.get_server_pid(),
         )
+        beats = asyncio.create_task(beating(live))
         with listening() as heard:
             async with slow.transaction():
                 await slow.execute(f"update {SCHEMA}.positions set version = version")
@@ -151,7 +151,15 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) 
                 await heard.wait("batch.outage", 3)
             await live.settled(s.Orders)
             assert not heard.counts["peers.ended"]
+        await cancelled(beats)
     await slow.close()
+
+
+async def beating(rig: Rig) -> None:
+    """The heartbeat of the process elsewhere."""
+    while True:
+        await rig.fetch("update {s}.runners set beat = clock_timestamp() where host = 'elsewhere'")
+        await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("moment", ["batch.written", "batch.acked"])

@@ -93,9 +93,9 @@ class Purger:
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
             # An inbox row waits for its intents, which therefore have to be seen: what is wished for later is younger.
-            self._began = await connection.fetchval(self._sql["purge_began"])
+            self._began = await connection.fetchval(self._sql["purge_began"], datetime.now(UTC))
             await open_all(connection, Statements("projectionist.outbox", self._schema))
-            facts = await connection.fetch(self._sql["purge_facts"], self._names)
+            facts = await connection.fetch(self._sql["purge_facts"], self._names, datetime.now(UTC))
         self._by_number = {row["number"]: row["name"] for row in facts}
         for row in facts:
             self._configs[row["stream"]] = await self._streams(row["stream"])
@@ -146,7 +146,7 @@ class Purger:
 
     async def _limits(self, connection: Connection, table: str) -> tuple[object, ...] | None:
         """What the statement about this table takes beside pages and mode; None: nothing may go."""
-        facts = await connection.fetch(self._sql["purge_facts"], self._names)
+        facts = await connection.fetch(self._sql["purge_facts"], self._names, datetime.now(UTC))
         if not facts:
             return None
         found, now = self._settings.retention, facts[0]["now"]
@@ -157,7 +157,7 @@ class Purger:
             return tuple(columns) if rules else None
         if table == "intents":
             free = [PRODUCERS, *(row["number"] for row in facts if row["number"] not in held)]
-            return free, now - _span(found.intents_s)
+            return free, now - _span(found.intents_s), now
         if table == "audit":
             return (now - _span(found.audit_s),)
         return now - _span(found.archive_s), held

@@ -10,7 +10,7 @@ due as materialized (
     from {schema}.inbox i join rule r on r.consumer = i.consumer
     where i.ctid >= $1::tid and i.ctid < $2::tid
         and i.state in ('applied', 'ignored', 'stale')
-        and i.processed < r.before
+        and greatest(i.processed, i.received) < r.before
         and (i.incarnation < r.incarnation or (i.incarnation = r.incarnation and i.seq <= r.floor))
         and not exists (
             select from {schema}.duplicates d

@@ -7,7 +7,7 @@ with due as materialized (
     where i.ctid >= $1::tid and i.ctid < $2::tid
         and i.consumer = any($5::integer[]) and i.state in ('sent', 'discarded') and i.settled < $6::timestamptz
         and coalesce(i.first_started, i.settled) + least(coalesce(i.memory_s, 0), 1e9) * interval '1 second'
-            < clock_timestamp()
+            < $7::timestamptz
         and not exists (select from {schema}.outbox o where o.seq = i.seq offset 0)
 ),
 gone as (
