@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import anyio
+
 from projectionist.core.telemetry import meters, names
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from projectionist.runner.office import Office
 
 OUTCOME = "foreign"
+WRITING_S = 1.0
 
 
 class Foreign:
@@ -33,9 +36,14 @@ class Foreign:
             meters.add(names.EVENTS, count, who | {names.EVENT_TYPE: "", names.OUTCOME: OUTCOME})
 
     async def write(self) -> None:
-        """Add what was noted to the counters that everybody sees."""
+        """Add what was noted to the counters that everybody sees, once: a stop does not cut it off in the middle."""
         if not (count := self._unwritten):
             return
-        async with self._office.store(self._consumer) as store:
-            await store.count(self._consumer.runner, Counter({("", OUTCOME): count}))
-        self._unwritten -= count
+        self._unwritten = 0
+        try:
+            with anyio.move_on_after(WRITING_S, shield=True):
+                async with self._office.store(self._consumer) as store:
+                    await store.count(self._consumer.runner, Counter({("", OUTCOME): count}))
+        except Exception:
+            self._unwritten += count
+            raise

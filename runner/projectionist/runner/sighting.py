@@ -7,16 +7,15 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
-from nats.errors import NoRespondersError
 
 from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
-from projectionist.runner.jetstream import AckFloor, BrokerError, Consumer, ConsumerConfig, message
+from projectionist.runner.jetstream import AckFloor, Consumer, ConsumerConfig, message
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from nats.aio.client import Client
+    from nats.aio.client import Client, ServerVersion
 
     from projectionist.runner.jetstream import Stream
 
@@ -25,10 +24,6 @@ log = logging.getLogger("projectionist.runner")
 
 class _Reset(msgspec.Struct):
     reset_seq: int
-
-
-class _Deleted(msgspec.Struct):
-    success: bool
 
 
 def fresh(created: datetime) -> Consumer:
@@ -99,13 +94,15 @@ async def move(client: Client, stream: str, durable: str, seq: int, *, back: boo
     A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and whoever opens it
     next makes it anew from the first message on. Where it would go forward it is left where it is, which repeats more.
     """
-    try:
+    if moves(client.connected_server_version):
         body = msgspec.json.encode({"seq": max(seq, 1)})
         await jetstream.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)
-    except BrokerError as error:
-        if not isinstance(error.__cause__, NoRespondersError):  # it may still do it, or says why not
-            raise
-        log.warning("durable %s cannot be moved, so more is read again: %s", durable, error.message)
-        if not back:
-            return
-        await jetstream.ask(client, f"CONSUMER.DELETE.{stream}.{durable}", b"", _Deleted)
+        return
+    log.warning("durable %s cannot be moved on a server before 2.14, so more is read again", durable)
+    if back:
+        await jetstream.drop_consumer(client, stream, durable)
+
+
+def moves(version: ServerVersion) -> bool:
+    """Whether a server can move a durable. One that cannot does not say so: it does not answer."""
+    return (version.major, version.minor) >= (2, 14)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
+from nats.js.errors import NotFoundError
 from tests.support.lab import Stream
+from tests.support.load import Load
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -160,6 +163,32 @@ async def test_what_was_passed_over_while_nobody_read_is_read_by_the_next_start(
     await live.settle(s.Orders)
 
     assert [row[1] for row in await live.rows("orders")] == ["paid", "placed"]
+
+
+async def test_two_processes_whose_durable_is_narrowed_under_load_lose_nothing(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    load = Load(live, s)
+    with listening() as heard:
+        async with live.running(s.Orders, processes=2):
+            await load.more(30)
+            for _ in range(2):
+                seen = heard.counts["source.open"]
+                await eventually(lambda: narrowed(live))
+                await load.more(30)
+                await heard.wait("source.open", seen + 1)
+            await live.settled(s.Orders, seconds=40)
+
+    assert len(await orders(live)) == 90
+    assert (await durable(live)).config.filter_subject == live.stream.subject("order", "*")
+
+
+async def narrowed(rig: Rig) -> bool:
+    """Whether the durable was there to be narrowed."""
+    with suppress(NotFoundError):
+        await refilter(rig, rig.stream.subject("order", "nobody"))
+        return True
+    return False
 
 
 async def refilter(rig: Rig, filter_subject: str | None) -> None:

@@ -22,10 +22,12 @@ from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening
 
 from projectionist.outbox.publisher import Published
-from projectionist.runner import App, jetstream
+from projectionist.runner import App, jetstream, sighting
 from projectionist.runner.adoption import Adoption, NothingToAdopt
+from projectionist.runner.durable import DurableUnfit
 from projectionist.runner.verbs import Act
 from projectionist.runner.waiting.answers import Outcome
+from projectionist.runner.worker import Worker
 
 pytestmark = pytest.mark.asyncio
 
@@ -249,6 +251,26 @@ async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: Rig) -> N
     await load.check()
 
 
+async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_known(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sighting, "moves", lambda version: False)
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(10)
+    await live.settle(s.Orders, s.Spend)
+    ahead, deleted = await durables(live)
+    await load.more(30)
+    body = json.dumps({"seq": 60}).encode()
+    await live.nats.request(f"$JS.API.CONSUMER.RESET.{live.stream.name}.{ahead}", body)
+    await live.nats.jetstream().delete_consumer(live.stream.name, deleted)
+
+    await live.settle(s.Orders, s.Spend)
+
+    await load.check()
+
+
 async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_the_next_start(
     live: Rig,
 ) -> None:
@@ -270,19 +292,26 @@ async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_
     assert (info.config.max_ack_pending or 0) > live.settings.batch.max_rows
 
 
-async def test_a_durable_that_was_made_to_give_up_stops_the_consumer_until_it_is_mended(live: Rig) -> None:
+async def ended(worker: Worker) -> bool:
+    return not worker.serving
+
+
+async def test_a_durable_that_was_made_to_give_up_is_refused_until_it_is_mended(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    with listening() as heard:
-        async with live.running(s.Orders):
+
+    async def spoiled() -> None:
+        async with live.running(s.Orders) as (worker,):
             await live.publish(OrderPlaced("ann", 5), "o1", 1)
             await live.settled(s.Orders)
-            (name,) = await durables(live)
-            await changed(live, name, max_deliver=5)
-            await heard.wait("worker.waiting", 2)
-            await live.publish(OrderPaid(), "o1", 2)
-            await live.nats.jetstream().delete_consumer(live.stream.name, name)
-            await live.settled(s.Orders)
+            await changed(live, *await durables(live), max_deliver=5)
+            await eventually(lambda: ended(worker))
+
+    with pytest.raises(DurableUnfit, match="max_deliver is 5"):
+        await spoiled()
+    await live.publish(OrderPaid(), "o1", 2)
+    await live.nats.jetstream().delete_consumer(live.stream.name, *await durables(live))
+    await live.settle(s.Orders)
 
     assert [row[1] for row in await live.rows("orders")] == ["paid"]
 
