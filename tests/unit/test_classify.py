@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from projectionist.core.errors import SettingsError
@@ -22,6 +23,7 @@ from projectionist.outbox.providers.profiles import (
     Delivery,
     Profile,
     Recourse,
+    Signal,
     check_schedule,
     horizon,
     recourse,
@@ -98,6 +100,36 @@ def test_an_answer_has_one_outcome(
 def test_one_status_with_two_meanings_and_no_readable_code_is_unknown() -> None:
     assert classify(RESEND, Answer(409, {}, INVALID[:9], complete=False), now=NOW).outcome is O.UNKNOWN
     assert classify(STRIPE_V1, Answer(409, {}, b"", complete=False), now=NOW).outcome is O.UNKNOWN
+
+
+CHAT = msgspec.structs.replace(
+    NONE,
+    name="chat",
+    code_paths=("error", "errors.0.code"),
+    retried=(Signal(200, "ratelimited"),),
+    refused=(Signal(200, "*"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "complete", "outcome"),
+    [
+        (200, b'{"ok": true}', True, O.SENT),
+        (200, b"ok", True, O.SENT),
+        (200, b'{"ok": false, "error": "channel_not_found"}', True, O.REFUSED),
+        (200, b'{"ok": false, "error": "ratelimited"}', True, O.RETRY),
+        (200, b'{"errors": [{"code": "NOT_ALLOWED"}]}', True, O.REFUSED),
+        (200, b'{"errors": []}', True, O.SENT),
+        (200, b'{"errors": {"0": 7}}', True, O.SENT),
+        (200, b'{"ok": false, "err', False, O.UNKNOWN),
+        (201, b'{"error": "channel_not_found"}', True, O.SENT),
+        (500, b'{"error": "fatal"}', True, O.UNKNOWN),
+    ],
+)
+def test_a_2xx_whose_body_says_that_it_failed_is_what_the_profile_says(
+    status: int, body: bytes, complete: bool, outcome: Outcome
+) -> None:
+    assert classify(CHAT, Answer(status, {}, body, complete), now=NOW).outcome is outcome
 
 
 def test_a_status_is_an_answer_although_the_body_was_cut() -> None:

@@ -190,6 +190,7 @@ def _checked(factories: Mapping[str, Callable[..., Any]]) -> dict[str, type[Prov
 
 
 async def _stop_on_signal(relay: Relay, scope: anyio.CancelScope, patience_s: float) -> None:
+    # Listened to until the end: another signal would end the process with the replies that it holds in memory.
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         announce("relay.running")
         async for number in signals:
@@ -199,7 +200,8 @@ async def _stop_on_signal(relay: Relay, scope: anyio.CancelScope, patience_s: fl
         with anyio.move_on_after(patience_s):
             async for _ in signals:
                 break
-    log.warning("stopping at once: what has no answer yet is unknown, and looked after by the next relay")
-    relay.abandon()
-    await anyio.sleep(FLUSH_S)
-    scope.cancel()
+        log.warning("stopping at once: what has no answer yet is unknown, and looked after by the next relay")
+        relay.abandon()
+        announce("relay.abandoned")
+        await anyio.sleep(FLUSH_S)
+        scope.cancel()

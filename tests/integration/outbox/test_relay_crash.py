@@ -34,7 +34,9 @@ def folder(tmp_path: Path, rig: Outbox, stub: StubProvider) -> Path:
     return tmp_path
 
 
-def configure(folder: Path, rig: Outbox, stub: StubProvider, profile: str = "stripe-v2") -> None:
+def configure(
+    folder: Path, rig: Outbox, stub: StubProvider, profile: str = "stripe-v2", timeout_s: int = 5
+) -> None:
     """Settings of a relay that calls the stub."""
     assert rig.settings.postgres.url is not None
     (folder / "projectionist.toml").write_text(f"""
@@ -44,7 +46,7 @@ def configure(folder: Path, rig: Outbox, stub: StubProvider, profile: str = "str
         url = "{stub.url()}"
         private_hosts = ["127.0.0.1"]
         profile = "{profile}"
-        timeout_s = 5
+        timeout_s = {timeout_s}
         retry = {{ initial_s = 0.01, maximum_s = 0.1 }}
     """)
 
@@ -144,6 +146,26 @@ async def test_a_relay_asked_to_stop_settles_what_it_started(
         assert (await child.ended()).code == 0
     assert set(await rig.states()) <= {"sent", "ready"}
     assert sum(stub.executions.values()) == (await rig.states())["sent"] < len(keys)
+
+
+async def test_a_third_signal_does_not_lose_the_replies_that_are_held(
+    rig: Outbox, stub: StubProvider, folder: Path
+) -> None:
+    """The database is away when the answers come: the relay holds them, and has some seconds to write them down."""
+    configure(folder, rig, stub, profile="none", timeout_s=60)
+    key = await rig.want("payments")
+    stub.plan(execute_then_hang)
+    async with projectionist("relay", "tests.support.relay_app:payments", cwd=folder) as child:
+        await eventually(lambda: executed(stub, 1))
+        async with rig.connection.transaction():
+            await rig.connection.execute("select seq from projectionist.outbox for update")
+            child.signal(signal.SIGTERM)
+            child.signal(signal.SIGINT)  # the same one twice may arrive as one
+            await child.heard("relay.abandoned")
+            child.signal(signal.SIGTERM)
+        assert (await child.ended()).code == 0
+    row = await rig.row(key)
+    assert (row["state"], row["error"]) == ("reconcile", "the relay was stopped before there was an answer")
 
 
 @pytest.mark.parametrize(

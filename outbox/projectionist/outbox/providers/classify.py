@@ -52,11 +52,11 @@ def classify(profile: Profile, answer: Answer, *, now: datetime, hide: tuple[str
 
 def _outcome(profile: Profile, answer: Answer, codes: set[str]) -> tuple[Outcome, str]:
     status = answer.status
-    if 200 <= status < 300:
-        return Outcome.SENT, "" if answer.complete else "the answer was cut"
     special = _special(profile, answer, codes)
     if special is not None:
         return special
+    if 200 <= status < 300:
+        return Outcome.SENT, "" if answer.complete else "the answer was cut"
     wish = answer.headers.get(profile.retry_header, "").lower() if profile.retry_header else ""
     if wish == "true" and status >= 400:
         return Outcome.RETRY, "the provider asks for another try"
@@ -80,19 +80,28 @@ def _plain(status: int) -> tuple[Outcome, str]:
 
 
 def _special(profile: Profile, answer: Answer, codes: set[str]) -> tuple[Outcome, str] | None:
-    """Mismatch and in flight. Where only a code tells them apart and it cannot be read, nobody may guess."""
+    """What the profile's signals tell. Where only a code tells them apart and it cannot be read, nobody may guess."""
     if _told(profile.mismatch, answer.status, codes):
         return Outcome.MISMATCH, "the provider knows this key with other content"
-    ambiguous = any(s.status == answer.status and s.code for s in profile.mismatch + profile.in_flight)
+    signals = profile.mismatch + profile.in_flight + profile.retried + profile.refused
+    ambiguous = any(signal.status == answer.status and signal.code for signal in signals)
     if ambiguous and not codes and not answer.complete:
         return Outcome.UNKNOWN, "the answer was cut before the code that explains it"
     if _told(profile.in_flight, answer.status, codes):
         return Outcome.IN_FLIGHT, "this key is being executed elsewhere"
+    if _told(profile.retried, answer.status, codes):
+        return Outcome.RETRY, "the provider says that it failed for now"
+    if _told(profile.refused, answer.status, codes):
+        return Outcome.REFUSED, "the provider says that it failed"
     return None
 
 
 def _told(signals: tuple[Signal, ...], status: int, codes: set[str]) -> bool:
-    return any(signal.status == status and (not signal.code or signal.code in codes) for signal in signals)
+    return any(
+        signal.status == status
+        and (not signal.code or signal.code in codes or (signal.code == "*" and bool(codes)))
+        for signal in signals
+    )
 
 
 def _decoded(body: bytes) -> Any:
@@ -104,9 +113,12 @@ def _decoded(body: bytes) -> Any:
 
 def _at(content: Any, path: str) -> str:
     for step in path.split("."):
-        if not isinstance(content, dict):
+        if isinstance(content, list) and step.isdigit():
+            content = next(iter(content[int(step) :][:1]), None)
+        elif isinstance(content, dict):
+            content = content.get(step)
+        else:
             return ""
-        content = content.get(step)
     return content if isinstance(content, str) else ""
 
 

@@ -23,7 +23,7 @@ Delivery = Literal["once", "at-least-once"]
 
 class Signal(msgspec.Struct, frozen=True):
     """An answer that means something particular: a status, and the provider's code where the status alone is
-    ambiguous."""
+    ambiguous; "*" is any code."""
 
     status: int
     code: str = ""
@@ -34,7 +34,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     `memory_s` None: it remembers nothing, so an unknown outcome is never sent again automatically.
     `key_header`: where the key goes; `key_quoted`: as a structured-field string. `code_paths`: where in
-    a JSON answer its error codes stand. `mismatch`, `in_flight`, `sticky`: what tells these outcomes.
+    a JSON answer its error codes stand ("errors.0.code"). `mismatch`, `in_flight`, `refused`, `retried`, `sticky`:
+    what tells these outcomes, also by a 2xx whose body says that it failed.
     `lock_s`: how long to wait when the key is in flight elsewhere. `final_4xx`: a 4xx is about the request,
     not about the moment. `gone_holds`: 410 closes the destination. `volatile`: what may differ between
     attempts; everything else is frozen at the first.
@@ -51,6 +52,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     code_paths: tuple[str, ...] = ()
     mismatch: tuple[Signal, ...] = ()
     in_flight: tuple[Signal, ...] = ()
+    retried: tuple[Signal, ...] = ()
+    refused: tuple[Signal, ...] = ()
     lock_s: float = 5.0
     sticky: tuple[int, ...] = ()
     retry_header: str = ""
