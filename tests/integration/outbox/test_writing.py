@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
+from tests.support.letters import UNPRINTABLE
 from tests.support.outbox import Outbox as Rig
 from tests.support.outbox import made, outbox, scripted
 
@@ -124,6 +125,16 @@ async def test_a_name_that_no_statement_takes_is_refused_and_the_transaction_goe
             await Outbox("shop-api").add(rig.connection, Placed(order_id="o"), **{"id": "a"} | wrong)
         key = await Outbox("shop-api").add(rig.connection, Placed(order_id="o"), id="a", version=2**63 - 1)
     assert await rig.state(key) == "ready"
+
+
+@pytest.mark.parametrize("field", ["id", "aggregate"])
+async def test_what_cannot_be_printed_is_refused_in_every_name(rig: Rig, field: str) -> None:
+    for letter in UNPRINTABLE:
+        given: dict[str, Any] = {"id": "a"} | {field: f"a{letter}b"}
+        with pytest.raises(ValueError, match=rf"{field} of an intent"):
+            await Outbox("shop-api").add(rig.connection, Placed(order_id="o"), **given)
+        with pytest.raises(ValueError, match="source of an intent"):
+            Outbox(f"a{letter}b")
 
 
 @pytest.mark.parametrize("source", ["", "a\0", "x" * 513])

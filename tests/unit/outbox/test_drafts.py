@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.letters import UNPRINTABLE
 
 from projectionist.core.settings import Policy
 from projectionist.core.wire import Arrival
@@ -83,6 +84,17 @@ class TestDrafts:
     def test_a_source_that_no_event_can_bear_is_refused(self, source: str) -> None:
         with pytest.raises(PublishError, match="source"):
             Producer(source=source, subject="shop.order.{aggregate}")
+
+    @pytest.mark.parametrize(
+        "field", ["id", "type", "aggregate", "aggregate_type", "correlation", "causation", "source"]
+    )
+    def test_what_cannot_be_printed_is_refused_in_every_field(self, field: str) -> None:
+        for letter in UNPRINTABLE:
+            wish: dict[str, Any] = {"id": "1", "type": "t", "aggregate": "7"} | {field: f"a{letter}b"}
+            with pytest.raises(PublishError, match=r"cannot be printed|not UTF-8"):
+                Producer(source=wish.pop("source", "/shop"), subject="shop.order.{aggregate}").draft(
+                    {}, **wish
+                )
 
     @given(
         st.fixed_dictionaries(

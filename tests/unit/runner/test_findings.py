@@ -123,6 +123,16 @@ def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_coun
     )
 
 
+@pytest.mark.parametrize("given", [{}, {"first_seq": 12}], ids=["lost", "purged"])
+def test_a_missing_version_that_is_in_quarantine_is_said_to_be_there(given: dict[str, Any]) -> None:
+    facts = evidence(aside=[Aside(3, 9, "body"), Aside(12, 5, "time")], **given)
+
+    assert told(LACK, find(LACK, facts), facts).startswith(
+        "order/o1 lacks versions 4 to 5: version 5 is in quarantine, at sequence 12: time. Next: correct it there "
+        "(`projectionist quarantine show 12`), or have it published anew, or step over them with"
+    )
+
+
 def test_an_aggregates_id_may_hold_what_a_format_would_read() -> None:
     lack = msgspec.structs.replace(LACK, aggregate="order/{x}")
 

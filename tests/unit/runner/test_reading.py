@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-from unicodedata import category
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.letters import UNPRINTABLE
 
 from projectionist.core import clock
 from projectionist.core.headers import DEFAULTS
@@ -474,19 +473,6 @@ class TestStructuredMode:
         assert found.reason in (Reason.BODY, Reason.HEADERS)
 
 
-def unprintable() -> list[str]:
-    """Of each category of what cannot be printed all characters, or the ends of each run of them."""
-    kinds = {"Cc", "Cf", "Zl", "Zp", "Zs", "Cs", "Co", "Cn"}
-    found = []
-    for code in range(sys.maxunicode + 1):
-        kind = category(chr(code))
-        edge = kind != category(chr(max(code - 1, 0))) or kind != category(chr(min(code + 1, sys.maxunicode)))
-        if kind in kinds and code != ord(" ") and (edge or kind in ("Cc", "Cf", "Zs")):
-            found.append(chr(code))
-    return found
-
-
-UNPRINTABLE = unprintable()
 FIELDS = {
     "id": Reason.IDENTITY,
     "source": Reason.IDENTITY,
