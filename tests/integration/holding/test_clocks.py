@@ -12,7 +12,7 @@ import pytest
 from tests.support.clocks import Clock, clocked
 from tests.support.lab import SCHEMA, Lab
 from tests.support.load import Load, flowing, tuned
-from tests.support.outbox import FORGETS, SLOW, answer, execute, made, outbox, scripted
+from tests.support.outbox import FORGETS, SLOW, answer, execute, held_until, made, outbox, scripted
 from tests.support.process import projectionist
 from tests.support.retention import DAY, age, forgets_after, purge, went
 from tests.support.rig import Rig
@@ -219,6 +219,28 @@ async def test_a_relay_that_starts_behind_a_clock_that_went_back_takes_up_what_a
         clock.set(-HOUR)
         async with rig.relaying(made(cls, timeout_s=0.1)):
             await rig.becomes(key, "sent", seconds=30)
+
+
+@pytest.mark.parametrize("seconds", [HOUR, -HOUR], ids=["forward", "back"])
+async def test_what_a_relay_is_sending_when_the_clock_jumps_is_done_once(
+    clock: Clock, database: str, seconds: int
+) -> None:
+    """A lease that is over too early lets another relay ask again, under the same key."""
+    cls, answers = scripted(), asyncio.Event()
+    async with outbox(database) as rig:
+        keys = [await rig.want() for _ in range(4)]
+        for key in keys:
+            cls.script[key] = [held_until(answers)]
+        async with rig.relaying(made(cls)):
+            await rig.all_become("started")
+            clock.set(seconds)
+            later = [await rig.want() for _ in range(4)]
+            async with rig.relaying(made(cls)):
+                for key in later:
+                    await rig.becomes(key, "sent", seconds=30)
+                answers.set()
+                await rig.all_become("sent", seconds=30)
+    assert cls.executions == dict.fromkeys([*keys, *later], 1)
 
 
 async def test_a_clock_that_goes_back_makes_no_key_look_younger_than_its_provider_remembers(
