@@ -6,18 +6,26 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from nats.js.errors import NotFoundError
-from tests.support.lab import Stream
+from tests.support.lab import SCHEMA, Stream
 from tests.support.load import Load
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.projections import Projection, on
+from projectionist.core import broker
+from projectionist.core.settings import Policy
+from projectionist.ops.walk import walk
+from projectionist.projections import Projection, definition, on
 from projectionist.runner.durable import StreamUnfit
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.replay import Range, Replayer
+from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 
@@ -198,15 +206,15 @@ async def refilter(rig: Rig, filter_subject: str | None) -> None:
     await rig.nats.jetstream().add_consumer(rig.stream.name, config)
 
 
-async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_acked_and_counted(
-    live: Rig,
-) -> None:
-    class Both(
+def two_kinds(stream: Stream) -> type:
+    """A consumer of two of the kinds of subjects of a stream."""
+
+    class Kinds(
         Projection,
-        stream=live.stream.name,
+        stream=stream.name,
         subjects=(
-            live.stream.subject("order", "{aggregate}"),
-            live.stream.subject("refund", "{aggregate}"),
+            stream.subject("order", "{aggregate}"),
+            stream.subject("refund", "{aggregate}"),
         ),
         table="kinds",
         key="order_id",
@@ -221,18 +229,49 @@ async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_a
         def noted(self, event: OrderNoted) -> None:
             self.notes += 1
 
-    await live.migrate(Both)
-    async with live.running(Both):
+    return Kinds
+
+
+async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_acked_and_counted(
+    live: Rig,
+) -> None:
+    consumer = two_kinds(live.stream)
+    await live.migrate(consumer)
+    async with live.running(consumer):
         for number in range(7):
             await live.publish(OrderNoted("x"), f"p{number}", 1, place="payment")
         await live.publish_raw(b"torn", None, "p8", kind="payment")
         await live.publish(OrderNoted("x"), "o1", 1)
         await live.publish(OrderNoted("x"), "o2", 1, place="refund")
-        await live.settled(Both)
+        await live.settled(consumer)
 
     assert await live.rows("kinds") == [("o1", 1), ("o2", 1)]
     assert await nothing_is_in_quarantine(live)
     assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 8
+
+
+async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consumers(live: Rig) -> None:
+    consumer = two_kinds(live.stream)
+    await live.migrate(consumer)
+    await live.publish(OrderNoted("x"), "o1", 1)
+    await live.publish_raw(b"torn", None, "p1", kind="payment")
+    await live.publish(OrderNoted("x"), "o2", 1, place="refund")
+    await live.settle(consumer)
+
+    settings = msgspec.structs.replace(live.settings, consumer_defaults=Policy(replay="allow"))
+    one = definition(consumer)
+    client = await broker.connect(live.settings.nats, name="reader")
+    try:
+        walked = await walk(client, one, settings, Logged("walk"))
+        async with live.pool.acquire() as connection:
+            replayer = Replayer(Desk(connection, SCHEMA), one, settings, client, Logged("replay"))
+            replayed = await replayer.run(Range(1, 3), Act("ann", "to see"))
+    finally:
+        await client.close()
+
+    assert (walked.events, walked.unreadable) == (2, 0)
+    assert (replayed.events, replayed.settled, replayed.unreadable) == (2, 2, 0)
+    assert await nothing_is_in_quarantine(live)
 
 
 async def test_a_stream_that_gets_sources_while_it_is_read_goes_on_and_theirs_are_left_alone(
