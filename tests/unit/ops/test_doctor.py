@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projectionist.ops.doctor import database
+from projectionist.ops.doctor import consumers, database
 from projectionist.ops.doctor.check import Check
 
 SERVER: dict[str, Any] = {
@@ -83,3 +83,12 @@ def test_a_table(given: dict[str, Any], found: list[tuple[str, str]]) -> None:
     assert loud(list(database._tables([TABLE | given]))) == found
     swept = TABLE | {"dead": 200_000, "swept": datetime(2026, 1, 2, tzinfo=UTC)}
     assert "last swept: 2026-01-02" in next(database._tables([swept])).found
+
+
+def test_intents_of_another_app_for_a_provider_of_the_same_name_are_told() -> None:
+    rows: Any = [{"name": "Theirs", "providers": ["email", "sms"]}, {"name": "Gone", "providers": ["push"]}]
+    checks = list(consumers.strangers(rows, [], {"email": object(), "hooks": object()}))
+    assert [(check.about, check.name) for check in checks if check.name == "providers"] == [
+        ("Theirs", "providers")
+    ]
+    assert "for email" in next(check.found for check in checks if check.name == "providers")

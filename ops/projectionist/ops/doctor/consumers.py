@@ -46,14 +46,25 @@ def registered(
         )
 
 
-def strangers(rows: Sequence[Row], definitions: Sequence[Definition]) -> Iterator[Check]:
-    """Consumers that the database knows and the app does not."""
+def strangers(
+    rows: Sequence[Row], definitions: Sequence[Definition], known: Mapping[str, object]
+) -> Iterator[Check]:
+    """Consumers that the database knows and the app does not. `known`: the app's providers."""
     ours = {one.name for one in definitions} | {name for one in definitions for name in one.formerly}
     for row in rows:
         if row["name"] not in ours:
             yield note(
                 row["name"], "app", "the database knows it, this app does not: nobody purges its inbox"
             )
+            if shared := sorted(set(row["providers"]) & known.keys()):
+                yield note(
+                    *(
+                        row["name"],
+                        "providers",
+                        f"this app's relay sends its intents for {', '.join(shared)}",
+                    ),
+                    "If it is another app's, and means something else by that name: rename one, or give it a schema",
+                )
 
 
 def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:

@@ -96,7 +96,7 @@ async def _rows(
     silent_s = SILENT_BEATS * settings.run.heartbeat_s
     codes = [definition.code for definition in definitions]
     found = await connection.fetch(statements["doctor_consumers"], silent_s, codes)
-    checks += consumers.strangers(found, app.definitions)
+    checks += consumers.strangers(found, app.definitions, app.providers)
     return {row["name"]: row for row in found}
 
 

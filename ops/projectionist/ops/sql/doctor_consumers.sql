@@ -7,6 +7,8 @@ select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape
     (select reason from {schema}.consumer_breakers where consumer = c.number and state <> 'closed') as breaker,
     (select count(*) from {schema}.intents i join {schema}.outbox o on o.seq = i.seq
         where i.consumer = c.number and o.state in ('dead', 'reconcile', 'held')) as undelivered,
+    array(select distinct o.provider from {schema}.intents i join {schema}.outbox o on o.seq = i.seq
+        where i.consumer = c.number order by o.provider) as providers,
     (select count(*) from {schema}.runners where consumer = c.number and stopped is null
         and beat > clock_timestamp() - $1::float8 * interval '1 second') as running,
     (select string_agg(host || ':' || pid, ', ') from {schema}.runners where consumer = c.number and stopped is null
