@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.trouble import Trouble, classify
 from projectionist.runner.baseline import Baselines
 from projectionist.runner.batch import Batch
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.quarantine import Quarantine
 from projectionist.runner.references import References
+from projectionist.runner.setbacks import Setbacks, missed
 
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from projectionist.runner.stored import Stored
 
 MOST_DUE = 200
+NOTHING: tuple[list[Batch], bool] = ([], False)
 
+T = TypeVar("T")
 
 Heads = Callable[["Store"], Awaitable[list[str]]]
 """Which aggregates a process takes up next, at most MOST_DUE."""
@@ -43,14 +47,19 @@ class Due:
         self._baselines = Baselines(consumer, stored)
         self._references = References(consumer, stored, most_bytes)
         self._quarantine = Quarantine(consumer, stored, most_bytes)
+        self._setbacks: dict[str, Setbacks] = {}
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
         try:
             store, _ = await self._session.ready()
             unordered = self._consumer.sequence == UNORDERED
-            batches, more = await (self._entries(store) if unordered else self._heads(store))
-            read, unread = await self._quarantine.take(store)
+            batches, more = await self._beside(
+                self._entries(store) if unordered else self._heads(store), NOTHING
+            )
+            read, unread = await self._beside(
+                self._quarantine.take(store), NOTHING, "reading quarantine again"
+            )
         except Exception as error:  # whatever its class: only an outage is waited out
             if classify(error) is not Trouble.INFRASTRUCTURE:
                 raise
@@ -58,6 +67,20 @@ class Due:
             return [], False
         self._session.read()
         return batches + read, more or unread
+
+    async def _beside(self, step: Awaitable[T], otherwise: T, what: str = "looking for what is due") -> T:
+        """What the step finds, or `otherwise` where something in its way, that time may not mend, is its own fault."""
+        setbacks = self._setbacks.setdefault(what, Setbacks(f"{self._consumer.definition.name}: {what}"))
+        try:
+            found = await step
+        except Exception as error:  # an outage is everybody's, and a verdict is about the consumer
+            if isinstance(error, ProjectionistError) or classify(error) is Trouble.INFRASTRUCTURE:
+                raise
+            missed(what)
+            setbacks.note(error)
+            return otherwise
+        setbacks.over()
+        return found
 
     async def _entries(self, store: Store) -> tuple[list[Batch], bool]:
         entries = await store.due_entries(MOST_DUE)
@@ -67,8 +90,10 @@ class Due:
         due = await self._due_heads(store)
         if not due:
             return [], False
-        put_off = await self._baselines.settle(store, due)
-        later = await self._references.fetch(store, due)
+        put_off = await self._beside(
+            self._baselines.settle(store, due), frozenset(), "looking for beginnings"
+        )
+        later = await self._beside(self._references.fetch(store, due), set(), "fetching references")
         now = [aggregate for aggregate in due if aggregate not in later and aggregate not in put_off]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
 

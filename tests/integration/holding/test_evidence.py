@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,42 +12,23 @@ import asyncpg
 import pytest
 from tests.support.crew import crew
 from tests.support.load import Load, flowing, tuned
+from tests.support.notes import notes
+from tests.support.process import projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.backoff import Retry
 from projectionist.core.errors import ProjectionistError
-from projectionist.projections import Envelope, SqlProjection, Tx, on
 from projectionist.runner import evidence
 from projectionist.runner.breaker import Breaker
+from projectionist.runner.reading import Reader
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "the row is free again")
 
 NOTES = "select array_agg(note order by note) from notes"
-
-
-def noted(rig: Rig) -> type:
-    """A table of notes; some do what no event should."""
-
-    class Notes(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
-        tables = {"notes": "note text primary key"}
-
-        @on(OrderNoted)
-        async def noted(self, tx: Tx, event: OrderNoted, envelope: Envelope) -> None:
-            await tx.execute("insert into {notes} (note) values ($1)", envelope.aggregate_id)
-            match event.text:
-                case "slow":
-                    await tx.execute("select pg_sleep(600)")
-                case "ends":
-                    await tx.execute("select pg_terminate_backend(pg_backend_pid())")
-                case "crashes":
-                    os.kill(await tx.fetchval("select pg_backend_pid()"), signal.SIGKILL)
-                    await tx.execute("select pg_sleep(600)")
-
-    return Notes
 
 
 async def comes(rig: Rig, sql: str, wanted: object) -> None:
@@ -75,7 +56,7 @@ async def publish(rig: Rig, bad: str, good: int, first: int = 0) -> list[str]:
 
 
 async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_go_on(live: Rig) -> None:
-    cls = noted(live)
+    cls = notes(live.stream)
     await live.migrate(cls)
     tuned(live, postgres={"statement_s": 0.4, "lock_s": 0.3})
     names = await publish(live, "slow", 24)
@@ -95,7 +76,7 @@ async def test_an_event_that_is_slow_when_nothing_else_comes_keeps_nobody_waitin
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evidence, "PATIENCE_S", 0.5)
-    cls = noted(live)
+    cls = notes(live.stream)
     await live.migrate(cls)
     tuned(live, postgres={"statement_s": 0.3, "lock_s": 0.2})
     await live.publish(OrderNoted("slow"), "bad", 1)
@@ -233,7 +214,7 @@ async def test_rights_that_are_missing_for_everybody_are_waited_for_and_fail_few
 async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_applied(
     live: Rig, bad: str, processes: int
 ) -> None:
-    cls = noted(live)
+    cls = notes(live.stream)
     await live.migrate(cls)
     names = await publish(live, bad, 9)
     with listening() as heard:
@@ -311,3 +292,50 @@ async def test_a_process_that_an_error_ends_says_no_goodbye_and_one_that_is_stop
     assert await live.value(stopped) == [True, False]
     await live.settle(s.Orders)
     assert await live.value(stopped) == [True, False, True]
+
+
+@pytest.mark.parametrize("bad", ["slow", "ends"])
+async def test_a_process_that_cannot_finish_an_event_ends_when_it_is_asked_to(live: Rig, bad: str) -> None:
+    cls = notes(live.stream)
+    await live.migrate(cls)
+    await live.publish(OrderNoted(bad), "bad", 1)
+    environment = {
+        "PROJECTIONIST_POSTGRES__URL": live.database,
+        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+        "PROJECTIONIST_RUN__SHUTDOWN_S": "2",
+        "HELD_STREAM": live.stream.name,
+    }
+    async with projectionist("run", "tests.support.notes:app", env=environment) as child:
+        await child.heard("batch.judged")
+        asked = time.monotonic()
+        child.signal(signal.SIGTERM)
+        ended = await child.ended()
+
+    assert ended.code == 0
+    assert time.monotonic() - asked < 2 + 10  # and what it takes to give back what it holds
+
+
+async def test_an_entry_of_quarantine_that_nobody_can_read_again_keeps_no_other_that_is_due_waiting(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    s.trouble.later.add("again")
+    await live.migrate(s.Orders)
+    tuned(live, policy={"retry": retrying(1000)})
+    await live.publish(OrderPlaced("ann", 1), "bad", 1, headers={"ce-time": "yesterday"})
+    await live.publish(OrderNoted("again"), "o1", 1)
+
+    def broken(*_: object) -> None:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(Reader, "reread", broken)
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await comes(live, "select count(*) from {s}.quarantine", 1)
+            await live.pool.execute("update projectionist.quarantine set due = clock_timestamp()")
+            await heard.wait("setbacks.noted", 2)
+            s.trouble.later.clear()
+            await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "clear")
+            monkeypatch.undo()
+            await comes(live, "select due is null from {s}.quarantine", True)
+            await live.settled(s.Orders)
