@@ -98,6 +98,8 @@ class Reason(StrEnum):
     VERSION = "version"
     TIME = "time"
     BODY = "body"
+    FAULT = "fault"
+    """Reading it goes wrong, by a fault of ours."""
     REFUSED = "refused"
     """It was read, and PostgreSQL refuses to hold it."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.texts import storable
+from projectionist.core.texts import TEXT_BYTES, fits, storable
 from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Reason, Unreadable
@@ -107,8 +107,8 @@ def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
 
 
 def as_bytes(delivery: Delivery, why: str) -> Unreadable:
-    """An event that PostgreSQL refuses, for quarantine: nothing of it that was read is written, its bytes are."""
-    d = delivery
+    """An event that PostgreSQL refuses, for quarantine: its bytes, and its place only where that is above suspicion."""
+    d, placed = delivery, delivery.aggregate is not None and fits(delivery.aggregate, TEXT_BYTES)
     arrival = d.arrival or Arrival(d.subject, b"", None, d.data, 0.0)
     return Unreadable(
         *(
@@ -121,4 +121,6 @@ def as_bytes(delivery: Delivery, why: str) -> Unreadable:
             d.data,
         ),
         *(len(d.data), data_hash(d.data), d.received_us, d.delivered, arrival),
+        aggregate=d.aggregate if placed else None,
+        version=d.version if placed else None,
     )

@@ -41,6 +41,10 @@ Decode = Callable[[str, int, bytes], "Event"]
 KEPT_BYTES = 1024
 """What is kept of bytes that are too many to be an event."""
 
+Known = tuple[str | None, str | None, str | None, int | None]
+"""Source, id, aggregate and version, each if it is known."""
+NOBODY: Known = (None, None, None, None)
+
 
 class Reader:
     """Reads the arrivals of one consumer by its rules, which are worked out once.
@@ -125,7 +129,7 @@ class Reader:
                 False,
                 arrival,
             )
-        except (HeaderError, Refused, ValueError, IndexError):
+        except Exception:  # noqa: BLE001  the longer way says what it is
             return self.read(arrival)
 
     def _answer(
@@ -137,6 +141,10 @@ class Reader:
             return self._unreadable(arrival, seq, delivered, Reason.HEADERS, str(error))
         except Refused as refused:
             return self._unreadable(arrival, seq, delivered, refused.reason, str(refused))
+        except Exception as error:  # noqa: BLE001  a fault of ours: what brings it out is kept, and all else goes on
+            return self._unreadable(
+                arrival, seq, delivered, Reason.FAULT, f"{type(error).__name__}: {error}", known=NOBODY
+            )
 
     def _read(
         self, arrival: Arrival, seq: int, delivered: int, published_ns: int, incarnation: int
@@ -279,10 +287,16 @@ class Reader:
         return int((arrival.received + self._epoch) * 1_000_000)
 
     def _unreadable(
-        self, arrival: Arrival, seq: int, delivered: int, reason: Reason, detail: str
+        self,
+        arrival: Arrival,
+        seq: int,
+        delivered: int,
+        reason: Reason,
+        detail: str,
+        known: Known | None = None,
     ) -> Unreadable:
         data = arrival.data
-        known = self._as_far_as_known(arrival)
+        known = self._as_far_as_known(arrival) if known is None else known
         return Unreadable(
             reason,
             clean(detail),
@@ -299,7 +313,7 @@ class Reader:
             *known,
         )
 
-    def _as_far_as_known(self, arrival: Arrival) -> tuple[str | None, str | None, str | None, int | None]:
+    def _as_far_as_known(self, arrival: Arrival) -> Known:
         """Source, id, aggregate and version, each if it is there and in order: where it may be missed, say so."""
         try:
             fields = self._heads.read(arrival.head)

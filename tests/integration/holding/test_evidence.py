@@ -339,3 +339,23 @@ async def test_an_entry_of_quarantine_that_nobody_can_read_again_keeps_no_other_
             monkeypatch.undo()
             await comes(live, "select due is null from {s}.quarantine", True)
             await live.settled(s.Orders)
+
+
+async def test_what_was_refused_stays_in_quarantine_until_it_can_be_held(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
+    await live.publish(OrderPlaced("ann", 1), "o1", 1, id="odd")
+    ask = "update projectionist.quarantine set due = clock_timestamp()"
+    async with live.running(s.Orders):
+        await comes(live, "select reason from {s}.quarantine", "refused")
+        await live.pool.execute(ask)
+        await comes(
+            live, "select due is null and attempts = 1 and state = 'quarantined' from {s}.quarantine", True
+        )
+        await live.pool.execute("alter table projectionist.inbox drop constraint odd")
+        await live.pool.execute(ask)
+        await comes(live, "select state from {s}.quarantine", "released")
+        await live.settled(s.Orders)
+
+    assert await live.value("select order_id from orders") == "o1"

@@ -637,3 +637,16 @@ class TestWhateverTheBytes:
     @given(BYTES | st.none(), BYTES)
     def test_not_even_of_a_head_that_is_none(self, raw: bytes | None, data: bytes) -> None:
         reader().read(arrival(raw, data))
+
+
+def test_what_reading_stumbles_over_by_a_fault_of_ours_is_unreadable_and_told_as_that() -> None:
+    def broken(_: str) -> tuple[str | None, str | None]:
+        raise KeyError("a fault of ours")
+
+    one = reader()
+    one._match = broken
+    head = "".join(f"{name}: {value}\r\n" for name, value in USUAL.items())
+    found = one.reread(Arrival("shop.order.7", REPLY, f"NATS/1.0\r\n{head}\r\n".encode(), BODY, 0.0), 42)
+
+    assert isinstance(found, Unreadable)
+    assert (found.reason, found.detail, found.data) == (Reason.FAULT, "KeyError: 'a fault of ours'", BODY)
