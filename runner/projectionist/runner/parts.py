@@ -50,11 +50,13 @@ def part_of(batch: Batch, since: tuple[float, int] | None = None) -> Part:
     return Part(batch, way, since=since, refused=batch.refusal is not None)
 
 
-def divided(batch: Batch, drain_limit: int, at: str | None = None) -> list[list[Batch]]:
+def divided(
+    batch: Batch, drain_limit: int, at: str | None = None, *, known: bool = False
+) -> list[list[Batch]]:
     """The batch in lanes that do not depend on each other, each in its order; none if it is one event.
 
-    `at`: the aggregate, or event without order, during which it failed: a lane of its own. Of one aggregate's drain
-    less and less is tried at once.
+    `at`: the aggregate, or event without order, during which it failed: a lane of its own. A new event is tried without
+    what it might drain, and of a drain less and less at once; `known`: only its head, which has failed before.
     """
     parts = units(batch)
     if len(parts) > 1:
@@ -69,7 +71,8 @@ def divided(batch: Batch, drain_limit: int, at: str | None = None) -> list[list[
     least = 0 if batch.deliveries else 1
     if batch.unreadable or batch.entries or limit <= least:
         return []
-    return [[msgspec.structs.replace(batch, limit=max(least, limit // WAYS))]]
+    less = least if batch.deliveries or known else max(least, limit // WAYS)
+    return [[msgspec.structs.replace(batch, limit=less)]]
 
 
 def _shares(parts: Sequence[Batch]) -> list[Sequence[Batch]]:

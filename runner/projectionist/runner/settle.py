@@ -159,8 +159,8 @@ class Settling:
             self._tries += 1
             await self._settler.outage(error, self._tries)
             return
-        parts = divided(part.batch, self._consumer.policy.drain_limit, self._model.at)
-        known = not parts and part.way is Way.APPLY and await self._is_known(part)
+        known = part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
+        parts = divided(part.batch, self._consumer.policy.drain_limit, self._model.at, known=known)
         miss = self._witnessed(part, trouble, single=not parts, long=lasted > LONG_S, known=known)
         step = judge(miss)
         if step is Step.RAISE:

@@ -33,7 +33,7 @@ def slow(live: Rig) -> type:
         @on(OrderNoted)
         def noted(self, event: OrderNoted) -> None:
             self.notes += 1
-            time.sleep(0.06)
+            time.sleep(0.6 if event.text == "slow" else 0.06)
 
     return Slow
 
@@ -65,3 +65,15 @@ async def test_an_aggregate_that_drains_for_longer_than_a_session_may_idle_drain
         await hand.settle_due()
 
     assert await live.rows("slow") == [("o1", 13)]
+
+
+async def test_an_event_whose_handler_outlasts_what_a_session_may_idle_is_failed_alone(live: Rig) -> None:
+    cls = slow(live)
+    await live.migrate(cls)
+    async with crew(live, cls) as (hand,):
+        texts = ["n"] * 4 + ["slow"] + ["n"] * 5
+        await hand.settle(*(hand.read(OrderNoted(text), f"o{n}", 1) for n, text in enumerate(texts)))
+
+    assert await live.value("select count(*) from slow") == 9
+    assert (await live.head(cls, "order/o4"))[1] == "failed"
+    assert await live.value("select error_class in ('session', 'alone') from {s}.parked") is True

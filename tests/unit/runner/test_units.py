@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.deliveries import delivery, unreadable
 
 from projectionist.runner.batch import Batch
-from projectionist.runner.parts import merged, units
+from projectionist.runner.parts import divided, merged, units
 
 
 def test_a_batch_of_several_aggregates_falls_apart_by_aggregate() -> None:
@@ -68,3 +68,38 @@ def test_parts_put_together_are_the_batch_again() -> None:
     assert whole.limit == 3
     assert sorted(d.id for d in whole.deliveries) == ["order/o1:1", "order/o2:1"]
     assert (len(whole.unreadable), whole.due, whole.entries) == (1, ["order/o3"], [("shop", "x")])
+
+
+def test_a_batch_falls_into_lanes_of_whole_aggregates_and_an_aggregate_into_shares_in_their_order() -> None:
+    many = [delivery(version, f"order/o{number}") for number in range(20) for version in (2, 1)]
+    lanes = divided(Batch(many), 100)
+    assert [len(lane) for lane in lanes] == [1] * 7
+    assert sorted(d.id for (part,) in lanes for d in part.deliveries) == sorted(d.id for d in many)
+    assert all(len({d.aggregate for d in part.deliveries}) * 2 == len(part.deliveries) for (part,) in lanes)
+
+    one = [delivery(version) for version in range(20, 0, -1)]
+    (lane,) = divided(Batch(one, due=["order/o1"]), 100)
+    assert [list(part.due) for part in lane] == [["order/o1"], *[[]] * 6]
+    assert [d.version for part in lane for d in part.deliveries] == list(range(1, 21))
+
+
+def test_whose_handler_was_running_has_a_lane_of_its_own_behind_all_others() -> None:
+    some = [delivery(1, f"order/o{number}") for number in range(5)]
+
+    (others,), (apart,) = divided(Batch(some), 100, "order/o3")
+
+    assert [d.aggregate for d in apart.deliveries] == ["order/o3"]
+    assert [d.aggregate for d in others.deliveries] == [f"order/o{n}" for n in (0, 1, 2, 4)]
+    assert len(divided(Batch(some), 100, "order/o9")) == 5
+
+
+def test_a_new_event_is_tried_without_what_it_might_drain_and_a_drain_in_ever_smaller_shares() -> None:
+    assert [[part.limit for part in lane] for lane in divided(Batch([delivery(1)]), 100)] == [[0]]
+    assert divided(Batch([delivery(1)], limit=0), 100) == []
+
+    assert [[part.limit for part in lane] for lane in divided(Batch(due=["order/o1"]), 100)] == [[12]]
+    assert divided(Batch(due=["order/o1"], limit=12), 100)[0][0].limit == 1
+    assert divided(Batch(due=["order/o1"], limit=1), 100) == []
+    assert divided(Batch(due=["order/o1"]), 100, known=True)[0][0].limit == 1
+    assert divided(Batch(entries=[("shop", "a")]), 100) == []
+    assert divided(Batch(unreadable=[unreadable(7)]), 100) == []
