@@ -306,6 +306,7 @@ class Transaction:
         if wishes:
             await self.store.wish(self.incarnation, wishes)
         if self.writes.counts:
+            self.writes.counts = self.consumer.kinds.bounded(self.writes.counts)
             await self.store.count(self.consumer.runner, self.writes.counts)
 
     async def _write_journal(self) -> None:

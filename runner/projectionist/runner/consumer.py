@@ -9,6 +9,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.projections.judge import start
 from projectionist.runner.evidence import Progress
 from projectionist.runner.exists import Exists
+from projectionist.runner.kinds import Kinds
 from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
 from projectionist.runner.trail import Tracing
@@ -79,6 +80,7 @@ class Consumer:
         """The slot for dirty marks while a build is open."""
         self.exists = Exists()
         self.progress = Progress()
+        self.kinds = Kinds(definition.known)
         self.witness: tuple[str, str, int] | None = None
         """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self.reader = Reader(

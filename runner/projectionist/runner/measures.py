@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch import Applied, Batch
     from projectionist.runner.delivery import Delivery
+    from projectionist.runner.kinds import Kinds
 
 
 class Measures:
     """Tells what committed batches of one consumer were like; without a listener nothing is reckoned."""
 
-    def __init__(self, definition: Definition, limits: Limits, sources: Collection[str] = ()) -> None:
+    def __init__(
+        self, definition: Definition, limits: Limits, kinds: Kinds, sources: Collection[str] = ()
+    ) -> None:
         self._limits = limits
+        self._kinds = kinds
         self._sources = frozenset(sources)
         self._who = {names.CONSUMER: definition.name}
         self._common = {names.SYSTEM: names.NATS, names.DESTINATION: definition.stream} | self._who
@@ -53,7 +57,7 @@ class Measures:
     def _note_sources(self, batch: Batch) -> None:
         found = Counter((d.type, d.source) for d in batch.deliveries if d.source in self._sources)
         for (kind, source), n in found.items():
-            attributes = {names.EVENT_TYPE: kind, names.EVENT_SOURCE: source}
+            attributes = {names.EVENT_TYPE: self._kinds.name(kind), names.EVENT_SOURCE: source}
             meters.add(names.SOURCE_EVENTS, n, self._who | attributes)
 
     def _from(self, source: str) -> Mapping[str, str]:
@@ -89,7 +93,8 @@ class Measures:
         done += [d for d in batch.deliveries if id(d) not in waits] if waits else batch.deliveries
         now = time.time()
         for delivery in _ends(done, self._kind if self._sources else _type):
-            attributes = {**self._from(delivery.source), names.EVENT_TYPE: delivery.type}
+            kind = self._kinds.name(delivery.type)
+            attributes = {**self._from(delivery.source), names.EVENT_TYPE: kind}
             if delivery.received_us:
                 meters.record(names.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
             if delivery.time is not None:

@@ -65,7 +65,7 @@ class Serving:
             places.database(settings.postgres.url),
         )
         consumer.tracing = Tracing(consumer.definition, settings.telemetry, where)
-        self._measures = Measures(consumer.definition, limits, settings.telemetry.sources)
+        self._measures = Measures(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)
 
         def model(connection: Connection, who: Consumer) -> Model:
             return model_for(connection, who, settings.postgres.schema)

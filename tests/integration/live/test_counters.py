@@ -7,6 +7,7 @@ from tests.support.crew import Hand, arrival, crew
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
+from projectionist.runner import kinds
 from projectionist.runner.delivery import Unreadable
 
 pytestmark = pytest.mark.asyncio
@@ -75,3 +76,21 @@ async def test_a_second_claimant_of_a_parked_version_is_counted_as_that_alone(li
         ("quarantined", 1),
     ]
     assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
+
+
+async def test_rows_of_counters_do_not_grow_with_the_types_that_strangers_think_of(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "MOST", 3)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    for number in range(20):
+        await live.publish(OrderPaid(), "o1", number + 2, headers={"ce-type": f"strange.{number}"})
+    await live.settle(s.Orders)
+
+    counted = dict(await live.fetch("select type, sum(n)::int from {s}.counters group by 1"))
+    assert counted.pop("order.placed") == 1
+    assert len(counted) == 4
+    assert counted["other"] == 17
+    assert sum(counted.values()) == 20

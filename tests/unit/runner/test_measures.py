@@ -15,8 +15,11 @@ from projectionist.core.telemetry.names import Metric
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.delivery import Delivery
+from projectionist.runner.kinds import Kinds
 from projectionist.runner.measures import Measures
 from projectionist.runner.writes import Failed, Parked, Writes
+
+KINDS = Kinds(["order.placed"])
 
 
 class Placed(Event, type="order.placed"):
@@ -84,7 +87,7 @@ def batch(size: int, kinds: int = 2) -> tuple[Batch, Applied]:
 
 
 def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> None:
-    measures = Measures(definition(MeasuredOrders), Limits())
+    measures = Measures(definition(MeasuredOrders), Limits(), KINDS)
     grown = []
     for size in (10, 1000):
         told.calls.clear()
@@ -97,7 +100,7 @@ def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> No
 
 def test_the_oldest_and_the_newest_of_each_type_are_told(told: Told) -> None:
     one, applied = batch(100)
-    Measures(definition(MeasuredOrders), Limits()).note(one, [applied])
+    Measures(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
     waits = sorted(told.of(names.LATENCY))
     assert len(waits) == 4
     assert waits[0] < 0.05 < 0.09 < waits[-1] < 0.2
@@ -111,7 +114,7 @@ def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> Non
         Parked(second, Cause.FAILED, True, Failed("ValueError", "secret")),
     ]
     applied.writes.unparked = [third]
-    Measures(definition(MeasuredOrders), Limits()).note(Batch([first, second]), [applied])
+    Measures(definition(MeasuredOrders), Limits(), KINDS).note(Batch([first, second]), [applied])
     assert [
         attributes["cloudevents.event_type"] for name, _, attributes in told.calls if "latency" in name
     ] == ["type-2"]
@@ -129,7 +132,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
         (one.deliveries[0], Failed("ValueError")),
         (one.deliveries[5], Failed("ValueError")),
     ]
-    Measures(definition(MeasuredOrders), Limits(), ("shop", "till")).note(one, [applied])
+    Measures(definition(MeasuredOrders), Limits(), KINDS, ("shop", "till")).note(one, [applied])
 
     def by_source(metric: Metric) -> list[tuple[str, float]]:
         return [(d.get(names.EVENT_SOURCE, "-"), n) for name, n, d in told.calls if name == metric.name]
@@ -146,7 +149,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     ]
 
     told.calls.clear()
-    Measures(definition(MeasuredOrders), Limits()).note(one, [applied])
+    Measures(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
     assert [d for _, _, d in told.calls if names.EVENT_SOURCE in d] == []
     assert len(told.of(names.LATENCY)) == 2
 
@@ -162,6 +165,6 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
 )
 def test_a_batch_says_what_ended_it(told: Told, size: int, limits: Limits, reason: str) -> None:
     one, applied = batch(size)
-    Measures(definition(MeasuredOrders), limits).note(one, [applied])
+    Measures(definition(MeasuredOrders), limits, KINDS).note(one, [applied])
     (attributes,) = [attributes for name, _, attributes in told.calls if name == names.BATCHES.name]
     assert attributes["projectionist.reason"] == reason
