@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ import msgspec
 
 from projectionist.core.signals import announce
 from projectionist.runner.batch import Batch
-from projectionist.runner.registry import INSTANCE
+from projectionist.runner.registry import INSTANCE, PLACE
 from projectionist.runner.retry import Failing, Refusal
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ SUSPECT_FROM = 3
 
 
 class Suspicion(msgspec.Struct):
-    """Whether a process of this consumer has ended uncleanly not long ago."""
+    """Whether a process of this consumer has ended uncleanly within the last hour; heartbeats look again."""
 
     on: bool
 
@@ -128,14 +127,14 @@ def divided(batch: Batch, known: frozenset[Identity]) -> tuple[Batch | None, lis
 
 
 def ended(rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool]) -> bool:
-    """Whether one of these processes has ended uncleanly: silent, gone from this host, or its number is ours. Pure."""
-    host, here = socket.gethostname(), os.getpid()
+    """Whether one of these processes has ended uncleanly: silent, or of this place and gone. Pure.
+
+    Equal names of hosts say nothing: in containers every process may be number 1 of a host of the same name.
+    """
     for row in rows:
         instance: UUID = row["instance"]
-        if instance == INSTANCE:
-            continue
-        local = row["host"] == host and (row["pid"] == here or not alive(row["pid"]))
-        if local or row["silent_s"] > silence_s:
+        near = instance.bytes[:8] == PLACE and instance != INSTANCE
+        if row["silent_s"] > silence_s or (near and (row["pid"] == os.getpid() or not alive(row["pid"]))):
             return True
     return False
 

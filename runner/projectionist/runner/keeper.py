@@ -20,6 +20,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
+from projectionist.runner.session import tag
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
@@ -78,7 +79,8 @@ class Keeper:
             if connection is None:
                 connection = await connect(self._postgres, application_name="projectionist lease")
             await connection.execute(self._sql["renew_lease"], self._runner, lease_s, timeout=lease_s or 1.0)
-            ended = await connection.fetchval(self._sql["end_frozen"], self._consumer, timeout=lease_s or 1.0)
+            frozen = (self._sql["end_frozen"], self._consumer, tag(self._postgres.schema))
+            ended = await connection.fetchval(*frozen, timeout=lease_s or 1.0)
             if ended:
                 meters.add(names.RECLAIMED, ended)
         except (

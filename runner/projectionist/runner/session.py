@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import anyio
@@ -12,8 +13,8 @@ import asyncpg
 from projectionist.core import clock
 from projectionist.core.db import connect
 from projectionist.core.signals import announce
+from projectionist.runner.barrier import barrier_key
 from projectionist.runner.gate import Gates
-from projectionist.runner.registry import barrier_key
 from projectionist.runner.store import Store
 
 if TYPE_CHECKING:
@@ -136,13 +137,18 @@ class Session:
                 connection.terminate()
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        # By its number a session is known for a runner's that was stopped, and ended.
-        name = f"projectionist {self._consumer.runner} {self._name}"
+        # By runner and schema a session is known for that of a process which was stopped, and ended.
+        name = f"projectionist {self._consumer.runner}@{tag(self._settings.schema)} {self._name}"
         return await connect(self._settings, application_name=name[:63], deadline=True)
 
     @property
     def _name(self) -> str:
         return self._consumer.definition.name
+
+
+def tag(schema: str) -> str:
+    """What tells the sessions of one schema's runners from those of another: each numbers its own."""
+    return blake2b(schema.encode(), digest_size=4, person=b"projectionist").hexdigest()
 
 
 def store_of(connection: Connection, schema: str, consumer: int) -> Store:

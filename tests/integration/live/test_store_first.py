@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import asyncpg
 import pytest
 from nats.js.errors import NotFoundError
 from tests.support.lab import SCHEMA, Stream
@@ -17,6 +18,7 @@ from projectionist.core.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
 from projectionist.runner import status
 from projectionist.runner.run import refuse_unwatched
+from projectionist.runner.session import tag
 from projectionist.runner.verbs import Act
 
 STORE = Policy(ack="after-store")
@@ -183,6 +185,33 @@ async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_ov
         await live.settled(s.Orders)
 
     assert await live.rows("orders") == [("o1", "new", 0, '["one", "two"]')]
+
+
+@pytest.mark.asyncio
+async def test_sessions_of_a_runner_with_the_same_number_in_another_schema_are_left_alone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    number = 4711
+    names = [f"projectionist {number}@{tag(schema)} Orders" for schema in (SCHEMA, "another")]
+    frozen, other = [
+        await asyncpg.connect(live.database, server_settings={"application_name": name}) for name in names
+    ]
+    for session in (frozen, other):
+        await session.execute("begin")
+    await live.fetch(
+        "insert into {s}.runners (number, consumer, instance, host, pid, leased_until) overriding system value"
+        " select $1, number, gen_random_uuid(), 'gone', 1, clock_timestamp() from {s}.consumers",
+        number,
+    )
+
+    async def is_ended() -> bool:
+        return frozen.is_closed()
+
+    async with live.running(s.Orders, policy=STORE):
+        await eventually(is_ended)
+
+    assert await other.fetchval("select 1") == 1
+    await other.close()
 
 
 @pytest.mark.asyncio

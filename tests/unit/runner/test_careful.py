@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from tests.support.deliveries import delivery
 
 from projectionist.runner.batch import Batch
 from projectionist.runner.careful import divided, ended
-from projectionist.runner.registry import INSTANCE
+from projectionist.runner.registry import INSTANCE, PLACE
 
 
 def row(**values: Any) -> dict[str, Any]:
@@ -52,12 +52,28 @@ def test_what_is_due_is_tried_one_by_one() -> None:
     ]
 
 
-def test_a_process_has_ended_uncleanly_if_it_is_silent_gone_from_here_or_its_number_is_ours() -> None:
-    here = socket.gethostname()
-
+def test_a_process_has_ended_uncleanly_if_it_is_silent_or_of_this_place_and_gone() -> None:
     assert not ended([row()], 1.0, lambda _: True)
     assert ended([row(silent_s=2.0)], 1.0, lambda _: True)
-    assert ended([row(host=here, pid=7)], 1.0, lambda _: False)
-    assert not ended([row(host=here, pid=7)], 1.0, lambda _: True)
-    assert ended([row(host=here, pid=os.getpid())], 1.0, lambda _: True)
-    assert not ended([row(host=here, pid=os.getpid(), instance=INSTANCE, silent_s=9.0)], 1.0, lambda _: True)
+    assert ended([row(instance=near(), pid=7)], 1.0, lambda _: False)
+    assert not ended([row(instance=near(), pid=7)], 1.0, lambda _: True)
+    assert ended([row(instance=near(), pid=os.getpid())], 1.0, lambda _: True)
+    assert not ended([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: False)
+
+
+def test_a_container_with_the_name_and_the_process_number_of_this_one_is_another_process() -> None:
+    """Every container's first process is number 1, and hosts may share a name."""
+    twin = row(host=socket.gethostname(), pid=os.getpid())
+
+    assert not ended([twin], 1.0, lambda _: True)
+    assert not ended([twin], 1.0, lambda _: False)
+    assert ended([twin | {"silent_s": 2.0}], 1.0, lambda _: True)
+
+
+def test_an_earlier_try_of_this_process_is_over_when_it_is_silent() -> None:
+    assert ended([row(instance=INSTANCE, pid=os.getpid(), silent_s=2.0)], 1.0, lambda _: True)
+
+
+def near() -> UUID:
+    """Another process of this machine and this container."""
+    return UUID(bytes=PLACE + os.urandom(8))
