@@ -48,6 +48,11 @@ class Yard:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
+        self._asleep: dict[asyncio.Future[Rebuilt], threading.Event] = {}
+
+    def free(self, building: asyncio.Future[Rebuilt]) -> None:
+        """Wake a builder that sleeps."""
+        self._asleep[building].set()
 
     async def rebuild(self, cls: type, *, progress: Progress | None = None, **options: Any) -> Rebuilt:
         """Rebuild a consumer to its end."""
@@ -72,7 +77,7 @@ class Yard:
 
     @asynccontextmanager
     async def frozen(self, cls: type, point: str, **options: Any) -> AsyncIterator[asyncio.Future[Rebuilt]]:
-        """A builder whose process sleeps at an announced point inside the block, and wakes after it."""
+        """A builder whose process sleeps at an announced point inside the block, and wakes after it, or by `free`."""
         loop, reached, free = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
         async def build() -> Rebuilt:
@@ -85,6 +90,7 @@ class Yard:
 
         stop = signals.listen(sleep)
         building = asyncio.ensure_future(asyncio.to_thread(asyncio.run, build()))
+        self._asleep[building] = free
         try:
             await reached.wait()
             stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,11 +10,13 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.runner import jetstream, sighting
-from projectionist.runner.continuity import Known, Spot, judge
+from projectionist.runner.barrier import alone
+from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
-from projectionist.runner.jetstream import ConsumerMissing
+from projectionist.runner.jetstream import ConsumerMissing, Stream
+from projectionist.runner.pausing import Busy
 from projectionist.runner.peers import SILENT_BEATS
-from projectionist.runner.registry import NotRegistered, barrier_key
+from projectionist.runner.registry import NotRegistered
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
@@ -21,10 +24,11 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection
-    from projectionist.runner.continuity import Judgement
     from projectionist.runner.floors import Remembered
-    from projectionist.runner.jetstream import Stream
     from projectionist.runner.verbs import Act
+
+
+MOST_TRIES = 20
 
 
 class NothingToAdopt(ProjectionistError):
@@ -61,37 +65,48 @@ class Adoption:
             )
         await check_ours(self._connection, self._client, self._schema, row)
         floors = Floors(self._schema, consumer, row["durable"], row["stream"])
-        async with self._connection.transaction():
-            await self._connection.execute(
-                self._sql["barrier_alone"], barrier_key(self._schema, row["number"])
-            )
+        for _ in range(MOST_TRIES):
             remembered = await floors.read(self._connection, SILENT_BEATS, None, None)
-            stream = await jetstream.stream(self._client, row["stream"])
-            judgement = await self._judge(row, remembered, stream)
-            closed = await self._connection.execute(self._sql["close_incidents"], row["number"])
-            if judgement is None or judgement.fact is None:
-                if closed.endswith(" 0"):
-                    raise NothingToAdopt(f"stream {row['stream']!r} is the one {consumer!r} has read so far")
-                adopted = Adopted(consumer, row["stream"], "as before", remembered.incarnation, again=False)
-            elif not judgement.halted or judgement.equal:
-                adopted = await self._go_on(row, remembered, stream, judgement)
-            else:
-                adopted = await self._begin_anew(row, floors, stream, judgement)
-            await self._connection.execute(
-                *(self._sql["audit"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
-                *(act.actor, act.reason, msgspec.json.encode(adopted).decode()),
-            )
+            seen = await self._look(row, remembered)
+            async with alone(self._connection, self._schema, row["number"], "adopt"):
+                now = await floors.read(self._connection, SILENT_BEATS, None, None)
+                if (now.known, now.epoch, now.incarnation) == (
+                    *(remembered.known, remembered.epoch, remembered.incarnation),
+                ):
+                    return await self._decide(row, floors, remembered, seen, act)
+        raise Busy(f"{consumer!r} goes on all the time", remedy="Pause it, or try again")
+
+    async def _decide(
+        self, row: Record, floors: Floors, remembered: Remembered, seen: _Seen, act: Act
+    ) -> Adopted:
+        judgement, name, stream = seen.judgement, row["name"], row["stream"]
+        closed = await self._connection.execute(self._sql["close_incidents"], row["number"])
+        if judgement is None or judgement.fact is None:
+            if closed.endswith(" 0"):
+                raise NothingToAdopt(f"stream {stream!r} is the one {name!r} has read so far")
+            adopted = Adopted(name, stream, "as before", remembered.incarnation, again=False)
+        elif not judgement.halted or judgement.equal:
+            adopted = await self._go_on(row, remembered, seen.stream, judgement)
+        else:
+            adopted = await self._begin_anew(row, floors, seen, judgement)
+        await self._connection.execute(
+            *(self._sql["audit"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
+            *(act.actor, act.reason, msgspec.json.encode(adopted).decode()),
+        )
         return adopted
 
-    async def _judge(self, row: Record, remembered: Remembered, stream: Stream) -> Judgement | None:
-        if remembered.known is None:
-            return None
+    async def _look(self, row: Record, remembered: Remembered) -> _Seen:
+        """What the broker has to say, asked while batches go on."""
+        stream, created = await jetstream.stream(self._client, row["stream"]), None
         try:
             durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
+            created = durable.created
         except ConsumerMissing:
             durable = sighting.fresh(stream.created)
+        if remembered.known is None:
+            return _Seen(stream, created, None)
         seen = await sighting.look(self._client, row["stream"], stream, durable, remembered.known)
-        return judge(remembered.known, seen, restored=False)
+        return _Seen(stream, created, judge(remembered.known, seen, restored=False))
 
     async def _go_on(
         self, row: Record, remembered: Remembered, stream: Stream, judgement: Judgement
@@ -102,17 +117,19 @@ class Adoption:
         await self._connection.execute(self._sql["next_epoch"], row["number"])
         return Adopted(row["name"], name, judgement.text, incarnation, again=False)
 
-    async def _begin_anew(self, row: Record, floors: Floors, stream: Stream, judgement: Judgement) -> Adopted:
+    async def _begin_anew(self, row: Record, floors: Floors, seen: _Seen, judgement: Judgement) -> Adopted:
         """The content is another: a new incarnation, of which nothing is settled yet."""
-        name, number = row["stream"], row["number"]
+        name, number, stream = row["stream"], row["number"], seen.stream
         await self._connection.execute(self._sql["adopt_stream"], name, stream.created, row["incarnation"])
         incarnation = await floors.follow(self._connection, number, stream.created)
-        try:
-            durable = await jetstream.consumer(self._client, name, row["durable"])
+        if seen.durable_created is not None:
             await sighting.move(self._client, name, row["durable"], 1, back=True)
-            created = durable.created
-        except ConsumerMissing:
-            created = None
-        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
+        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, seen.durable_created)
         await floors.renew(self._connection, number, incarnation, fresh)
         return Adopted(row["name"], name, judgement.text, incarnation, again=True)
+
+
+class _Seen(msgspec.Struct):
+    stream: Stream
+    durable_created: datetime | None
+    judgement: Judgement | None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.sql import Statements
+from projectionist.runner.barrier import barrier_key
 from projectionist.runner.continuity import Known, Spot
-from projectionist.runner.registry import barrier_key
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection, Row

@@ -6,6 +6,7 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import anyio
 import asyncpg
 
 from projectionist.core import clock
@@ -13,6 +14,7 @@ from projectionist.core.owner import Elsewhere, owner
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.states import Fact
+from projectionist.runner.barrier import alone
 from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.deed import Deed
@@ -20,7 +22,7 @@ from projectionist.runner.gate import Gates
 from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
-from projectionist.runner.registry import Registry, barrier_key
+from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
@@ -53,11 +55,12 @@ class Office:
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool = pool
+        self._patient = anyio.Semaphore(max(1, pool.get_max_size() - 1))
         self.wake = wake
         """Called after a commit that wrote intents: relays need not find them by polling."""
         self._schema = schema
         self.gates = Gates()
-        self.peers = Peers(self.lend, schema, heartbeat_s)
+        self.peers = Peers(self.at_once, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
         self._joined: set[str] = set()
@@ -67,7 +70,16 @@ class Office:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try."""
+        """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try.
+
+        One is left for those who wait for nobody: however many stand before a barrier, heartbeats go on.
+        """
+        async with self._patient, self.at_once() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
+        """The same for a statement that waits for no lock: a heartbeat, a look at who keeps others waiting."""
         if self._pool.get_idle_size():  # nothing is opened, so nothing is learned
             connection = await self._pool.acquire()
         else:
@@ -83,9 +95,8 @@ class Office:
         async with (
             self.lend() as connection,
             self.peers.freeing(connection.get_server_pid()),
-            connection.transaction(),
+            alone(connection, self._schema, consumer, "standing"),
         ):
-            await connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, consumer))
             yield connection
 
     async def registration(self, definition: Definition) -> Record:
@@ -144,7 +155,7 @@ class Office:
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
         await self.gates.use.passage()
-        async with self.lend() as connection:
+        async with self.at_once() as connection:
             try:
                 asked = clock.now()
                 said = await connection.fetchval(self._sql["beat"], runner, *facts)
@@ -174,7 +185,7 @@ class Office:
     async def unclean(self, consumer: Consumer) -> bool:
         """Whether a process of this consumer has ended in the middle of its work, not long ago."""
         async with self.lend() as connection:
-            rows = await connection.fetch(self._sql["unclean"], consumer.number)
+            rows = await connection.fetch(self._sql["unclean"], consumer.number, consumer.runner)
         return ended(rows, self.peers.silence_s, is_alive)
 
     async def begins(self, consumer: Consumer) -> bool:

@@ -11,7 +11,8 @@ import asyncpg
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
-from projectionist.runner.registry import NotRegistered, barrier_key
+from projectionist.runner import barrier
+from projectionist.runner.registry import NotRegistered
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -39,7 +40,7 @@ async def resume(connection: Connection, schema: str, consumer: str, act: Act) -
 
 async def _set(connection: Connection, schema: str, consumer: str, act: Act, *, paused: bool) -> bool:
     sql = Statements("projectionist.runner", schema)
-    async with alone(connection, schema, consumer) as row:
+    async with alone(connection, schema, consumer, "pause" if paused else "resume") as row:
         if await connection.fetchrow(sql["set_paused"], row["number"], paused) is None:
             return False
         verb = "pause" if paused else "resume"
@@ -49,25 +50,35 @@ async def _set(connection: Connection, schema: str, consumer: str, act: Act, *, 
 
 
 @asynccontextmanager
-async def alone(connection: Connection, schema: str, consumer: str) -> AsyncIterator[Record]:
+async def alone(
+    connection: Connection, schema: str, consumer: str, what: str, *, within_s: float | None = barrier.HOLD_S
+) -> AsyncIterator[Record]:
     """A transaction beside which no batch of the consumer is open; its registration.
 
-    Raises NotRegistered, or Busy where a batch is open for longer than `lock_s`.
+    Raises NotRegistered, Busy where a batch is open for longer than `lock_s`, or TooLong.
     """
     sql = Statements("projectionist.runner", schema)
     found = await connection.fetchrow(sql["consumer_named"], consumer)
     if found is None:
-        raise NotRegistered(f"there is no consumer {consumer!r}", remedy="`projectionist status` lists them")
-    async with connection.transaction():
-        try:
-            await connection.execute(sql["barrier_alone"], barrier_key(schema, found["number"]))
-        except asyncpg.LockNotAvailableError:
-            raise Busy(
-                f"a batch of {consumer!r} has been open for longer than lock_s",
-                remedy="Try again; a process that is frozen is ended by the others, or by you",
-            ) from None
-        row = await connection.fetchrow(
-            sql["consumer_named"], consumer
-        )  # whoever held the barrier may have changed it
-        assert row is not None, "consumers are never deleted"
-        yield row
+        raise unknown(consumer)
+    entered = False
+    try:
+        async with barrier.alone(connection, schema, found["number"], what, within_s=within_s):
+            entered = True
+            row = await connection.fetchrow(
+                sql["consumer_named"], consumer
+            )  # whoever held the barrier may have changed it
+            assert row is not None, "consumers are never deleted"
+            yield row
+    except asyncpg.LockNotAvailableError:
+        if entered:
+            raise
+        raise Busy(
+            f"a batch of {consumer!r} has been open for longer than lock_s",
+            remedy="Try again; a process that is frozen is ended by the others, or by you",
+        ) from None
+
+
+def unknown(consumer: str) -> NotRegistered:
+    """That nobody has registered it."""
+    return NotRegistered(f"there is no consumer {consumer!r}", remedy="`projectionist status` lists them")

@@ -16,7 +16,7 @@ from projectionist.core.sql import Statements
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
 from projectionist.projections.table import Table
-from projectionist.runner.registry import barrier_key
+from projectionist.runner.barrier import barrier_key
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID
 
-from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
+from projectionist.runner.barrier import alone
 from projectionist.runner.consumer import Consumer, Superseded
 from projectionist.runner.slots import frozen
 
@@ -24,8 +26,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-INSTANCE = uuid4()
-"""This process, among others on other machines with the same name and number."""
+
+def place() -> bytes:
+    """Where numbers of processes mean what they mean here: this boot of this kernel, and this container's namespace.
+
+    Where the system does not say, no other process is from the same place.
+    """
+    try:
+        boot, space = (
+            Path("/proc/sys/kernel/random/boot_id").read_bytes(),
+            Path("/proc/self/ns/pid").readlink(),
+        )
+    except OSError:
+        return os.urandom(8)
+    return blake2b(boot + bytes(space), digest_size=8).digest()
+
+
+PLACE = place()
+INSTANCE = UUID(bytes=PLACE + os.urandom(8))
+"""This process, among others on other machines with the same name and number; it begins with its place."""
 
 
 class NotRegistered(ProjectionistError):
@@ -57,8 +76,7 @@ class Registry:
         """
         found = await self.checked(definition)
         number: int = found["number"]
-        async with self._connection.transaction():
-            await self._connection.execute(self._sql["barrier_alone"], barrier_key(self._schema, number))
+        async with alone(self._connection, self._schema, number, "join"):
             row = await self.checked(definition)  # again: whoever held the barrier may have changed it
             fresh = row["code"] != definition.code
             if fresh:
@@ -140,8 +158,3 @@ def _checked(definition: Definition, row: Record | None) -> Record:
             remedy="Run `projectionist migrate --plan` to see what it takes",
         )
     return row
-
-
-def barrier_key(schema: str, number: int) -> int:
-    """The advisory lock that every batch of a consumer shares, and that a taker holds alone."""
-    return advisory_key(schema, f"consumer:{number}")

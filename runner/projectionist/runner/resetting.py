@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -14,8 +15,8 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream, sighting
 from projectionist.runner.continuity import Known, Spot
 from projectionist.runner.floors import Floors
-from projectionist.runner.jetstream import ConsumerMissing
-from projectionist.runner.pausing import Busy, alone
+from projectionist.runner.jetstream import ConsumerMissing, Stream
+from projectionist.runner.pausing import Busy, alone, unknown
 from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import drop
@@ -24,13 +25,10 @@ from projectionist.runner.rebuild.plan import losing_aggregates
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from asyncpg import Record
     from nats.aio.client import Client
 
     from projectionist.core.db import Connection
-    from projectionist.runner.jetstream import Stream
     from projectionist.runner.verbs import Act
 
 SILENCE_S = 5.0 * SILENT_BEATS
@@ -67,19 +65,22 @@ class Resetting:
 
     async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
         """What `reset` would do; raises what it would raise."""
-        async with alone(self._connection, self._schema, consumer) as row:
-            stream = await self._checked(row, partial=partial)
-            return await self._emptied(row, stream)
+        seen = await self._seen(consumer)
+        async with alone(self._connection, self._schema, consumer, "reset") as row:
+            await self._check(row, seen.stream, partial=partial)
+            return await self._emptied(row, seen.stream)
 
     async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> Emptied:
         """Start the consumer as new, in one transaction; raises NotRegistered, CannotReset or Busy.
 
         It has to be paused, or run by nobody. `partial`: although the stream has lost events that were applied.
         """
-        async with alone(self._connection, self._schema, consumer) as row:
-            stream = await self._checked(row, partial=partial)
+        seen = await self._seen(consumer)
+        # No process may run it, so no batch waits; and there may be as many rows as there are.
+        async with alone(self._connection, self._schema, consumer, "reset", within_s=None) as row:
+            await self._check(row, seen.stream, partial=partial)
             await self._connection.execute("set local statement_timeout = 0")
-            done = await self._emptied(row, stream)
+            done = await self._emptied(row, seen.stream)
             try:
                 await self._empty(row, done)
             except asyncpg.LockNotAvailableError:
@@ -87,7 +88,7 @@ class Resetting:
                     f"somebody has been reading the rows of {consumer} for longer than lock_s; nothing was changed",
                     remedy="Try again when that transaction is over; pg_stat_activity names it",
                 ) from None
-            await self._begin(row, stream)
+            await self._begin(row, seen)
             detail = msgspec.json.encode(done).decode()
             given = (row["number"], "reset", consumer, act.actor, act.reason, detail)
             await self._connection.execute(self._sql["audit"], *given)
@@ -95,7 +96,20 @@ class Resetting:
         announce("reset.done")
         return done
 
-    async def _checked(self, row: Record, *, partial: bool) -> Stream:
+    async def _seen(self, consumer: str) -> _Seen:
+        """What the broker has to say, asked while nobody waits."""
+        row = await self._connection.fetchrow(self._sql["consumer_named"], consumer)
+        if row is None:
+            raise unknown(consumer)
+        await check_ours(self._connection, self._client, self._schema, row)
+        stream = await jetstream.stream(self._client, row["stream"])
+        try:
+            durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
+        except ConsumerMissing:
+            return _Seen(stream, None)
+        return _Seen(stream, durable.created)
+
+    async def _check(self, row: Record, stream: Stream, *, partial: bool) -> None:
         name, number = row["name"], row["number"]
         if row["build"] is not None:
             raise CannotReset(
@@ -106,8 +120,6 @@ class Resetting:
             raise CannotReset(
                 f"{running} processes run {name}", remedy=f"`projectionist pause {name} --reason …` first"
             )
-        await check_ours(self._connection, self._client, self._schema, row)
-        stream = await jetstream.stream(self._client, row["stream"])
         lost = await losing_aggregates(self._desk, number, row["incarnation"], stream)
         if lost and not partial:
             raise CannotReset(
@@ -115,7 +127,6 @@ class Resetting:
                 f"applied: {', '.join(lost[:10])}",
                 remedy="Restore the stream, or accept with --partial that they are missing from then on",
             )
-        return stream
 
     async def _emptied(self, row: Record, stream: Stream) -> Emptied:
         tables = []
@@ -142,16 +153,16 @@ class Resetting:
         await self._connection.execute(self._sql["breaker_reset"], number)
         await self._connection.execute(self._sql["reset_control"], number, done.effects_from)
 
-    async def _begin(self, row: Record, stream: Stream) -> None:
+    async def _begin(self, row: Record, seen: _Seen) -> None:
         """Have the durable deliver from the stream's first message."""
         floors = Floors(self._schema, row["name"], row["durable"], row["stream"])
-        created: datetime | None = None
-        try:
-            durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
-        except ConsumerMissing:
-            pass
-        else:
+        stream = seen.stream
+        if seen.durable_created is not None:
             await sighting.move(self._client, row["stream"], row["durable"], 1, back=True)
-            created = durable.created
-        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, created)
+        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, seen.durable_created)
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
+
+
+class _Seen(msgspec.Struct):
+    stream: Stream
+    durable_created: datetime | None

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.runner")
 
 MOST_CONNECTIONS = 4
-"""For registrations, heartbeats and floors; every consumer has one more for its batches."""
+"""For registrations, floors and heartbeats, which one is left for; every consumer has more for its batches."""
 
 
 async def run(

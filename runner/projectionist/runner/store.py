@@ -97,10 +97,6 @@ class Store:
         """Wait behind exclusive takers of this consumer."""
         await self.connection.execute(self._sql["barrier"], self._barrier)
 
-    async def enter_alone(self) -> None:
-        """Wait until no batch of this consumer is open, and keep new ones waiting until the transaction ends."""
-        await self.connection.execute(self._sql["barrier_alone"], self._barrier)
-
     async def control(self) -> Record | None:
         """The consumer's control row as it stands now."""
         return await self.connection.fetchrow(self._sql["control"], self.consumer)

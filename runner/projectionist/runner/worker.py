@@ -12,11 +12,13 @@ from projectionist.core.breaker import longest
 from projectionist.core.owner import Elsewhere
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
+from projectionist.runner.barrier import TooLong
 from projectionist.runner.baseline import notes
 from projectionist.runner.breaker import circuit_policy
 from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.deed import NotOurs
+from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
@@ -99,7 +101,9 @@ class Worker:
             case StreamMissing():
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            case BrokerError() | Halted() | Paused() | Tripped() | Elsewhere() | NotOurs():
+            case BrokerError() | Halted() | Paused() | Tripped() | TooLong() | Elsewhere() | NotOurs():
+                await self._wait(str(error))
+            case StreamUnfit() | DurableUnfit() if self.begun:  # at the start somebody is there to read it
                 await self._wait(str(error))
             case _ if is_transient(error):
                 if self._office.gates.refused(error) or self._office.gates.closed:

@@ -18,7 +18,11 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import cancelled, eventually, listening
 
+from projectionist.core import db
 from projectionist.runner import sighting
+from projectionist.runner.barrier import barrier_key
+from projectionist.runner.office import Office
+from projectionist.runner.run import MOST_CONNECTIONS
 
 pytestmark = pytest.mark.asyncio
 
@@ -285,3 +289,40 @@ async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_p
             assert await live.value(floor) == 20
 
     assert not heard.counts["worker.rejoins"]
+
+
+async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_join_beside_it(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    numbers = range(901, 906)
+    frozen = await asyncpg.connect(live.database, server_settings=OURS)
+    for number in numbers:
+        await frozen.execute("select pg_advisory_lock_shared($1)", barrier_key(SCHEMA, number))
+    pool = await db.pool(live.settings.postgres, application_name="office", most=MOST_CONNECTIONS)
+    office = Office(pool, SCHEMA, heartbeat_s=0.2)
+
+    async def join(number: int) -> None:
+        async with office.alone(number):
+            pass
+
+    joining = [asyncio.create_task(join(number)) for number in numbers]
+    waiting = "select count(*)::int from pg_locks where not granted and locktype = 'advisory'"
+    await live.value_of(waiting, MOST_CONNECTIONS - 1)
+    async with asyncio.timeout(2):
+        for _ in range(20):
+            await office.beat(0, "running", 0, None, None, None, None)
+    assert not any(one.done() for one in joining)
+    await live.fetch(
+        "insert into {s}.runners (consumer, instance, host, pid, backends)"
+        " values (901, gen_random_uuid(), 'elsewhere', 7, array[$1::int])",
+        frozen.get_server_pid(),
+    )
+    await asyncio.gather(*joining)
+
+    async def is_ended() -> bool:
+        return frozen.is_closed()
+
+    await eventually(is_ended)
+    pool.terminate()

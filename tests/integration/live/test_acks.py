@@ -13,7 +13,7 @@ from tests.support.waiting import listening
 from projectionist.core.settings import Batch as Limits
 from projectionist.projections import definition
 from projectionist.runner import settle
-from projectionist.runner.registry import barrier_key
+from projectionist.runner.barrier import barrier_key
 
 pytestmark = pytest.mark.asyncio
 

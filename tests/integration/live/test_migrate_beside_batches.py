@@ -14,8 +14,8 @@ from tests.support.shop import OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
 from projectionist.projections import definition
+from projectionist.runner.barrier import barrier_key
 from projectionist.runner.readmodels import ReadModelError
-from projectionist.runner.registry import barrier_key
 
 pytestmark = pytest.mark.asyncio
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from tests.support.waiting import listening
 from projectionist.runner.model import Pure
 from projectionist.runner.rebuild import builder
 from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.catchup import NotEqual
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.shadow import Stumbled
-from projectionist.runner.rebuild.swap import NotEqual
 from projectionist.runner.store import Store
 from projectionist.runner.verbs import Act
 
@@ -30,6 +31,13 @@ both = pytest.mark.parametrize("rule", [True, False], ids=["with", "without"])
 
 async def nothing(*_: object) -> None:
     """What is done where the rule is taken out."""
+
+
+@contextlib.asynccontextmanager
+async def beside_others(desk: Desk, *_: object, **__: object) -> AsyncIterator[None]:
+    """A transaction, and no barrier."""
+    async with desk.connection.transaction():
+        yield
 
 
 @both
@@ -133,7 +141,7 @@ async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
     armed = False
     monkeypatch.setattr(Pure, "fold", gated)
     if not rule:
-        monkeypatch.setattr(Desk, "alone", nothing)
+        monkeypatch.setattr(Desk, "alone", beside_others)
         # This batch is held up for so long that it counts as an old snapshot as well.
         monkeypatch.setattr(builder, "wait_for_snapshots", nothing)
     async with rig.running(s.Orders):

@@ -44,6 +44,7 @@ class Built(msgspec.Struct):
     seconds: float
     events: int
     phases: dict[str, float] = {}
+    held_s: float = 0.0
 
 
 class _Said(msgspec.Struct):
@@ -55,6 +56,8 @@ class Measured(msgspec.Struct):
 
     costs: dict[str, list[Cost]]
     phases: list[dict[str, float]]
+    held_s: list[float] = []
+    """How long each rebuild has kept the consumer's batches waiting at most."""
     skipped: dict[str, str] = {}
     beside: list[float] = []
     """Live throughput while a read model is rebuilt, by that without, in each round."""
@@ -83,6 +86,7 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
                 measured.costs[name].append(cost)
                 if name == "rebuild":
                     measured.phases.append(built.phases)
+                    measured.held_s.append(built.held_s)
                 tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} events/s")
         measured.beside = await _beside(ground, scene, load, repeats, tell)
     if find_spec("eventsourcing") is None:
@@ -154,7 +158,7 @@ def document(measured: Measured) -> dict[str, Any]:
         found |= {f"ratio_{name}": ratio(ratios), f"ratio_{name}_spread": spread(ratios)}
     found |= {name: costs_of(costs) for name, costs in measured.costs.items() if costs}
     found |= {"live_beside": ratio(measured.beside), "live_beside_spread": spread(measured.beside)}
-    found["phases_s"] = _phases(measured)
+    found |= {"phases_s": _phases(measured), "held_s": max(measured.held_s, default=0.0)}
     return {"rebuild": found | {"skipped": measured.skipped}}
 
 
@@ -177,6 +181,7 @@ def text(measured: Measured, load: Load) -> str:
             table(lines),
             "",
             f"of which: {phases}",
+            f"batches were kept waiting for {max(measured.held_s, default=0.0) * 1000:.1f} ms at most",
             f"live throughput while it is rebuilt: {ratio(measured.beside) or 0:.2f} of that without",
             *(f"{TITLES[name]}: left out, {why}" for name, why in measured.skipped.items()),
             "",

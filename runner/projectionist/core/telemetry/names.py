@@ -202,6 +202,11 @@ PURGED: Final = _counter("projectionist.purge.rows", "{row}", "Rows that retenti
 PURGE_FAILURES: Final = _counter(
     "projectionist.purge.failures", "{step}", "Steps of retention that failed and will be tried again.", WHAT
 )
+BARRIER: Final = _histogram(
+    *("projectionist.barrier.held", "s"),
+    "How long all batches of a consumer were kept waiting by whoever had it alone: swap, catch up, join, pause, reset.",
+    WHAT,
+)
 CHORES_FAILED: Final = _counter(
     *("projectionist.chore.failures", "{failure}"),
     "What is done beside the batches, failed, and will be tried again: heartbeats, re-arming, sweeps, wake-ups.",

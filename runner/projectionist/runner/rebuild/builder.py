@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import asyncpg
 import msgspec
 
 from projectionist.core import clock, db
+from projectionist.core.backoff import Retry, interval
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import names, tracing
 from projectionist.projections.definition import Kind
@@ -33,6 +36,7 @@ from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
 from projectionist.runner.rebuild.swap import swap, wait_for_snapshots
+from projectionist.runner.rebuild.tail import tailing
 from projectionist.runner.rebuild.turn import Taken, owner, turn
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
 FEW = 500
 """Catching up without a lock ends when a round had no more to do than this."""
 MOST_TRIES = 50
+TRIES = Retry(initial_s=0.1, maximum_s=5.0)
+"""How soon a swap that was left is tried again: each try keeps batches and readers waiting."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -75,6 +81,8 @@ class Rebuilt(msgspec.Struct):
     compared: Compared
     seconds: float
     phases: dict[str, float]
+    held_s: float
+    """How long it has kept the consumer's batches waiting at most."""
 
 
 class Builder:
@@ -97,6 +105,7 @@ class Builder:
         self._silent: Counter[str] = Counter()
         self._phases: dict[str, float] = {}
         self._events = 0
+        self._keep_s = settings.policy(definition.name).keep_generation_s
 
     async def run(self) -> Rebuilt:
         """Do it; returns when the new generation is live. Whatever ends it before, the live generation serves."""
@@ -182,7 +191,7 @@ class Builder:
             assert found is not None, "it is ours"
             build = found
         catch_up = CatchUp(desk, build, shadow, self._client, consumer.reader, filter_subject, self._progress)
-        compared = await self._finish(desk, build, catch_up)
+        compared = await self._finish(desk, build, catch_up, filter_subject)
         self._silent.update(catch_up.silent)
         return Rebuilt(
             consumer=self._definition.name,
@@ -195,6 +204,7 @@ class Builder:
             compared=compared,
             seconds=clock.now() - began,
             phases=self._phases,
+            held_s=desk.held_s,
         )
 
     async def _prepare(self, desk: Desk, build: Build, shadow: Shadow) -> Build:
@@ -291,28 +301,40 @@ class Builder:
 
     # -- to the swap ---------------------------------------------------------------------------------------------
 
-    async def _finish(self, desk: Desk, build: Build, catch_up: CatchUp) -> Compared:
+    async def _finish(self, desk: Desk, build: Build, catch_up: CatchUp, filter_subject: str) -> Compared:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
-        keep_s = self._settings.policy(self._definition.name).keep_generation_s
-        for _ in range(MOST_TRIES):
+        given = (self._client, self._definition.stream, filter_subject)
+        for number in range(MOST_TRIES):
             await self._phase("catch_up", self._converge(catch_up))
-            control = await desk.row("build_control", build.consumer)
-            assert control is not None, "consumers are never deleted"
-            live_code = await desk.value("generation_code", build.consumer, control["generation"])
-            accept = self._options.accept_differences or build.kind == "rollback"
-            comparison = Comparison(desk, build, self._definition, control, live_code, accept=accept)
-            await self._phase("verify", comparison.look())
+            comparison = await self._comparison(desk, build)
+            await self._phase("verify", self._verify(catch_up, comparison))
             await wait_for_snapshots(desk, build, self._progress)
-            began = clock.now()
-            if await swap(desk, build, catch_up, comparison, keep_s):
-                self._phases["swap"] = clock.now() - began
-                return comparison.result
+            async with tailing(*given, catch_up.top) as tail:
+                await tail.ready()
+                await self._phase("catch_up", self._converge(catch_up))
+                await comparison.confirm()
+                began = clock.now()
+                if await swap(desk, build, catch_up, tail, comparison, self._keep_s):
+                    self._phases["swap"] = clock.now() - began
+                    return comparison.result
             self._progress.say("live was faster, or a table was in use: trying again")
+            await anyio.sleep(interval(TRIES, number + 1) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         raise RebuildError(
             f"{self._definition.name} could not be swapped in {MOST_TRIES} tries",
             remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",
         )
+
+    async def _comparison(self, desk: Desk, build: Build) -> Comparison:
+        control = await desk.row("build_control", build.consumer)
+        assert control is not None, "consumers are never deleted"
+        live_code = await desk.value("generation_code", build.consumer, control["generation"])
+        accept = self._options.accept_differences or build.kind == "rollback"
+        return Comparison(desk, build, self._definition, control, live_code, accept=accept)
+
+    async def _verify(self, catch_up: CatchUp, comparison: Comparison) -> None:
+        await catch_up.look()
+        await comparison.look()
 
     async def _converge(self, catch_up: CatchUp) -> None:
         while True:

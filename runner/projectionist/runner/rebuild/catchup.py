@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.desk import Build, Desk
     from projectionist.runner.rebuild.progress import Progress
     from projectionist.runner.rebuild.shadow import Shadow
+    from projectionist.runner.rebuild.tail import Tail
 
 WINDOW = 10_000
 """How many steps one transaction folds."""
@@ -45,8 +46,12 @@ class Gone(RebuildError):
         )
 
 
+class NotEqual(RebuildError):
+    """The shadow does not stand where the live generation stands: a fault, and no swap."""
+
+
 class CatchUp:
-    """Rounds for one build. `bound` events at most are folded while the caller holds the barrier."""
+    """Rounds for one build."""
 
     def __init__(
         self,
@@ -69,19 +74,23 @@ class CatchUp:
         self.start = first_position(shadow.definition)
         self.silent: Counter[str] = Counter()
         self.folded = 0
+        self._moved: set[str] | None = None
+        """Aggregates that have moved since all of them were compared."""
+        self.top = build.floor
+        """The highest sequence that was planned to be folded."""
 
     async def round(self) -> int:
         """One round without a lock; how many events it folded."""
         desk, build = self._desk, self._build
-        async with desk.connection.transaction():
-            if not await desk.value("build_left", build.consumer):
-                await desk.alone(build.consumer)
+        if await desk.value("build_left", build.consumer):
+            slot = await self._own_slot()
+        else:
+            async with desk.alone(build.consumer, "catch up"):
                 await desk.hold(build)
                 slot = await desk.value("build_flip", build.consumer)
-            else:
-                slot = await self._own_slot()
         announce("rebuild.flipped")
         events = await self._plan([slot])
+        await self._note_moved([slot])
         await self._progress.advance(await self._fold(decisions=await self._decisions()))
         if not self.unordered:
             async with desk.connection.transaction():
@@ -90,13 +99,50 @@ class CatchUp:
         announce("rebuild.round")
         return events
 
-    async def last(self, bound: int) -> bool:
-        """The same for both slots, inside the caller's transaction and barrier; False if that were too much."""
-        if await self._plan([0, 1]) > bound:
+    async def last(self, bound: int, tail: Tail) -> bool:
+        """The same for both slots, inside the caller's transaction and barrier, from what is at hand.
+
+        False if that is not all there is to fold, or if it is too much.
+        """
+        if await self._plan([0, 1]) > bound or not await self._is_at_hand(tail):
             return False
-        await self._fold(decisions=await self._decisions())
+        await self._note_moved([0, 1])
+        await self._fold(await self._decisions(), tail)
         await self._desk.run("build_unmark", self._build.consumer, [0, 1])
         return True
+
+    async def look(self) -> None:
+        """Compare where all aggregates stand, without a lock; what moves from now on is compared at the swap.
+
+        Raises NotEqual where the shadow stands elsewhere than live although nothing has moved.
+        """
+        self._moved = set()
+        if not self.unordered:
+            await self._compare("build_differs")
+
+    async def assert_equal(self) -> None:
+        """Raise NotEqual unless the shadow stands where live does, in every aggregate that has moved since `look`."""
+        if self._moved:
+            await self._compare("build_differs_of", sorted(self._moved))
+
+    async def _compare(self, statement: str, *moved: object) -> None:
+        build = self._build
+        differs = await self._desk.rows(statement, build.consumer, build.positions, self.start, *moved)
+        if differs:
+            named = ", ".join(f"{r['aggregate']} at v{r['shadow']} and live at v{r['live']}" for r in differs)
+            raise NotEqual(
+                f"the shadow stands elsewhere than the live generation: {named}",
+                remedy="Rebuild with --restart, and report this: it must not happen",
+            )
+
+    async def _note_moved(self, slots: Sequence[int]) -> None:
+        if self._moved is not None and not self.unordered:
+            rows = await self._desk.rows("build_marked", self._build.consumer, slots)
+            self._moved.update(row["mark"] for row in rows)
+
+    async def _is_at_hand(self, tail: Tail) -> bool:
+        planned = await self._desk.rows("build_steps_seqs", self._build.number)
+        return await tail.these([row["seq"] for row in planned]) is not None
 
     async def _own_slot(self) -> int:
         row = await self._desk.row("control", self._build.consumer)
@@ -117,9 +163,12 @@ class CatchUp:
             else:
                 given = (build.number, build.consumer, slots, build.incarnation, build.positions, self.start)
                 await desk.run("build_steps", *given)
-        return int(await desk.value("build_steps_many", build.number))
+        planned = await desk.row("build_steps_many", build.number)
+        assert planned is not None, "it counts"
+        self.top = max(self.top, planned["top"])
+        return int(planned["many"])
 
-    async def _fold(self, decisions: Decisions) -> int:
+    async def _fold(self, decisions: Decisions, tail: Tail | None = None) -> int:
         """Fold the plan, window by window; each commits rows, positions and, without order, marks."""
         desk, build, at, total = self._desk, self._build, 0, 0
         tally = _Tally(self._shadow.definition.sequence == CONTIGUOUS, decisions)
@@ -127,7 +176,7 @@ class CatchUp:
             "build_steps_read", build.number, at, WINDOW, build.positions, self.start
         ):
             at = steps[-1]["n"]
-            deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions)
+            deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions, tail)
             wanted = tally.judge(steps, deliveries)
             if tally.lost and not build.partial:
                 raise Gone(tally.lost)
@@ -145,9 +194,13 @@ class CatchUp:
         self.folded += total
         return total
 
-    async def _read(self, seqs: Sequence[int], decisions: Decisions) -> dict[int, Delivery]:
+    async def _read(
+        self, seqs: Sequence[int], decisions: Decisions, tail: Tail | None
+    ) -> dict[int, Delivery]:
         """The events at these sequences, with the bytes operators gave them."""
-        found = await fetch(self._client, self._shadow.definition.stream, self._filter, seqs)
+        stream = self._shadow.definition.stream
+        at_hand = None if tail is None else await tail.these(seqs)
+        found = await fetch(self._client, stream, self._filter, seqs) if at_hand is None else at_hand
         one_of = decisions.reading(self._reader)
         read = {seq: one_of(arrival) for seq, arrival in found.items()}
         return {seq: one for seq, one in read.items() if isinstance(one, Delivery)}

@@ -84,6 +84,7 @@ class Comparison:
         made_by = (build.code, build.shape, build.revision)
         same = made_by == (control["code"], control["shape"], control["revision"])
         self._suspects: list[Any] = []
+        self._differing_sql: dict[tuple[str, str, str], Difference] = {}
         in_order = definition.sequence == CONTIGUOUS
         self.result = Compared(
             0, [], more=False, expected=not (same and in_order and live_code == build.code), left_out=[]
@@ -93,6 +94,7 @@ class Comparison:
         """Compare everything, without a lock: rows that are being moved differ for a moment."""
         table = self._definition.table
         if table is None:
+            self._differing_sql = await self._look_sql()
             return
         names, self.result.left_out = await self._common()
         if table.key is None or table.key.name not in names:
@@ -105,32 +107,46 @@ class Comparison:
         )
         announce("rebuild.compared")
 
+    async def confirm(self) -> None:
+        """Look again without a lock, after catching up: what still differs in a SqlProjection is no row in motion."""
+        if self._definition.table is None:
+            before, now = self._differing_sql, await self._look_sql()
+            self._differing_sql = {one: found for one, found in now.items() if one in before}
+
     async def settle(self) -> None:
         """Look again at what differed, under the barrier, where nothing moves. Raises Differs."""
         table = self._definition.table
         if table is None:
-            await self._settle_sql()
+            self.result.differences = [*self._differing_sql.values()][:SHOWN]
+            self.result.more = len(self._differing_sql) > SHOWN
         elif self._suspects:
             names, _ = await self._common()
-            sides, key = self._sides(table.name), self._key
-            chosen = f"{_differing(sides, names, key)} and coalesce(l.{key}, s.{key}) = any($1)"
-            rows = await self._desk.connection.fetch(chosen, self._suspects[:MOST])
+            live, shadow = self._sides(table.name)
+            chosen = f"(select * from {{}} where {self._key} = any($1))"
+            sides = chosen.format(live), chosen.format(shadow)
+            rows = await self._desk.connection.fetch(
+                _differing(sides, names, self._key), self._suspects[:MOST]
+            )
             self.result.differences = [_difference(table.name, row) for row in rows]
             self.result.more = len(self._suspects) > MOST
         if self.result.differences and not (self.result.expected or self._accept):
             raise Differs(self.result)
 
-    async def _settle_sql(self) -> None:
+    async def _look_sql(self) -> dict[tuple[str, str, str], Difference]:
+        """Rows that only one side has, by table, side and text; no more than a few hundred of each."""
+        found: dict[tuple[str, str, str], Difference] = {}
         for name in self._definition.tables:
             live, shadow = self._sides(name.rpartition(".")[2])
             for one, other, side in ((live, shadow, "live"), (shadow, live, "rebuilt")):
                 rows = await self._desk.connection.fetch(
-                    f"select to_jsonb(d)::text as row from (table {one} except all table {other}) d limit {SHOWN}"
+                    f"select to_jsonb(d)::text as row from (table {one} except all table {other}) d"
+                    f" order by 1 limit {MOST}"
                 )
                 for row in rows:
-                    found = msgspec.json.decode(row["row"])
-                    pair = (found, None) if side == "live" else (None, found)
-                    self.result.differences.append(Difference(name, row["row"], *pair))
+                    values = msgspec.json.decode(row["row"])
+                    pair = (values, None) if side == "live" else (None, values)
+                    found[name, side, row["row"]] = Difference(name, row["row"], *pair)
+        return found
 
     @property
     def _key(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.projections.judge import start
-from projectionist.runner.registry import barrier_key
+from projectionist.runner import barrier
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -62,6 +63,8 @@ class Desk:
     def __init__(self, connection: Connection, schema: str) -> None:
         self.connection = connection
         self.schema = schema
+        self.held_s = 0.0
+        """How long it has kept batches out at most."""
         self._sql = Statements("projectionist.runner", schema)
 
     async def run(self, statement: str, *arguments: object) -> None:
@@ -93,9 +96,22 @@ class Desk:
         async for row in self.connection.cursor(self._sql[statement], *arguments, prefetch=5_000):
             yield row
 
-    async def alone(self, consumer: int) -> None:
-        """Keep every batch of the consumer out until the transaction ends."""
-        await self.run("barrier_alone", barrier_key(self.schema, consumer))
+    @asynccontextmanager
+    async def alone(
+        self,
+        consumer: int,
+        what: str,
+        *,
+        within_s: float | None = barrier.HOLD_S,
+        wait_s: float | None = None,
+    ) -> AsyncIterator[None]:
+        """A transaction that keeps every batch of the consumer out; raises TooLong where that would take longer."""
+        hold = barrier.Hold()
+        try:
+            async with barrier.alone(self.connection, self.schema, consumer, what, within_s=within_s) as hold:
+                yield
+        finally:
+            self.held_s = max(self.held_s, hold.seconds)
 
     async def open_build(self, consumer: int) -> Build | None:
         """The build that is open for a consumer, whoever builds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import asyncpg
 import msgspec
 
 from projectionist.core.signals import announce
@@ -14,6 +15,10 @@ from projectionist.runner.rebuild.opening import drop_positions
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
+
+
+READERS_MS = 100
+"""How long the end of a generation waits for those who read it, and keeps batches waiting; it is tried again."""
 
 
 class Generation(msgspec.Struct, frozen=True):
@@ -45,21 +50,32 @@ async def generations(desk: Desk, consumer: int) -> list[Generation]:
 
 
 async def drop(desk: Desk, consumer: int, generation: int) -> None:
-    """Drop a kept generation; raises RebuildError for any other."""
-    async with desk.connection.transaction():
-        await desk.alone(consumer)
-        row = await desk.row("generation_kept", consumer, generation)
-        if row is None:
-            raise RebuildError(
-                f"generation {generation} is not kept",
-                remedy="Only kept generations can be dropped: see `projectionist generations list`",
-            )
-        for name in reversed(await table_names(desk, consumer, generation)):
-            await desk.connection.execute(f"drop table if exists {name}")
-        if row["build"] is not None:
-            await drop_positions(desk, row["build"])
-        await desk.run("generation_ended", consumer, generation)
+    """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
+    try:
+        async with desk.alone(consumer, "drop"):
+            await _drop(desk, consumer, generation)
+    except asyncpg.LockNotAvailableError:
+        raise RebuildError(
+            f"generation {generation} is in use: somebody reads it, or a batch has been open for long",
+            remedy="Try again; kept generations whose time is over are dropped by themselves",
+        ) from None
     announce("generation.dropped")
+
+
+async def _drop(desk: Desk, consumer: int, generation: int) -> None:
+    row = await desk.row("generation_kept", consumer, generation)
+    if row is None:
+        raise RebuildError(
+            f"generation {generation} is not kept",
+            remedy="Only kept generations can be dropped: see `projectionist generations list`",
+        )
+    # Whoever reads it may do so for hours: the batches that wait do not wait for that.
+    await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
+    for name in reversed(await table_names(desk, consumer, generation)):
+        await desk.connection.execute(f"drop table if exists {name}")
+    if row["build"] is not None:
+        await drop_positions(desk, row["build"])
+    await desk.run("generation_ended", consumer, generation)
 
 
 async def sweep(desk: Desk, consumer: int) -> list[int]:
@@ -80,8 +96,7 @@ async def begin_rollback(
     desk: Desk, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
 ) -> Build:
     """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand."""
-    async with desk.connection.transaction():
-        await desk.alone(consumer)
+    async with desk.alone(consumer, "roll back", within_s=None):  # as many marks as there are
         row = await desk.row("generation_kept", consumer, generation)
         if row is None or row["build"] is None:
             raise RebuildError(

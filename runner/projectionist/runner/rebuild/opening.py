@@ -34,8 +34,7 @@ async def begin(
     desk: Desk, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
 ) -> Build:
     """Open a build: from its commit on, live batches and verbs leave marks for it."""
-    async with desk.connection.transaction():
-        await desk.alone(consumer)
+    async with desk.alone(consumer, "open"):
         if await desk.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
         await desk.run("build_clear_marks", consumer)
@@ -94,8 +93,7 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
 
 async def abort(desk: Desk, build: Build, shadow_names: list[str]) -> None:
     """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
-    async with desk.connection.transaction():
-        await desk.alone(build.consumer)
+    async with desk.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
         await desk.hold(build)
         await desk.run("build_withdraw", build.consumer)
         if build.kind == "rollback":

@@ -36,8 +36,9 @@ async def recompute(
 ) -> Recomputed:
     """Fold the row `key` from the events that live has applied to it, and write it where it differs.
 
-    The stream is read before; under the exclusive barrier, where nothing moves, only its end is read on. For a
-    row that several aggregates share, all of the stream is read.
+    The stream is read before. Under the exclusive barrier, where nothing moves, its end is read on only where live
+    has gone on meanwhile, and not for long: TooLong, and nothing is changed. For a row that several aggregates share,
+    all of the stream is read.
     """
     consumer, _ = await live_consumer(desk, definition, settings)
     table = definition.table
@@ -48,9 +49,9 @@ async def recompute(
         )
     value = parsed(table.key, key)
     candidates = Candidates(client, consumer, [value], await desk.rows("build_decisions", consumer.number))
+    before = await desk.value("settled_so_far", consumer.number)
     await candidates.read()
-    async with desk.connection.transaction():
-        await desk.alone(consumer.number)
+    async with desk.alone(consumer.number, "recompute"):
         control = await desk.row("build_control", consumer.number)
         assert control is not None, "it is registered"
         if (control["code"], control["generation"]) != (definition.code, consumer.generation):
@@ -61,7 +62,8 @@ async def recompute(
         announce("recompute.entered")
         if candidates.outdated(await desk.rows("build_decisions", consumer.number)):
             raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
-        await candidates.read()
+        if await desk.value("settled_so_far", consumer.number) != before:
+            await candidates.read()
         (one,) = await refold(desk, consumer, candidates)
         if one.differs:
             statements = ReadModel(table, desk.schema, consumer.generation)

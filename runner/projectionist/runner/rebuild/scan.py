@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -41,21 +41,38 @@ async def scan(
     The broker numbers what it sends; a hole in its numbers, a lost connection or a lost reader means reading on
     behind the last good one. Raises StreamMissing if the stream is gone; anything else is waited out.
     """
+    if first > last:
+        return
+    async with contextlib.aclosing(follow(client, stream, filter_subject, first)) as blocks:
+        async for block in blocks:
+            taken = _until(block, last)
+            if taken:
+                yield taken
+            if len(taken) < len(block) or not block or sequence(block[-1]) >= last:
+                return
+            if not num_pending(block[-1].reply):
+                return
+
+
+async def follow(
+    client: Client, stream: str, filter_subject: str, first: int
+) -> AsyncGenerator[list[Arrival], None]:
+    """The messages from sequence `first` on, in order, each once, as they come; an empty block where none is left.
+
+    It never ends by itself; `aclosing` it.
+    """
     told = ""
-    while first <= last:
+    while True:
         reader = _Reader(client, stream, filter_subject, first)
         try:
             await reader.open()
+            if reader.exhausted:
+                yield []
             async for block in reader.blocks():
                 told = ""
-                taken = _until(block, last)
-                if taken:
-                    first = sequence(taken[-1]) + 1
-                    yield taken
-                if len(taken) < len(block) or first > last or not num_pending(block[-1].reply):
-                    return
-            if reader.exhausted:
-                return
+                if block:
+                    first = sequence(block[-1]) + 1
+                yield block
         except StreamMissing:
             raise
         except BrokerError as error:
@@ -157,9 +174,9 @@ class _Reader:
         self._pulls.start(self._client.max_payload)
 
     async def blocks(self) -> AsyncIterator[list[Arrival]]:
-        """What arrives, as long as nothing is missing in between."""
+        """What arrives, as long as nothing is missing in between; an empty block where there is nothing more now."""
         quiet = clock.now()
-        while not self.exhausted:
+        while True:
             if self._client.stats["reconnects"] != self._connection or self._pulls.doubt:
                 return
             if not self._pulls.arrivals:
@@ -167,6 +184,8 @@ class _Reader:
                 if not self._pulls.arrivals and clock.now() - quiet > HEARTBEAT_S:
                     await self._look()
                     quiet = clock.now()
+                    if self.exhausted:
+                        yield []
                 continue
             block = self._pulls.cut(BLOCK, BLOCK_BYTES)
             good = self._unbroken(block)
@@ -212,6 +231,6 @@ def _number(arrival: Arrival) -> int:
 
 
 def _until(block: list[Arrival], last: int) -> list[Arrival]:
-    if sequence(block[-1]) <= last:
+    if not block or sequence(block[-1]) <= last:
         return block
     return [arrival for arrival in block if sequence(arrival) <= last]

@@ -9,6 +9,7 @@ import asyncpg
 
 from projectionist.core import clock
 from projectionist.core.signals import announce
+from projectionist.runner.barrier import TooLong
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
 from projectionist.runner.rebuild.names import kept, point, views
@@ -18,16 +19,18 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.catchup import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
     from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.rebuild.tail import Tail
 
 AT_MOST = 2_000
 """How many events are folded under the barrier; more are folded before it."""
-LOCK_TIMEOUT = "2s"
+HOLD_S = 1.0
+"""How long the swap may take from there on; what it could not finish is undone, and more is folded before it."""
+WAIT_S = 2.0
+"""How long it waits for open batches, which keep new ones waiting."""
+READERS_MS = 100
+"""How long it waits for those who read the views; they wait for it as long."""
 SNAPSHOTS_S = 60.0
 PAUSE_S = 0.2
-
-
-class NotEqual(RebuildError):
-    """The shadow does not stand where the live generation stands: a fault, and no swap."""
 
 
 class Waited(RebuildError):
@@ -55,38 +58,30 @@ async def wait_for_snapshots(desk: Desk, build: Build, progress: Progress) -> No
         await anyio.sleep(PAUSE_S)
 
 
-async def swap(desk: Desk, build: Build, catch_up: CatchUp, comparison: Comparison, keep_s: float) -> bool:
-    """Make the shadow the live generation; False if live has moved on too far, or somebody held a lock too long."""
-    consumer = build.consumer
+async def swap(
+    desk: Desk, build: Build, catch_up: CatchUp, tail: Tail, comparison: Comparison, keep_s: float
+) -> bool:
+    """Make the shadow the live generation; False if it would keep batches or readers waiting for too long.
+
+    The broker is not asked: what has come since the last round is in the tail, or is left to the next one.
+    """
+    announce("swap.asked")
     try:
-        async with desk.connection.transaction():
-            await desk.connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-            await desk.alone(consumer)
+        async with desk.alone(build.consumer, "swap", within_s=HOLD_S, wait_s=WAIT_S):
             await desk.hold(build)
             announce("swap.entered")
-            if not await catch_up.last(AT_MOST):
+            if not await catch_up.last(AT_MOST, tail):
                 raise _Behind
-            await assert_equal(desk, build, catch_up)
+            await catch_up.assert_equal()
             await comparison.settle()
+            await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
             await _exchange(desk, build, keep_s)
             announce("swap.written")
-    except (_Behind, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+    except (_Behind, TooLong, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        announce("swap.left")
         return False
     announce("swap.committed")
     return True
-
-
-async def assert_equal(desk: Desk, build: Build, catch_up: CatchUp) -> None:
-    """Raise NotEqual unless the shadow stands where live does, for every aggregate there is."""
-    if catch_up.unordered:
-        return
-    differs = await desk.rows("build_differs", build.consumer, build.positions, catch_up.start)
-    if differs:
-        named = ", ".join(f"{r['aggregate']} at v{r['shadow']} and live at v{r['live']}" for r in differs)
-        raise NotEqual(
-            f"the shadow stands elsewhere than the live generation: {named}",
-            remedy="Rebuild with --restart, and report this: it must not happen",
-        )
 
 
 async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
@@ -113,4 +108,4 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
 
 
 class _Behind(Exception):
-    """Live has moved on too far for the time the barrier may be held."""
+    """Live has moved on too far for the time the barrier may be held, or by events that are not at hand."""

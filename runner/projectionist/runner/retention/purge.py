@@ -22,7 +22,7 @@ from projectionist.core.db import advisory_key
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.outbox.wishes import open_all
-from projectionist.runner.registry import barrier_key
+from projectionist.runner.barrier import barrier_key
 from projectionist.runner.retention.archive import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
 

@@ -1,0 +1,87 @@
+"""The exclusive barrier: a transaction beside which no batch of a consumer is open. All its batches wait meanwhile.
+
+So who holds it waits for PostgreSQL alone, and not for long: what the broker has to say is asked before, and a deadline
+undoes everything. How long it was held is measured, whoever held it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.db import advisory_key
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.sql import Statements
+from projectionist.core.telemetry import meters, names
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+
+HOLD_S = 2.0
+"""The longest that the barrier is held, but for changes of tables by `migrate`."""
+
+
+class TooLong(ProjectionistError):
+    """The barrier was held for as long as it may be: all is undone, and may be tried again."""
+
+
+class Hold(msgspec.Struct):
+    """How long the barrier was held, known after the block."""
+
+    seconds: float = 0.0
+
+
+@asynccontextmanager
+async def alone(
+    connection: Connection,
+    schema: str,
+    consumer: int,
+    what: str,
+    *,
+    within_s: float | None = HOLD_S,
+    wait_s: float | None = None,
+) -> AsyncIterator[Hold]:
+    """A transaction beside which no batch of this consumer is open; raises TooLong where that takes over `within_s`.
+
+    Open batches are waited for no longer than `wait_s`, or the connection's lock_timeout, which stays so inside: new
+    ones wait meanwhile. `what` is done, for whoever measures.
+    """
+    hold, began = Hold(), None
+    try:
+        async with connection.transaction():
+            if wait_s is not None:
+                await connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
+            statement = Statements("projectionist.runner", schema)["barrier_alone"]
+            await connection.execute(statement, barrier_key(schema, consumer))
+            began = clock.now()
+            # Cancels once and not for good: what has to be undone is undone after it.
+            limit = asyncio.timeout(within_s)
+            try:
+                async with limit:
+                    yield hold
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise TooLong(
+                    f"{what} kept all batches of the consumer waiting for {within_s:g} s: nothing was changed",
+                    remedy="It may be tried again; a broker or a disk that answers slowly is the usual reason",
+                ) from None
+    finally:
+        if began is not None:
+            hold.seconds = clock.now() - began
+            note(what, hold.seconds)
+
+
+def note(what: str, seconds: float) -> None:
+    """Tell how long the barrier was held for this."""
+    meters.record(names.BARRIER, seconds, {names.WHAT: what})
+
+
+def barrier_key(schema: str, number: int) -> int:
+    """The advisory lock that every batch of a consumer shares, and that a taker holds alone."""
+    return advisory_key(schema, f"consumer:{number}")

@@ -1,0 +1,203 @@
+"""While somebody has a consumer for himself all its batches wait: for PostgreSQL alone, and not for long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.rebuilding import Yard
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import listening
+
+from projectionist.core import clock, signals
+from projectionist.core.db import Connection
+from projectionist.projections import SqlProjection, Tx, definition, on
+from projectionist.runner import barrier
+from projectionist.runner.barrier import barrier_key
+from projectionist.runner.rebuild import catchup, tail
+from projectionist.runner.rebuild import swap as swapping
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.recompute import recompute
+from projectionist.runner.verbs import Act
+
+pytestmark = pytest.mark.asyncio
+
+SLACK_S = 0.75
+"""What a crowded machine may add to a deadline."""
+
+
+@asynccontextmanager
+async def watching(live: Rig, cls: type) -> AsyncIterator[list[float]]:
+    """How long those wait inside the block who ask for the barrier as batches do, again and again."""
+    number = await live.value("select number from {s}.consumers where name = $1", definition(cls).name)
+    waited: list[float] = []
+
+    async def ask() -> None:
+        async with live.pool.acquire() as connection:
+            await connection.execute("set lock_timeout = 0")
+            while True:
+                began = clock.now()
+                async with connection.transaction():
+                    await connection.execute(
+                        "select pg_advisory_xact_lock_shared($1)", barrier_key(SCHEMA, number)
+                    )
+                waited.append(clock.now() - began)
+                await asyncio.sleep(0.005)
+
+    asking = asyncio.create_task(ask())
+    try:
+        yield waited
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and_the_swap_is_done_when_it_is_back(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "BEFORE", 5)
+    s, yard = shop(live.stream), Yard(live)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "bad", 1)
+    await live.publish(OrderNoted("bad"), "bad", 2)
+    for number in range(20):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+    with listening() as heard:
+        async with live.running(s.Orders), watching(live, s.Orders) as waited:
+            await live.settled(s.Orders)
+            async with yard.frozen(s.Orders, "swap.asked") as building:
+                s.trouble.poison.clear()
+                with live.lab.nats_stopped():
+                    async with live.verbs(s.Orders) as verbs:
+                        await verbs.retry("order/bad", Act("ops", "it is mended"))
+                    await live.value_of(
+                        "select version::int from {s}.positions where aggregate = 'order/bad'", 2
+                    )
+                    yard.free(building)
+                    await heard.wait("swap.left")
+            rebuilt = await building
+
+    assert heard.counts["swap.committed"] == 1
+    assert 0 < max(waited) < swapping.HOLD_S + SLACK_S
+    assert 0 < rebuilt.held_s < swapping.HOLD_S + SLACK_S
+    assert await yard.generation(s.Orders) == 2
+    assert (await live.rows("orders"))[0] == ("bad", "placed", 1, '["placed", "bad"]')
+
+
+async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, yard = shop(live.stream), Yard(live)
+    await live.migrate(s.Orders)
+    for number in range(20):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await live.settled(s.Orders)
+            async with yard.frozen(s.Orders, "swap.asked") as building:
+                for number in range(20):
+                    await live.publish(OrderNoted("late"), f"o{number}", 2)
+                await live.settled(s.Orders)
+                monkeypatch.setattr(catchup, "fetch", None)
+            await building
+
+    assert heard.counts["swap.left"] == 0
+    assert [row[3] for row in await live.rows("orders")] == ['["placed", "late"]'] * 20
+    assert await yard.generation(s.Orders) == 2
+
+
+async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_long(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came since the last round is folded outside when it takes longer than the barrier may be held."""
+    policy = {"stream": live.stream.name, "subjects": live.stream.subject("order", "{aggregate}")}
+    monkeypatch.setattr(swapping, "HOLD_S", 0.5)
+
+    class Slow(SqlProjection, effects="beginning", **policy):
+        """Takes its time over each note."""
+
+        tables = {"slow": "note text primary key"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted) -> None:
+            await tx.execute("select pg_sleep(0.1)")
+            await tx.execute("insert into {slow} (note) values ($1)", event.text)
+
+    yard = Yard(live)
+    await live.migrate(Slow)
+    await live.publish(OrderNoted("1"), "o1", 1)
+    with listening() as heard:
+        async with live.running(Slow):
+            await live.settled(Slow)
+            async with yard.frozen(Slow, "swap.asked") as building:
+                for version in range(2, 12):
+                    await live.publish(OrderNoted(str(version)), "o1", version)
+                await live.settled(Slow)
+                async with watching(live, Slow) as waited:
+                    yard.free(building)
+                    await building
+
+    assert heard.counts["swap.left"] == 1
+    assert max(waited) < 0.5 + SLACK_S
+    assert await live.value("select count(*)::int from slow") == 11
+    assert await yard.generation(Slow) == 2
+
+
+async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    await live.fetch("update orders set cents = 7")
+    live.tampered = True
+
+    with contextlib.ExitStack() as frozen:
+
+        def hear(name: str) -> None:
+            if name == "recompute.entered":
+                frozen.enter_context(live.lab.nats_stopped())
+
+        frozen.callback(signals.listen(hear))
+        async with live.pool.acquire() as connection:
+            done = await recompute(
+                *(Desk(connection, SCHEMA), definition(s.Orders), live.settings, live.nats, "o1"),
+                Act("ops", "somebody has written into it"),
+            )
+
+    assert done.changed is not None
+    assert [row[2] for row in await live.rows("orders")] == [1]
+
+
+async def test_every_hold_of_the_barrier_is_measured(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    holds: list[tuple[str, float]] = []
+    monkeypatch.setattr(barrier, "note", lambda what, seconds: holds.append((what, seconds)))
+    s, yard = shop(live.stream), Yard(live)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    rebuilt = await yard.rebuild(s.Orders)
+
+    assert {"join", "open", "catch up", "swap"} <= {what for what, _ in holds}
+    assert rebuilt.held_s == max(seconds for what, seconds in holds if what in ("open", "catch up", "swap"))
+
+
+async def test_whoever_holds_the_barrier_too_long_is_undone(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    number = await live.value("select number from {s}.consumers")
+    async with live.pool.acquire() as connection:
+        with pytest.raises(barrier.TooLong, match="nothing was changed"):
+            await pausing_for(connection, number, 10)
+        assert not await connection.fetchval("select paused from projectionist.consumers")
+
+
+async def pausing_for(connection: Connection, number: int, seconds: float) -> None:
+    async with barrier.alone(connection, SCHEMA, number, "test", within_s=0.1):
+        await connection.execute("update projectionist.consumers set paused = true")
+        await connection.execute("select pg_sleep($1)", seconds)
