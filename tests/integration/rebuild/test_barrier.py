@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -18,11 +18,14 @@ from projectionist.core import clock, signals
 from projectionist.core.db import Connection
 from projectionist.projections import SqlProjection, Tx, definition, on
 from projectionist.runner import barrier
+from projectionist.runner.adoption import Adoption
 from projectionist.runner.barrier import barrier_key
+from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.rebuild import catchup, tail
 from projectionist.runner.rebuild import swap as swapping
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.recompute import recompute
+from projectionist.runner.resetting import Resetting
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
@@ -172,6 +175,27 @@ async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(liv
 
     assert done.changed is not None
     assert [row[2] for row in await live.rows("orders")] == [1]
+
+
+@pytest.mark.parametrize("verb", ["adopt", "reset"])
+async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(live: Rig, verb: str) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    act = Act("ops", "the broker stands still")
+
+    async with live.pool.acquire() as connection, watching(live, s.Orders) as waited:
+        with live.lab.nats_stopped():
+            if verb == "adopt":
+                asked: Awaitable[object] = Adoption(connection, live.nats, SCHEMA).adopt("Orders", act)
+            else:
+                asked = Resetting(connection, live.nats, SCHEMA).reset("Orders", act)
+            with pytest.raises(BrokerError):
+                await asked
+
+    assert 0 < max(waited) < SLACK_S
+    assert await live.value("select count(*)::int from {s}.inbox") == 1
 
 
 async def test_every_hold_of_the_barrier_is_measured(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
