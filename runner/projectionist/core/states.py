@@ -70,6 +70,7 @@ class Fact(StrEnum):
     INTENT_REUSE = "intent_reuse"
     INTENT_MISMATCH = "intent_mismatch"
     LATE = "late"
+    FAULT = "fault"
     PURGED = "purged"
     FILTERED = "filtered"
     LOST = "lost"

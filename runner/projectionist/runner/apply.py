@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.signals import announce
 from projectionist.core.states import Entry, Fact
+from projectionist.core.texts import storable
 from projectionist.projections.judge import Verdict
 from projectionist.runner.batch import Applied
 from projectionist.runner.closing import close
@@ -31,6 +32,7 @@ from projectionist.runner.effects import wishes_of
 from projectionist.runner.intake import intake
 from projectionist.runner.obeying import Obeying, decided
 from projectionist.runner.parking import Behind, behind
+from projectionist.runner.retry import MOST_TEXT, Failing
 from projectionist.runner.reuse import (
     judge_old,
     kept_aside,
@@ -125,6 +127,9 @@ class Transaction:
     def _close(self, one: Course, broken: Broken | None) -> None:
         consumer = self.consumer
         close(one, broken, self.writes, grace=consumer.grace_s, keep=consumer.policy.parked_limit)
+        refusal = self.batch.refusal
+        if broken is not None and refusal is not None and refusal.kind is Failing.FAULT:
+            self._tell(one.tried[broken.at], Fact.FAULT, storable(refusal.text)[:MOST_TEXT])
 
     # -- claim ---------------------------------------------------------------------------------------------------
 

@@ -193,6 +193,8 @@ async def test_one_row_that_the_database_refuses_with_whichever_words_fails_its_
 
     kind = "fault" if state == "42601" else "alone"
     assert await live.fetch("select error_class, error from {s}.parked") == [(kind, "could not go on")]
+    told = await live.fetch("select kind, aggregate, detail from {s}.incidents")
+    assert told == [("fault", "order/secret", "could not go on")] * (kind == "fault")
     assert await live.unaccounted(s.Orders) == []
 
 
