@@ -60,6 +60,8 @@ class Miss(msgspec.Struct, frozen=True):
     """Something else of the consumer was applied since its first miss."""
     waited: bool = False
     """It has had the patience that is due where nothing else gets through."""
+    exhausted: bool = False
+    """It has had the most patience that there is."""
     known: bool = False
     """It was put aside before, for the same kind of reason."""
     long: bool = False
@@ -87,15 +89,19 @@ def _is_guilty(miss: Miss) -> bool:
 
 def _of_failing(miss: Miss) -> Step:
     """The event cannot even be parked as failed: by its own values, or because the server takes nothing."""
-    return Step.AGAIN if miss.trouble is Trouble.INFRASTRUCTURE else Step.PUT_ASIDE
+    if miss.trouble is not Trouble.INFRASTRUCTURE or (miss.misses >= ENOUGH and miss.others):
+        return Step.PUT_ASIDE
+    return Step.LEAVE if miss.misses >= ENOUGH and miss.exhausted else Step.AGAIN
 
 
 def _of_bytes(miss: Miss) -> Step:
-    if miss.trouble is Trouble.INFRASTRUCTURE:
+    if miss.trouble is Trouble.INFRASTRUCTURE and (
+        miss.misses < ENOUGH or not (miss.others or miss.exhausted)
+    ):
         return Step.AGAIN
     if not miss.single:
         return Step.SPLIT
-    return Step.LEAVE if miss.others or miss.trouble is Trouble.DATA else Step.RAISE
+    return Step.RAISE if miss.trouble is Trouble.BUG and not miss.others else Step.LEAVE
 
 
 class Progress:

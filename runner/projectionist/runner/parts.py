@@ -30,6 +30,8 @@ class Part(msgspec.Struct):
     misses: int = 0
     since: tuple[float, int] | None = None
     """When it missed for the first time, in whichever company, and how much of the consumer had been applied then."""
+    unparked: int = 0
+    """How often it could not be parked as failed."""
     refused: bool = False
     """It was refused before it came here, and is not to be tried."""
 

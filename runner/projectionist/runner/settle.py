@@ -22,7 +22,7 @@ from projectionist.core.trouble import Trouble, classify, is_severed, is_transie
 from projectionist.runner.apply import Transaction
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.delivery import Reason
-from projectionist.runner.evidence import Miss, Step, Way, judge
+from projectionist.runner.evidence import MOST_PATIENCE_S, Miss, Step, Way, judge
 from projectionist.runner.hold import holding
 from projectionist.runner.parts import Part, as_bytes, divided, part_of
 from projectionist.runner.retry import SLOWLY, Failing, Refusal
@@ -182,14 +182,17 @@ class Settling:
         """One more miss, and all that speaks for or against the part."""
         progress = self._consumer.progress
         part.misses += 1
+        part.unparked += part.way is Way.FAIL
         part.since = since, applied = part.since or (clock.now(), progress.applied)
+        waited_s = clock.now() - since
         return Miss(
             trouble,
             part.way,
-            part.misses,
+            part.unparked if part.way is Way.FAIL else part.misses,
             single=single,
             others=progress.applied > applied,
-            waited=clock.now() - since >= progress.patience_s,
+            waited=waited_s >= progress.patience_s,
+            exhausted=waited_s >= MOST_PATIENCE_S,
             known=known,
             long=long,
         )

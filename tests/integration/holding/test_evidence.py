@@ -361,3 +361,28 @@ async def test_what_was_refused_stays_in_quarantine_until_it_can_be_held(live: R
         await live.settled(s.Orders)
 
     assert await live.value("select order_id from orders") == "o1"
+
+
+@pytest.mark.parametrize("state", ["XX002", "57014", "22021", "42501"])
+async def test_an_event_that_cannot_even_be_claimed_is_quarantined_when_others_are_applied(
+    live: Rig, state: str
+) -> None:
+    """A page of our own index that nobody can read any more, in the way of one identity."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute(
+        f"""
+        create function raises() returns trigger language plpgsql as $$ begin
+            if new.id = 'odd' then raise exception 'could not go on' using errcode = '{state}'; end if; return new;
+        end $$;
+        create trigger raises before insert on projectionist.inbox for each row execute function raises();
+        """
+    )
+    for number in range(6):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, id="odd" if number == 2 else None)
+    await live.settle(s.Orders)
+
+    assert await live.value("select count(*) from orders") == 5
+    assert await live.fetch("select seq, reason, detail from {s}.quarantine") == [
+        (3, "refused", "could not go on")
+    ]
