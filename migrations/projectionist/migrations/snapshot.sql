@@ -341,7 +341,8 @@ CREATE TABLE projectionist.floors (
     timeline integer,
     written timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     purged bigint DEFAULT 0 NOT NULL,
-    purged_from bigint
+    purged_from bigint,
+    acked bigint
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
@@ -362,6 +363,8 @@ COMMENT ON COLUMN projectionist.floors.timeline IS 'Of PostgreSQL: another one m
 COMMENT ON COLUMN projectionist.floors.purged IS 'Up to this stream sequence rows of settled events may have been removed. Never above the floor.';
 
 COMMENT ON COLUMN projectionist.floors.purged_from IS 'The lowest stream sequence of a removed row; 0: of an earlier stream. What a rebuild would lack is judged by it.';
+
+COMMENT ON COLUMN projectionist.floors.acked IS 'How many deliveries the broker had counted up to the floor; null: not known, so the stream is asked what lies above it.';
 
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
@@ -786,6 +789,20 @@ ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE projectionist.settled (
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    lowest bigint NOT NULL,
+    highest bigint NOT NULL,
+    seqs bigint[]
+)
+WITH (toast_tuple_target='8160', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+ALTER TABLE ONLY projectionist.settled ALTER COLUMN seqs SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.settled IS 'A row a batch, written in its transaction, until the floor has passed it. Without an index: it is short, and read whole.';
+
+COMMENT ON COLUMN projectionist.settled.seqs IS 'null: all from the lowest to the highest.';
 
 CREATE TABLE projectionist.streams (
     number integer NOT NULL,
