@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from nats.aio.client import Client
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 from tests.support.waiting import eventually
@@ -18,7 +19,13 @@ from tests.support.waiting import eventually
 from projectionist.core import broker, signals
 from projectionist.projections import definition
 from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
+from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.progress import Logged, Progress
+from projectionist.runner.rebuild.recompute import Recomputed, recompute
+from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.verbs import Act
+
+ACT = Act("me", "to see")
 
 
 class Effects(msgspec.Struct, frozen=True):
@@ -61,6 +68,26 @@ class Yard:
             one = definition(cls)
             told = progress or Logged(one.name)
             return await Builder(one, self.rig.settings, client, told, Options(**options)).run()
+        finally:
+            await client.close()
+
+    async def verify(self, cls: type, sample: int | None = None) -> Verified:
+        """Verify so many rows of a consumer, or all of them."""
+        async with self._desk("verifier") as (desk, client):
+            one = definition(cls)
+            return await Verifier(desk, one, self.rig.settings, client, Logged(one.name)).run(sample)
+
+    async def mend(self, cls: type, key: str) -> Recomputed:
+        """Recompute one row."""
+        async with self._desk("mender") as (desk, client):
+            return await recompute(desk, definition(cls), self.rig.settings, client, key, ACT)
+
+    @asynccontextmanager
+    async def _desk(self, name: str) -> AsyncIterator[tuple[Desk, Client]]:
+        client = await broker.connect(self.rig.settings.nats, name=name)
+        try:
+            async with self.rig.pool.acquire() as connection:
+                yield Desk(connection, SCHEMA), client
         finally:
             await client.close()
 

@@ -20,6 +20,7 @@ from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC
 from projectionist.runner.groups import flattened
+from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.catchup import CatchUp
@@ -228,12 +229,18 @@ class Builder:
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
             judge = await self._judge(desk, build, decisions)
+            own = OwnType(consumer.own_type)
             given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+            bulk = Bulk(*given, own)
             if self._definition.kind is Kind.SQL:
-                sql = SqlBulk(desk, build, shadow, Bulk(*given), self._silent)
-                await sql.run(filter_subject)
+                await SqlBulk(desk, build, shadow, bulk, self._silent).run(filter_subject)
             else:
-                await self._fold(desk, build, shadow, Bulk(*given), judge, filter_subject)
+                await self._fold(desk, build, shadow, bulk, judge, filter_subject)
+            if own.known is not None and own.known != await desk.value("own_type", build.consumer, own.known):
+                raise RebuildError(
+                    "live has applied events of other aggregates than this build took the rows' ids to be of",
+                    remedy="Rebuild with --restart",
+                )
         self._progress.begin("indexing", 0)
         async with desk.connection.transaction():
             await desk.hold(build)
