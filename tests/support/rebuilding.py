@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from nats.aio.client import Client
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
@@ -166,6 +167,22 @@ class Yard:
             SCHEMA,
         )
         return [name for (name,) in rows]
+
+
+@contextmanager
+def dying(point: str) -> Iterator[None]:
+    """What is done inside dies where it announces `point`."""
+
+    def die(name: str) -> None:
+        if name == point:
+            raise RuntimeError("the process is gone")
+
+    stop = signals.listen(die)
+    try:
+        with pytest.raises(RuntimeError, match="the process is gone"):
+            yield
+    finally:
+        stop()
 
 
 SHOP_APP = """

@@ -556,6 +556,13 @@ COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, m
 
 COMMENT ON COLUMN projectionist.outbox.epoch IS 'of the home in which it was last leased: there that doubt is known';
 
+CREATE TABLE projectionist.own_names (
+    name text NOT NULL COLLATE pg_catalog."C",
+    consumer integer NOT NULL
+);
+
+COMMENT ON TABLE projectionist.own_names IS 'Public names, schema.table; the tables of all their generations have names that are derived from them alone.';
+
 CREATE TABLE projectionist.owner (
     one boolean DEFAULT true NOT NULL,
     system text,
@@ -949,6 +956,9 @@ ALTER TABLE ONLY projectionist.names
 
 ALTER TABLE ONLY projectionist.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
+
+ALTER TABLE ONLY projectionist.own_names
+    ADD CONSTRAINT own_names_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY projectionist.owner
     ADD CONSTRAINT owner_pkey PRIMARY KEY (one);

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from tests.support.lab import Stream
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import Yard, dying
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.signals import listen
 from projectionist.projections import Event, Projection, on
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.compare import Differs
@@ -169,14 +168,8 @@ async def test_aborting_leaves_nothing_behind(yard: Yard) -> None:
     await rig.publish(OrderPlaced("ann", 1), "o1", 1)
     await rig.settle(s.Orders)
 
-    def die(name: str) -> None:
-        if name == "rebuild.bulk_done":
-            raise RuntimeError("the process is gone")
-
-    stop = listen(die)
-    with pytest.raises(RuntimeError):
+    with dying("rebuild.bulk_done"):
         await yard.rebuild(s.Orders)
-    stop()
     assert await yard.tables() == ["orders__g1", "orders__g2"]
 
     assert await yard.give_up(s.Orders) == 2

@@ -166,7 +166,7 @@ class Builder:
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
             self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
-            await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
+            await opening.abort(desk, build)
         if back_to is not None:
             given = (desk, self._definition, consumer, back_to)
             return await begin_rollback(*given, epoch=epoch, owner=who), False
@@ -212,7 +212,8 @@ class Builder:
         row = await desk.row("consumer_named", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
-        rows = await desk.value("build_rows_expected", build.consumer, self._schema)
+        live = await table_names(desk, build.consumer, row["generation"])
+        rows = await desk.value("build_rows_expected", build.consumer, live)
         return await opening.prepare(desk, build, shadow, floor, rows)
 
     async def _phase(self, name: str, work: Any) -> None:
@@ -378,9 +379,7 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
                     if build is None:
                         return None
                     build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
-                    await opening.abort(
-                        desk, build, await table_names(desk, build.consumer, build.generation)
-                    )
+                    await opening.abort(desk, build)
                     return build.generation
         finally:
             keeper.terminate()
