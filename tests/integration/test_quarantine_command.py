@@ -144,7 +144,7 @@ async def test_an_incident_about_the_stream_is_for_adopt(live: Rig, desk: Desk, 
         " values (1, 'stream_replaced', 1, 9, 'gone') returning number"
     )
     told = await desk.refused("incidents", "close", str(number), *WHY)
-    assert "about the stream itself" in told
+    assert "about the stream or the database itself" in told
     assert "`projectionist adopt Orders --reason …`" in told
 
 
