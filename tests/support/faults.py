@@ -85,6 +85,7 @@ class Faults:
         for fault in self._standing:
             if fault.statement in (name, ANY) and (fault.holding is None or fault.holding in parameters):
                 self.failed.note(name)
+                self.failed.note(ANY)
                 return fault
         return None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ import msgspec
 from hypothesis import HealthCheck, settings
 from nats.js.errors import NotFoundError
 from tests.support.faults import Faults, faulty
-from tests.support.lab import SCHEMA, Lab
+from tests.support.lab import SCHEMA, Lab, Stream
 from tests.support.ledger import Decisions, Fact, Reckoning, reckon
 from tests.support.load import tuned
 from tests.support.oddities import Message
@@ -29,9 +31,11 @@ from projectionist.projections import Event, definition
 DRAIN_S = 60.0
 """Within so long of the end of all trouble everything has drained: many times what it takes, for busy machines."""
 GOOD, VICTIM = "good-", "victim-"
-"""How the ids begin of aggregates to which nothing bad happens, and of those that have an event which always fails."""
+"""How the ids begin of aggregates to which nothing bad happens, and of those that are to fail."""
 RETRIES = Retry(initial_s=0.05, maximum_s=0.2, attempts=12)
 """What fails for a while is tried again for longer than any trouble lasts here, and soon."""
+_ONE = threading.Lock()
+"""Databases are made and dropped one at a time, and meanwhile whoever shares the loop goes on."""
 MANY = os.environ.get("RIM_EXAMPLES") == "many"
 """Set by `make soak`."""
 _UNDECIDED = Decisions(set(), set(), {}, {})
@@ -75,6 +79,20 @@ class Rim:
         for n, version in sent:
             await self._publish(_event(n, version), f"{GOOD}{n:03}", version)
 
+    async def headless(self, orders: int = 2) -> Callable[[], Awaitable[None]]:
+        """Publish further orders without their first events, so that they are parked; what publishes those."""
+        numbers = range(self._orders, self._orders + orders)
+        self._orders += orders
+        for n in numbers:
+            for version in (2, 3):
+                await self._publish(_event(n, version), f"{GOOD}{n:03}", version)
+
+        async def head() -> None:
+            for n in numbers:
+                await self._publish(_event(n, 1), f"{GOOD}{n:03}", 1)
+
+        return head
+
     async def _publish(self, event: Event, order: str, version: int) -> None:
         name = f"{order}:{version}"
         seq = await self.live.publish(event, order, version, id=name)
@@ -82,20 +100,14 @@ class Rim:
         kind, body = type(event).__event_type__, msgspec.json.encode(event)
         self._facts.append(Fact(seq, ("shop", name), kind, f"order/{order}", version, body))
 
-    async def victims(self, orders: int = 1, bad: int = 2) -> list[bytes]:
-        """Publish orders whose event of version `bad` carries a mark; the marks, as a statement would hold them."""
-        marks = []
+    async def victims(self, orders: int = 3) -> None:
+        """Publish orders, named VICTIM, of which the first event comes last."""
         for n in range(orders):
-            mark = f"mark-{n}-{self._random.randrange(10**6)}"
-            marks.append(mark.encode())
-            for version in (1, 2, 3):
-                name = mark if version == bad else f"{VICTIM}{n}:{version}"
-                event: Event = OrderPlaced(f"{VICTIM}{n}", 1) if version == 1 else OrderPaid()
-                if version == bad:
-                    event = OrderNoted(mark[:19])
-                seq = await self.live.publish(event, f"{VICTIM}{n}", version, id=name)
-                self.stored.add(seq)
-        return marks
+            order = f"{VICTIM}{n}"
+            for version in (2, 3, 1):
+                name = f"{order}:{version}"
+                event = OrderPlaced(order, 1) if version == 1 else _event(n, version)
+                self.stored.add(await self.live.publish(event, order, version, id=name))
 
     async def narrow(self) -> None:
         """Have the stream take nothing but what is for the consumers, so that it can be widened."""
@@ -246,7 +258,7 @@ async def rim(
     lab: Lab, *names: str, sequence: str = "contiguous", seed: int = 0, **policy: Any
 ) -> AsyncIterator[Rim]:
     """A rim on a database and a stream of its own, for the consumers of these names."""
-    database, stream = lab.make_database(), lab.make_stream()
+    database, stream = await asyncio.to_thread(_ground, lab)
     try:
         async with rig(lab, database, stream) as live, faulty(database, SCHEMA) as faults:
             made = Rim(live, faults, names, sequence, seed)
@@ -259,5 +271,15 @@ async def rim(
             async with made.afterwards:
                 yield made
     finally:
+        await asyncio.to_thread(_clear, lab, database, stream)
+
+
+def _ground(lab: Lab) -> tuple[str, Stream]:
+    with _ONE:
+        return lab.make_database(), lab.make_stream()
+
+
+def _clear(lab: Lab, database: str, stream: Stream) -> None:
+    with _ONE:
         lab.drop_database(database)
         lab.delete_stream(stream)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client, ServerVersion
 
-    from projectionist.runner.account import Proof
     from projectionist.runner.jetstream import Stream
 
 log = logging.getLogger("projectionist.runner")
@@ -75,12 +74,10 @@ def seen(stream: Stream, durable: Consumer, at_floor: Spot | None, at_top: Spot 
     )
 
 
-async def remembered(
-    client: Client, name: str, stream: Stream, durable: Consumer, before: Known, proof: Proof
-) -> Known:
+async def remembered(client: Client, name: str, stream: Stream, durable: Consumer, before: Known) -> Known:
     """What is to be remembered of them from now on; spots that have not moved are not asked for again."""
-    floor, top = proof.floor, stream.state.last_seq
-    quiet = proof.acked is not None and durable.num_pending == 0 and durable.num_ack_pending == 0
+    floor, top = durable.ack_floor.stream_seq, stream.state.last_seq
+    quiet = durable.num_pending == 0 and durable.num_ack_pending == 0
     return Known(
         stream.created,
         before.floor if before.floor.seq == floor else await spot(client, name, floor) or Spot(floor),
@@ -88,7 +85,6 @@ async def remembered(
         max(top if quiet else floor, stream.state.first_seq - 1),
         durable.delivered.consumer_seq,
         durable.created,
-        proof.acked,
     )
 
 

@@ -20,7 +20,6 @@ from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC
 from projectionist.runner.groups import flattened
-from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.catchup import CatchUp
@@ -166,7 +165,7 @@ class Builder:
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
             self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
-            await opening.abort(desk, build)
+            await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
         if back_to is not None:
             given = (desk, self._definition, consumer, back_to)
             return await begin_rollback(*given, epoch=epoch, owner=who), False
@@ -212,8 +211,7 @@ class Builder:
         row = await desk.row("consumer_named", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
-        live = await table_names(desk, build.consumer, row["generation"])
-        rows = await desk.value("build_rows_expected", build.consumer, live)
+        rows = await desk.value("build_rows_expected", build.consumer, self._schema)
         return await opening.prepare(desk, build, shadow, floor, rows)
 
     async def _phase(self, name: str, work: Any) -> None:
@@ -230,18 +228,12 @@ class Builder:
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
             judge = await self._judge(desk, build, decisions)
-            own = OwnType(consumer.own_type)
             given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-            bulk = Bulk(*given, own)
             if self._definition.kind is Kind.SQL:
-                await SqlBulk(desk, build, shadow, bulk, self._silent).run(filter_subject)
+                sql = SqlBulk(desk, build, shadow, Bulk(*given), self._silent)
+                await sql.run(filter_subject)
             else:
-                await self._fold(desk, build, shadow, bulk, judge, filter_subject)
-            if own.known is not None and own.known != await desk.value("own_type", build.consumer, own.known):
-                raise RebuildError(
-                    "live has applied events of other aggregates than this build took the rows' ids to be of",
-                    remedy="Rebuild with --restart",
-                )
+                await self._fold(desk, build, shadow, Bulk(*given), judge, filter_subject)
         self._progress.begin("indexing", 0)
         async with desk.connection.transaction():
             await desk.hold(build)
@@ -379,7 +371,9 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
                     if build is None:
                         return None
                     build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
-                    await opening.abort(desk, build)
+                    await opening.abort(
+                        desk, build, await table_names(desk, build.consumer, build.generation)
+                    )
                     return build.generation
         finally:
             keeper.terminate()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from projectionist.core.wire import Arrival
     from projectionist.projections.definition import Definition
-    from projectionist.runner.owntype import OwnType
     from projectionist.runner.reading import Reader
     from projectionist.runner.rebuild.decisions import Decisions
     from projectionist.runner.rebuild.judge import Judge, Track
@@ -41,13 +40,12 @@ SLICE = 2_048
 class Folding:
     """Rows of one bucket, folded event by event."""
 
-    def __init__(self, definition: Definition, silent: Counter[str], own: OwnType) -> None:
+    def __init__(self, definition: Definition, silent: Counter[str]) -> None:
         assert definition.table is not None, "only a Projection has rows of its own"
         self._definition = definition
         self._rows = Rows(definition.cls, definition.table, {})
         self._handlers = definition.handlers
         self._silent = silent
-        self._own = own
         self._stopped: set[str | None] = set()
         self.stumbles: list[Stumble] = []
 
@@ -63,14 +61,11 @@ class Folding:
         cell = None if track is None else track.cell
         try:
             if cell is None or not handler.by_id:
-                self._own.check(handler, aggregate)
                 key = key_of(handler, None if aggregate is None else aggregate.partition("/")[2], event)
                 cell = self._rows.cell(key)
                 if track is not None and handler.by_id:
                     track.cell = cell
             answer = self._rows.put(handler, cell, event, delivery.envelope)
-            if self._own.known is None:
-                self._own.decide(handler, aggregate)
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
@@ -101,37 +96,31 @@ class Bulk:
         judge: Judge,
         decisions: Decisions,
         progress: Progress,
-        own: OwnType,
     ) -> None:
-        """`own` is found out on the way where nobody knows it yet."""
         self._client = client
         self._definition = definition
         self._read = decisions.reading(reader)
         self._judge = judge
         self._progress = progress
-        self._own = own
         self.events = 0
         self.silent: Counter[str] = Counter()
         """Intents that were asked for and not written, by slot."""
 
     async def fold(self, filter_subject: str, first: int, last: int) -> Iterable[tuple[Any, ...]]:
         """Read it, and fold everything in memory."""
-        folding = Folding(self._definition, self.silent, self._own)
+        folding = Folding(self._definition, self.silent)
         await self.read(filter_subject, first, last, folding.fold)
         return folding.rows()
 
     async def spill(self, filter_subject: str, first: int, last: int, into: Spill) -> None:
         """Read it, and put what is to be folded on disk, by bucket."""
-        folding = Folding(self._definition, self.silent, self._own)
+        folding = Folding(self._definition, self.silent)
 
         def put(delivery: Delivery, _: Track | None = None) -> None:
             step = step_of(self._definition, delivery.seq, delivery)
             if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
                 folding.fold(delivery)  # it fails, whatever is in the row
             elif step is not None and delivery.arrival is not None:
-                self._own.decide(
-                    step.handler, delivery.aggregate
-                )  # in stream order, whatever bucket comes first
                 into.put(bucket_of(step.key, into.buckets), delivery.arrival)
 
         await self.read(filter_subject, first, last, put)
@@ -139,7 +128,7 @@ class Bulk:
 
     async def fold_spilled(self, arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:
         """Fold one bucket, in the order in which it was put on disk."""
-        folding = Folding(self._definition, self.silent, self._own)
+        folding = Folding(self._definition, self.silent)
         for at, arrival in enumerate(arrivals, 1):
             delivery = self._read(arrival)
             assert isinstance(delivery, Delivery), "it was read before"

@@ -11,7 +11,6 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
-from projectionist.runner.owntype import OwnType
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.decisions import Decisions
@@ -160,8 +159,7 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
         return 0.0
     reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
     judge = Judge(UNORDERED, {}, Decisions())
-    given = (client, definition, reader, judge, Decisions(), Logged(definition.name))
-    bulk = Bulk(*given, OwnType())
+    bulk = Bulk(client, definition, reader, judge, Decisions(), Logged(definition.name))
     first = stream.state.first_seq
     began = clock.now()
     try:

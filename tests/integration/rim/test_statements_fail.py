@@ -1,0 +1,100 @@
+"""Statements that fail in any way: for a while it costs nothing but time, for one event it costs the others nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+from tests.support.faults import ANY, Fault
+from tests.support.lab import Lab
+from tests.support.rim import MANY, VICTIM, rim
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(3600 if MANY else 240)]
+
+STATES = [
+    *("08006", "09000", "0A000", "22021", "23505", "24000", "25006", "25P02", "25P03", "25P04", "26000"),
+    *("28000", "2F000", "38000", "3D000", "3F000", "40001", "40003", "42501", "42601", "42703", "42P01"),
+    *("53100", "53300", "54000", "55000", "55P03", "57014", "57P01", "58030", "72000", "F0000", "HV000"),
+    *("P0001", "XX000", "XX001", "ZZ999"),
+]
+"""Of every class, and those of which the class says too little."""
+STATEMENTS = {
+    "entering": ["begin", "barrier", "control"],
+    "claiming": ["claim", "place", "positions"],
+    "folding": ["rows.select", "rows.insert", "savepoint"],
+    "journal": ["park", "successors", "unpark", "settle", "advance", "wish", "count"],
+    "beside": ["beat", "due", "quarantine_due", "unclean", "floor_known", "floor_write", "highest", "rearm"],
+}
+"""What is asked for while a consumer works, by where it stands."""
+HELD = ["claim", "place", "positions", "rows.select", "rows.insert", "park", "advance", "wish", ANY]
+"""Statements that hold values of an event."""
+OF_DATA = ["09000", "22021", "23505", "2F000", "38000", "54000", "P0001"]
+"""States that speak of what a statement was given."""
+WHILE_S = 1.0
+AT_ONCE = 8
+EVERY = 5
+
+
+def pairs(statements: list[str], states: list[str]) -> list[tuple[str, str]]:
+    """Some states with one of the statements each, others for other statements. All of them where there is time."""
+    if MANY:
+        return [(state, statement) for state in states for statement in statements]
+    begin = sum(map(ord, statements[0])) % EVERY
+    return [(state, statements[n % len(statements)]) for n, state in enumerate(states[begin::EVERY])]
+
+
+async def each(some: Iterable[tuple[str, str]], do: Callable[[str, str], Awaitable[None]]) -> None:
+    """Do it for each pair, several at once; fail with those that failed."""
+    turns = asyncio.Semaphore(AT_ONCE)
+    failed = []
+
+    async def one(state: str, statement: str) -> None:
+        async with turns:
+            try:
+                await do(state, statement)
+            except Exception as error:  # noqa: BLE001  told below, with the pair that it belongs to
+                failed.append(f"{state} at {statement}: {type(error).__name__}: {str(error)[:300]}")
+
+    await asyncio.gather(*(one(*pair) for pair in some))
+    assert not failed, "\n".join(sorted(failed))
+
+
+@pytest.mark.parametrize("where", STATEMENTS)
+async def test_what_fails_for_a_while_drains_by_itself_afterwards(lab: Lab, where: str) -> None:
+    async def do(state: str, statement: str) -> None:
+        async with rim(lab, "Orders", "Journal") as one, one.running():
+            await one.good(1)
+            await one.drained()
+            heads = await one.headless()
+            await one.live.value_of("select count(*)::int from {s}.parked", 8)
+            one.faults.stand(Fault(statement, state))
+            await heads()
+            heads = await one.headless()
+            await one.good(2)
+            await one.faults.failed.wait(statement)
+            await asyncio.sleep(WHILE_S)
+            one.faults.lift()
+            await heads()
+            await one.drained()
+
+    # What is refused of an identity is kept as bytes at once, and is for a person: other than what a handler made.
+    states = [state for state in STATES if where != "claiming" or state not in OF_DATA]
+    await each(pairs(STATEMENTS[where], states), do)
+
+
+@pytest.mark.parametrize("statement", HELD)
+async def test_what_is_always_refused_of_one_event_keeps_no_other_waiting(lab: Lab, statement: str) -> None:
+    async def do(state: str, statement: str) -> None:
+        async with rim(lab, "Orders", "Journal") as one, one.running():
+            await one.good(1)
+            await one.drained()
+            one.faults.stand(Fault(statement, state, holding=VICTIM.encode()))
+            await one.victims()
+            await one.good(2)
+            await one.faults.failed.wait(statement)
+            await one.good(2)
+            await one.drained()
+            one.faults.lift()
+
+    await each(pairs([statement], STATES if statement == "rows.select" else OF_DATA), do)
