@@ -46,6 +46,33 @@ class Standby:
             await here.close()
             await primary.close()
 
+    async def configured(self, *settings: str) -> None:
+        """Change its settings."""
+        here = await asyncpg.connect(self.url(self._lab.postgres_url))
+        try:
+            for setting in settings:
+                await here.execute(f"alter system set {setting}")
+            await here.execute("select pg_reload_conf()")
+        finally:
+            await here.close()
+
+    async def told(self) -> None:
+        """Return when it has told the primary of the snapshots that there are now."""
+        primary = await asyncpg.connect(self._lab.postgres_url)
+        try:
+            asked = await primary.fetchval("select clock_timestamp()")
+
+            async def heard() -> bool:
+                found = await primary.fetchval(
+                    "select bool_or(backend_xmin is not null and reply_time > $1) from pg_stat_replication",
+                    asked,
+                )
+                return bool(found)
+
+            await eventually(heard, seconds=30)
+        finally:
+            await primary.close()
+
     async def cut_off(self) -> None:
         """Have nothing more arrive from the primary."""
         here = await asyncpg.connect(self.url(self._lab.postgres_url))

@@ -58,6 +58,7 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
     lock_s: Limit = 8
     statement_s: Limit = 60
     correlation_index: bool = False
+    unseen_readers: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

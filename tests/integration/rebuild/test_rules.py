@@ -13,12 +13,12 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.runner.model import Pure
-from projectionist.runner.rebuild import builder
 from projectionist.runner.rebuild.builder import Builder
 from projectionist.runner.rebuild.catchup import NotEqual
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.store import Store
 from projectionist.runner.verbs import Act
 
@@ -143,7 +143,7 @@ async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
     if not rule:
         monkeypatch.setattr(Desk, "alone", beside_others)
         # This batch is held up for so long that it counts as an old snapshot as well.
-        monkeypatch.setattr(builder, "wait_for_snapshots", nothing)
+        monkeypatch.setattr(Snapshots, "wait", nothing)
     async with rig.running(s.Orders):
         await yard.settled(s.Orders)
         armed = True

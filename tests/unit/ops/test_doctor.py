@@ -15,6 +15,7 @@ SERVER: dict[str, Any] = {
     "synchronous_commit": "on", "autovacuum": "on", "track_counts": "on", "standby": False, "backend": 7,
     "encrypted": True, "synchronous_standby_names": "", "followers": 0,
     "free": 90, "connections": 100, "bytes": 10**9, "remote": True, "oldest_idle_s": 0.0,
+    "silent_standbys": [], "hidden": 0,
 }  # fmt: skip
 TABLE: dict[str, Any] = {
     "name": "inbox", "live": 1000, "dead": 10, "swept": None, "bytes": 10**6, "hit": 10, "read": 0,
@@ -50,6 +51,21 @@ def loud(checks: list[Check]) -> list[tuple[str, str]]:
 )
 def test_a_server(given: dict[str, Any], found: list[tuple[str, str]]) -> None:
     assert loud(list(database._server(SERVER | given))) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "unseen", "found"),
+    [
+        ({}, False, []),
+        ({"silent_standbys": ["west"]}, False, [("readers", "attention")]),
+        ({"silent_standbys": ["west"]}, True, [("readers", "note")]),
+        ({"hidden": 3}, False, [("sessions", "note")]),
+    ],
+)
+def test_readers_that_a_rebuild_cannot_see(
+    given: dict[str, Any], unseen: bool, found: list[tuple[str, str]]
+) -> None:
+    assert loud(list(database._readers(SERVER | given, unseen))) == found
 
 
 def test_a_pooler_in_between_has_to_have_room_for_all_sessions() -> None:

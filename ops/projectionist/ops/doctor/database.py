@@ -40,6 +40,7 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
     tables = await connection.fetch(statements["doctor_tables"], settings.postgres.schema)
     return [
         *_server(server),
+        *_readers(server, settings.postgres.unseen_readers),
         *_connections(server, consumers, pooled=is_pooled(connection)),
         _clock(skew, ABOUT),
         *_tables(tables),
@@ -115,6 +116,28 @@ def _standbys(row: Row, commit: str) -> Iterator[Check]:
         yield note(
             *(ABOUT, "failover", f"a standby follows, and {why}: promoted, it may lack the last commits"),
             "Set synchronous_standby_names, or know what is read and asked again then (docs/guarantees.md, Limits)",
+        )
+
+
+def _readers(row: Row, unseen: bool) -> Iterator[Check]:
+    """Whether a rebuild can see those who would find its new generation empty."""
+    if row["silent_standbys"]:
+        names = ", ".join(map(repr, row["silent_standbys"]))
+        found = f"standby {names} does not say what its readers see: " + (
+            "rebuilds swap all the same (unseen_readers)" if unseen else "rebuilds do not swap"
+        )
+        mend = (
+            "Set hot_standby_feedback = on there; unseen_readers = true where nobody reads read models on it"
+        )
+        yield note(ABOUT, "readers", found, mend) if unseen else attention(ABOUT, "readers", found, mend)
+    if row["hidden"]:
+        yield note(
+            *(
+                ABOUT,
+                "sessions",
+                f"since when {row['hidden']} sessions of other roles are in a transaction is hidden",
+            ),
+            "grant pg_read_all_stats to the role of these commands",
         )
 
 

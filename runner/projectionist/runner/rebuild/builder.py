@@ -33,9 +33,10 @@ from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import check_history
 from projectionist.runner.rebuild.progress import Watched
 from projectionist.runner.rebuild.shadow import Shadow
+from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
-from projectionist.runner.rebuild.swap import swap, wait_for_snapshots
+from projectionist.runner.rebuild.swap import swap
 from projectionist.runner.rebuild.tail import tailing
 from projectionist.runner.rebuild.turn import Taken, owner, turn
 
@@ -305,11 +306,12 @@ class Builder:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
         given = (self._client, self._definition.stream, filter_subject)
+        snapshots = Snapshots(desk, build, self._progress, blindly=self._settings.postgres.unseen_readers)
         for number in range(MOST_TRIES):
             await self._phase("catch_up", self._converge(catch_up))
             comparison = await self._comparison(desk, build)
             await self._phase("verify", self._verify(catch_up, comparison))
-            await wait_for_snapshots(desk, build, self._progress)
+            await snapshots.wait()
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()
                 await self._phase("catch_up", self._converge(catch_up))

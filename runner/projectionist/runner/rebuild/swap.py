@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import anyio
 import asyncpg
 
-from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.runner.barrier import TooLong
 from projectionist.runner.course import UNORDERED
@@ -18,7 +16,6 @@ from projectionist.runner.rebuild.opening import clear, drop_positions
 if TYPE_CHECKING:
     from projectionist.runner.rebuild.catchup import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
-    from projectionist.runner.rebuild.progress import Progress
     from projectionist.runner.rebuild.tail import Tail
 
 AT_MOST = 2_000
@@ -29,33 +26,6 @@ WAIT_S = 2.0
 """How long it waits for open batches, which keep new ones waiting."""
 READERS_MS = 100
 """How long it waits for those who read the views; they wait for it as long."""
-SNAPSHOTS_S = 60.0
-PAUSE_S = 0.2
-
-
-class Waited(RebuildError):
-    """A session with an old snapshot would find the new generation empty, and did not end in time."""
-
-
-async def wait_for_snapshots(desk: Desk, build: Build, progress: Progress) -> None:
-    """Wait until no session of this database sees the time before the shadow was filled.
-
-    Such a session finds the rows of the new generation missing. Raises Waited after a minute.
-    """
-    deadline, told = clock.now() + SNAPSHOTS_S, False
-    await desk.run("build_settled", build.number)
-    while old := await desk.rows("build_old_snapshots", build.number):
-        named = ", ".join(f"pid {row['pid']} {row['name']!r} ({row['age_s'] or 0:.0f} s)" for row in old)
-        if not told:
-            progress.say(f"waiting for transactions that began before the new rows were there: {named}")
-            announce("rebuild.waiting")
-            told = True
-        if clock.now() > deadline:
-            raise Waited(
-                f"transactions from before the new rows are still open: {named}",
-                remedy="End them, then rebuild again: it goes on from here",
-            )
-        await anyio.sleep(PAUSE_S)
 
 
 async def swap(

@@ -1,0 +1,110 @@
+"""Readers that would find the new generation empty: those of other roles and of standbys are waited for as well."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import msgspec
+import pytest
+from tests.support.lab import Lab
+from tests.support.rebuilding import Yard
+from tests.support.roles import hand_over, plain
+from tests.support.shop import OrderPlaced, shop
+from tests.support.standby import standby
+from tests.support.waiting import listening
+
+from projectionist.core.secret import Url
+from projectionist.runner.rebuild import snapshots
+
+pytestmark = pytest.mark.asyncio
+
+
+async def _filled(yard: Yard) -> type:
+    rig = yard.rig
+    orders: type = shop(rig.stream).Orders
+    await rig.migrate(orders)
+    for n in range(3):
+        await rig.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+    await rig.settle(orders)
+    return orders
+
+
+async def test_a_reader_of_another_role_is_waited_for_by_a_runner_that_is_no_superuser(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    async with plain(rig, "the_runner") as ours, plain(rig, "the_reader") as theirs:
+        await hand_over(rig, "the_runner")
+        await rig.pool.execute("grant select on orders to the_reader")
+        rig.settings = msgspec.structs.replace(
+            rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
+        )
+        reader = await asyncpg.connect(theirs)
+        await reader.execute("begin isolation level repeatable read; select 1")
+        with listening() as heard:
+            building = asyncio.create_task(yard.rebuild(orders))
+            await heard.wait("rebuild.waiting")
+            assert await reader.fetchval("select count(*) from orders") == 3
+            await reader.execute("commit")
+            assert (await building).generation == 2
+        assert await reader.fetchval("select count(*) from orders") == 3
+        await reader.close()
+
+
+async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while a transaction that writes, and is older than they, keeps every snapshot looking old."""
+    rig = yard.rig
+    orders = await _filled(yard)
+    await rig.pool.execute("create table other (n int)")
+    monkeypatch.setattr(snapshots, "WAIT_S", 5.0)
+    async with rig.pool.acquire() as writer, rig.pool.acquire() as old, rig.pool.acquire() as young:
+        await writer.execute("begin; insert into other values (1)")
+        await old.execute("begin isolation level repeatable read; select 1")
+        with listening() as heard:
+            building = asyncio.create_task(yard.rebuild(orders))
+            await heard.wait("rebuild.waiting")
+            await young.execute("begin isolation level repeatable read")
+            assert await young.fetchval("select count(*) from other") == 0
+            await old.execute("commit")
+            assert (await building).generation == 2
+        assert await young.fetchval("select count(*) from orders") == 3
+        await young.execute("commit")
+        await writer.execute("commit")
+
+
+async def test_a_reader_on_a_standby_that_tells_of_its_readers_is_waited_for(yard: Yard, lab: Lab) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    with standby(lab) as copy:
+        await copy.configured("hot_standby_feedback = on", "wal_receiver_status_interval = '1s'")
+        await copy.caught_up()
+        reader = await asyncpg.connect(copy.url(rig.database))
+        await reader.execute("begin isolation level repeatable read; select 1")
+        await copy.told()
+        with listening() as heard:
+            building = asyncio.create_task(yard.rebuild(orders))
+            await heard.wait("rebuild.waiting")
+            assert await reader.fetchval("select count(*) from orders") == 3
+            await reader.execute("commit")
+            assert (await building).generation == 2
+        await copy.caught_up()
+        assert await reader.fetchval("select count(*) from orders") == 3
+        await reader.close()
+
+
+async def test_a_standby_that_does_not_tell_of_its_readers_needs_a_word(
+    yard: Yard, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    monkeypatch.setattr(snapshots, "UNSEEN_S", 0.5)
+    with standby(lab):
+        with pytest.raises(snapshots.Unseen, match=r"standby 'walreceiver'.* does not say"):
+            await yard.rebuild(orders)
+        assert await yard.generation(orders) == 1
+        rig.settings = msgspec.structs.replace(
+            rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, unseen_readers=True)
+        )
+        assert (await yard.rebuild(orders)).generation == 2

@@ -1,0 +1,40 @@
+"""Roles that are no superusers: what most of those have who use a database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from tests.support.lab import SCHEMA
+from tests.support.rig import Rig
+
+_TAKE = """do $$ declare one text; begin
+for one in
+    select format('alter %s %s owner to {role}', case c.relkind when 'v' then 'view' else 'table' end, c.oid::regclass)
+    from pg_class c where c.relkind in ('r', 'p', 'v')
+        and c.relnamespace in ('{schema}'::regnamespace, 'public'::regnamespace)
+loop execute one; end loop; end $$"""
+
+
+@asynccontextmanager
+async def plain(rig: Rig, role: str) -> AsyncIterator[str]:
+    """The database's URL for a new role without any right of its own; what it made goes with it."""
+    await rig.pool.execute(f"create role {role} login password 'secret'")
+    parts = urlsplit(rig.database)
+    try:
+        yield parts._replace(netloc=f"{role}:secret@{parts.netloc.rpartition('@')[2]}").geturl()
+    finally:
+        await rig.pool.execute(
+            f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '{role}'"
+        )
+        await rig.pool.execute(
+            f"reassign owned by {role} to current_user; drop owned by {role}; drop role {role}"
+        )
+
+
+async def hand_over(rig: Rig, role: str) -> None:
+    """Make a role the owner of our schema and of every table and view, as if it had migrated itself."""
+    await rig.pool.execute(f"alter schema {SCHEMA} owner to {role}; grant all on schema public to {role}")
+    await rig.pool.execute(f"grant all on database {urlsplit(rig.database).path[1:]} to {role}")
+    await rig.pool.execute(_TAKE.format(role=role, schema=SCHEMA))
