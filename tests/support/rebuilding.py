@@ -83,9 +83,14 @@ class Yard:
         async def build() -> Rebuilt:
             return await self.rebuild(cls, **options)
 
+        keepers: list[threading.Thread] = []
+
         def sleep(name: str) -> None:
-            if name == point and not reached.is_set():
+            if name == point and not keepers:
+                keepers.extend(one for one in threading.enumerate() if one.name.startswith("turn to build"))
                 loop.call_soon_threadsafe(reached.set)
+                free.wait(60)
+            elif name == "turn.renewing" and threading.current_thread() in keepers:
                 free.wait(60)
 
         stop = signals.listen(sleep)
@@ -93,10 +98,10 @@ class Yard:
         self._asleep[building] = free
         try:
             await reached.wait()
-            stop()
             yield building
         finally:
             free.set()
+            stop()
 
     async def settled(self, *consumers: type) -> None:
         """Wait until these consumers have settled every event of the stream."""

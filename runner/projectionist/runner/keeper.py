@@ -20,6 +20,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
+from projectionist.runner.beside import Beside
 from projectionist.runner.session import tag
 
 if TYPE_CHECKING:
@@ -41,34 +42,24 @@ class Keeper:
         self._runner = runner
         self._lease_s = lease_s
         self._sql = Statements("projectionist.runner", postgres.schema)
-        self._thread = threading.Thread(target=self._run, name=f"lease of runner {runner}", daemon=True)
-        self._loop = asyncio.new_event_loop()
-        self._ending = asyncio.Event()
+        self._beside = Beside(f"lease of runner {runner}", self._keep)
         self._held = threading.Event()
 
     async def start(self) -> None:
         """Return when the lease is there for the first time; what is claimed without one is anybody's."""
-        self._thread.start()
+        self._beside.start()
         await anyio.to_thread.run_sync(self._held.wait, abandon_on_cancel=True)
 
     async def stop(self) -> None:
         """Let the lease end now, so that others may have what is still claimed."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._ending.set)
-            await anyio.to_thread.run_sync(self._thread.join, 5.0)
+        await self._beside.stop()
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._keep())
-        finally:
-            self._loop.close()
-
-    async def _keep(self) -> None:
+    async def _keep(self, ending: asyncio.Event) -> None:
         connection: Connection | None = None
-        while not self._ending.is_set():
+        while not ending.is_set():
             connection = await self._renewed(connection, self._lease_s())
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), self._lease_s() / SHARE)
+                await asyncio.wait_for(ending.wait(), self._lease_s() / SHARE)
         connection = await self._renewed(connection, 0.0)
         if connection is not None:
             await connection.close(timeout=1)

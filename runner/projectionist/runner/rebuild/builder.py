@@ -19,9 +19,8 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC
-from projectionist.runner.groups import flattened
 from projectionist.runner.rebuild import opening
-from projectionist.runner.rebuild.bulk import Bulk
+from projectionist.runner.rebuild.bulk import Bulk, Slow
 from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
@@ -36,15 +35,13 @@ from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
-from projectionist.runner.rebuild.swap import swap
+from projectionist.runner.rebuild.swap import HOLD_S, swap
 from projectionist.runner.rebuild.tail import tailing
 from projectionist.runner.rebuild.turn import Taken, owner, turn
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
-    from projectionist.core.leases import Lease
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.progress import Progress
@@ -120,41 +117,30 @@ class Builder:
         connection = await db.connect(self._settings.postgres, application_name=name)
         try:
             await connection.execute("set statement_timeout = 0")
-            keeper = await db.connect(self._settings.postgres, application_name=name)
-            try:
-                return await self._in_turn(connection, keeper)
-            finally:
-                keeper.terminate()
+            return await self._in_turn(Desk(connection, self._schema))
         finally:
             connection.terminate()
 
-    async def _in_turn(self, connection: Connection, keeper: Connection) -> Rebuilt:
-        desk, who = Desk(connection, self._schema), owner()
+    async def _in_turn(self, desk: Desk) -> Rebuilt:
+        who = owner()
         going_back = self._options.back_to is not None
         row = await registered(desk, self._definition, going_back=going_back)
         stream = await jetstream.stream(self._client, self._definition.stream)
         if not (going_back or self._options.partial):
             await check_history(desk, row, stream)
-        with flattened():
-            async with turn(
-                keeper, self._schema, row["number"], who, self._teller(keeper, row["number"])
-            ) as lease:
-                row = await registered(desk, self._definition, going_back=going_back)
-                if self._options.raised_only and self._definition.revision <= row["revision"]:
-                    raise Taken(f"revision {row['revision']} has been built by another process")
-                build, resumed = await self._open(desk, row["number"], lease.epoch, who)
-                return await self._build(desk, build, resumed=resumed)
+        async with turn(desk, self._settings.postgres, row["number"], who, self._tell) as lease:
+            row = await registered(desk, self._definition, going_back=going_back)
+            if self._options.raised_only and self._definition.revision <= row["revision"]:
+                raise Taken(f"revision {row['revision']} has been built by another process")
+            build, resumed = await self._open(desk, row["number"], lease.epoch, who)
+            return await self._build(desk, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
-    def _teller(self, keeper: Connection, consumer: int) -> Callable[[Lease], Awaitable[None]]:
-        """Writes down how far it has come, over the connection that keeps the turn."""
-        desk, at = Desk(keeper, self._schema), self._progress
-
-        async def tell(lease: Lease) -> None:
-            await desk.run("build_tell", consumer, lease.epoch, at.doing, at.done, at.expected, at.per_s)
-            announce("rebuild.told")
-
-        return tell
+    async def _tell(self, desk: Desk, consumer: int, epoch: int) -> None:
+        """Write down how far it has come."""
+        at = self._progress
+        await desk.run("build_tell", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
+        announce("rebuild.told")
 
     async def _open(self, desk: Desk, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """The build that was left, if it can go on; a new one otherwise."""
@@ -228,13 +214,16 @@ class Builder:
         decisions = Decisions(await desk.rows("build_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
-            judge = await self._judge(desk, build, decisions)
-            given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+
+            async def begun() -> Bulk:
+                judge = await self._judge(desk, build, decisions)
+                return Bulk(self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+
             if self._definition.kind is Kind.SQL:
-                sql = SqlBulk(desk, build, shadow, Bulk(*given), self._silent)
+                sql = SqlBulk(desk, build, shadow, await begun(), self._silent)
                 await sql.run(filter_subject)
             else:
-                await self._fold(desk, build, shadow, Bulk(*given), judge, filter_subject)
+                await self._fold(desk, build, shadow, begun, filter_subject)
         self._progress.begin("indexing", 0)
         async with desk.connection.transaction():
             await desk.hold(build)
@@ -259,25 +248,38 @@ class Builder:
         desk: Desk,
         build: Build,
         shadow: Shadow,
-        bulk: Bulk,
-        judge: Judge,
+        begun: Callable[[], Awaitable[Bulk]],
         filter_subject: str,
     ) -> None:
+        bulk = await begun()
         if build.buckets == 1:
-            rows = await bulk.fold(filter_subject, 1, build.floor)
-            await self._stand(desk, build, judge)
-            await self._flush(desk, build, shadow, rows, 0)
-        else:
-            with Spill(build.buckets, build.finished) as spill:
-                await bulk.spill(filter_subject, 1, build.floor, spill)
-                await self._stand(desk, build, judge)
-                self._progress.begin("folding", build.buckets)
-                for bucket in spill.open:
-                    rows = await bulk.fold_spilled(spill.read(bucket))
-                    await self._flush(desk, build, shadow, rows, bucket)
-                    await self._progress.advance(1)
+            try:
+                rows = await bulk.fold(filter_subject, 1, build.floor, divisible=True)
+            except Slow as slow:
+                build.buckets = slow.buckets
+                await desk.run("build_bulk", build.number, build.floor, build.buckets)
+                self._progress.say(f"{slow}: reading again, to fold and keep it in {build.buckets} parts")
+                announce("rebuild.divided")
+                bulk = await begun()
+            else:
+                await self._stand(desk, build, bulk.judge)
+                await self._flush(desk, build, shadow, rows, 0)
+        if build.buckets > 1:
+            await self._fold_divided(desk, build, shadow, bulk, filter_subject)
         self._silent.update(bulk.silent)
         self._events = bulk.events
+
+    async def _fold_divided(
+        self, desk: Desk, build: Build, shadow: Shadow, bulk: Bulk, filter_subject: str
+    ) -> None:
+        with Spill(build.buckets, build.finished) as spill:
+            await bulk.spill(filter_subject, 1, build.floor, spill)
+            await self._stand(desk, build, bulk.judge)
+            self._progress.begin("folding", build.buckets)
+            for bucket in spill.open:
+                rows = await bulk.fold_spilled(spill.read(bucket))
+                await self._flush(desk, build, shadow, rows, bucket)
+                await self._progress.advance(1)
 
     async def _stand(self, desk: Desk, build: Build, judge: Judge) -> None:
         """Write down which aggregates did not get to where live stood; the others stand at their caps."""
@@ -341,7 +343,7 @@ class Builder:
     async def _converge(self, catch_up: CatchUp) -> None:
         while True:
             try:
-                if await catch_up.round() <= FEW:
+                if await catch_up.round() <= catch_up.pace.within(HOLD_S / 4, FEW):
                     return
             except asyncpg.LockNotAvailableError:
                 announce("rebuild.lock_wait")
@@ -365,20 +367,13 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
     try:
         desk, who = Desk(connection, schema), owner()
         row = await registered(desk, definition, going_back=True)
-        keeper = await db.connect(settings.postgres, application_name=name)
-        try:
-            with flattened():
-                async with turn(keeper, schema, row["number"], who) as lease:
-                    build = await desk.open_build(row["number"])
-                    if build is None:
-                        return None
-                    build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
-                    await opening.abort(
-                        desk, build, await table_names(desk, build.consumer, build.generation)
-                    )
-                    return build.generation
-        finally:
-            keeper.terminate()
+        async with turn(desk, settings.postgres, row["number"], who) as lease:
+            build = await desk.open_build(row["number"])
+            if build is None:
+                return None
+            build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
+            await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
+            return build.generation
     finally:
         connection.terminate()
     raise AssertionError("the task group neither returned nor raised")

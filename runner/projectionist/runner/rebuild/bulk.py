@@ -6,16 +6,20 @@ There is no outbox writer here: what handlers ask for is counted and forgotten.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from anyio.lowlevel import checkpoint
 
+from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
+from projectionist.runner.rebuild.pace import SLICE_S, divided
 from projectionist.runner.rebuild.scan import scan, sequence
 from projectionist.runner.rebuild.shadow import MOST_TOLD, Stumble, Stumbled, stumble
 from projectionist.runner.rebuild.spill import Spill, bucket_of
@@ -33,8 +37,13 @@ if TYPE_CHECKING:
 Use = Callable[["Delivery", "Track | None"], None]
 """What is done with an event; the track of its aggregate is known if it came in its turn."""
 
-SLICE = 2_048
-"""How many events are folded at a stretch before other tasks get their turn."""
+
+class Slow(Exception):
+    """Handlers take so long that what is folded should be kept now and then, in so many buckets."""
+
+    def __init__(self, buckets: int) -> None:
+        super().__init__(f"handlers take their time, {buckets} minutes or so")
+        self.buckets = buckets
 
 
 class Folding:
@@ -100,16 +109,23 @@ class Bulk:
         self._client = client
         self._definition = definition
         self._read = decisions.reading(reader)
-        self._judge = judge
+        self.judge = judge
         self._progress = progress
+        self._worked_s = 0.0
         self.events = 0
         self.silent: Counter[str] = Counter()
         """Intents that were asked for and not written, by slot."""
 
-    async def fold(self, filter_subject: str, first: int, last: int) -> Iterable[tuple[Any, ...]]:
-        """Read it, and fold everything in memory."""
-        folding = Folding(self._definition, self.silent)
-        await self.read(filter_subject, first, last, folding.fold)
+    async def fold(
+        self, filter_subject: str, first: int, last: int, *, divisible: bool = False
+    ) -> Iterable[tuple[Any, ...]]:
+        """Read it, and fold everything in memory; raises Slow where that takes minutes, and need not be one piece."""
+        folding, buckets = Folding(self._definition, self.silent), 0 if divisible else 1
+        async with aclosing(self.read(filter_subject, first, last, folding.fold)) as slices:
+            async for at in slices:
+                buckets = buckets or divided(self._worked_s, (at - first + 1) / (last - first + 1))
+                if buckets > 1:
+                    raise Slow(buckets)
         return folding.rows()
 
     async def spill(self, filter_subject: str, first: int, last: int, into: Spill) -> None:
@@ -123,27 +139,35 @@ class Bulk:
             elif step is not None and delivery.arrival is not None:
                 into.put(bucket_of(step.key, into.buckets), delivery.arrival)
 
-        await self.read(filter_subject, first, last, put)
+        async for _ in self.read(filter_subject, first, last, put):
+            pass
         folding.rows()
 
     async def fold_spilled(self, arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:
         """Fold one bucket, in the order in which it was put on disk."""
         folding = Folding(self._definition, self.silent)
-        for at, arrival in enumerate(arrivals, 1):
+        until = clock.now() + SLICE_S
+        for arrival in arrivals:
             delivery = self._read(arrival)
             assert isinstance(delivery, Delivery), "it was read before"
             folding.fold(delivery)
-            if not at % SLICE:
+            if clock.now() > until:
                 await checkpoint()
+                until = clock.now() + SLICE_S
         return folding.rows()
 
-    async def read(self, filter_subject: str, first: int, last: int, use: Use) -> None:
-        """Call `use` with every event that may be folded, in order; what cannot be read was put aside by live."""
+    async def read(self, filter_subject: str, first: int, last: int, use: Use) -> AsyncGenerator[int, None]:
+        """Call `use` with every event that may be folded, in order; what cannot be read was put aside by live.
+
+        Yields now and then, and other tasks have had their turn then: the sequence up to which it is all.
+        """
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
-            for start in range(0, len(block), SLICE):
-                self._take(block[start : start + SLICE], use)
+            at = 0
+            while at < len(block):
+                before, at = at, self._take(block, at, use)
+                self.events += at - before
                 await checkpoint()
-            self.events += len(block)
+                yield sequence(block[at - 1])
             announce("rebuild.read")
             await self._progress.advance(len(block))
 
@@ -159,14 +183,20 @@ class Bulk:
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
             for start in range(0, len(block), size):
                 part, found = block[start : start + size], []
-                self._take(part, keep)
+                taken = 0
+                while taken < len(part):
+                    taken = self._take(part, taken, keep)
                 yield found, sequence(part[-1])
             self.events += len(block)
             await self._progress.advance(len(block))
 
-    def _take(self, arrivals: Sequence[Arrival], use: Use) -> None:
-        read, track_of, take = self._read, self._judge.next, self._judge.take
-        for arrival in arrivals:
+    def _take(self, arrivals: Sequence[Arrival], at: int, use: Use) -> int:
+        """Use them from this index on, for no longer than a slice; up to which index that was."""
+        read, track_of, take, now = self._read, self.judge.next, self.judge.take, clock.now
+        began = now()
+        until = began + SLICE_S
+        for arrival in islice(arrivals, at, None):
+            at += 1
             delivery = read(arrival)
             if delivery.__class__ is not Delivery:
                 continue
@@ -176,3 +206,7 @@ class Bulk:
             else:
                 for one in take(delivery):
                     use(one, None)
+            if now() > until:
+                break
+        self._worked_s += now() - began
+        return at

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.runner.course import CONTIGUOUS, UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import RebuildError, first_position
+from projectionist.runner.rebuild.pace import Pace
 from projectionist.runner.rebuild.scan import fetch
 
 if TYPE_CHECKING:
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.progress import Progress
     from projectionist.runner.rebuild.shadow import Shadow
     from projectionist.runner.rebuild.tail import Tail
-
-WINDOW = 10_000
-"""How many steps one transaction folds."""
 
 
 class Gone(RebuildError):
@@ -74,6 +73,7 @@ class CatchUp:
         self.start = first_position(shadow.definition)
         self.silent: Counter[str] = Counter()
         self.folded = 0
+        self.pace = Pace()
         self._moved: set[str] | None = None
         """Aggregates that have moved since all of them were compared."""
         self.top = build.floor
@@ -173,13 +173,14 @@ class CatchUp:
         desk, build, at, total = self._desk, self._build, 0, 0
         tally = _Tally(self._shadow.definition.sequence == CONTIGUOUS, decisions)
         while steps := await desk.rows(
-            "build_steps_read", build.number, at, WINDOW, build.positions, self.start
+            "build_steps_read", build.number, at, self.pace.window(), build.positions, self.start
         ):
             at = steps[-1]["n"]
             deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions, tail)
             wanted = tally.judge(steps, deliveries)
             if tally.lost and not build.partial:
                 raise Gone(tally.lost)
+            began = clock.now()
             async with desk.connection.transaction():
                 await desk.hold(build)
                 await self._shadow.apply(wanted.fold, self.silent)
@@ -189,6 +190,7 @@ class CatchUp:
                 if self.unordered:
                     marks = [str(step["seq"]) for step in steps]
                     await desk.run("build_unmark_some", build.consumer, marks)
+            self.pace.took(len(wanted.fold), clock.now() - began)
             announce("rebuild.caught_up")
             total += len(wanted.fold)
         self.folded += total

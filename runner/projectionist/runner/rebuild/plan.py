@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.readmodels import keeping
-from projectionist.runner.rebuild.bulk import Bulk
+from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.judge import Judge
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
 
-SAMPLE = 20_000
+SAMPLE, SAMPLE_S = 20_000, 5.0
+"""The speed is measured on so many events, or on those of so many seconds."""
 LISTED = 1_000
 
 LOCKS = (
@@ -160,10 +162,13 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
     reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
     judge = Judge(UNORDERED, {}, Decisions())
     bulk = Bulk(client, definition, reader, judge, Decisions(), Logged(definition.name))
-    first = stream.state.first_seq
+    first, fold = stream.state.first_seq, Folding(definition, bulk.silent).fold
     began = clock.now()
     try:
-        await bulk.fold(definition.subjects.filter, first, first + SAMPLE - 1)
+        async with aclosing(bulk.read(definition.subjects.filter, first, first + SAMPLE - 1, fold)) as slices:
+            async for _ in slices:
+                if clock.now() - began > SAMPLE_S:
+                    break
     except Stumbled:
         return 0.0
     return bulk.events / (clock.now() - began)

@@ -40,7 +40,7 @@ async def swap(
         async with desk.alone(build.consumer, "swap", within_s=HOLD_S, wait_s=WAIT_S):
             await desk.hold(build)
             announce("swap.entered")
-            if not await catch_up.last(AT_MOST, tail):
+            if not await catch_up.last(catch_up.pace.within(HOLD_S / 2, AT_MOST), tail):
                 raise _Behind
             await catch_up.assert_equal()
             await comparison.settle()

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core import db
 from projectionist.core.leases import Lease, Leases
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
+from projectionist.runner.beside import Beside
+from projectionist.runner.groups import flattened
 from projectionist.runner.rebuild.desk import BuildLost, Desk, RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
+    from projectionist.core.settings import Postgres
 
 TTL_S = 10.0
 RENEWED_S = 2.0
 LOOKED_S = 0.2
+
+Tell = Callable[[Desk, int, int], Awaitable[None]]
+"""Is given the consumer and the epoch of the turn."""
 
 
 class Taken(RebuildError):
@@ -35,35 +43,34 @@ def owner() -> str:
 
 @asynccontextmanager
 async def turn(
-    connection: Connection,
-    schema: str,
-    consumer: int,
-    who: str,
-    beside: Callable[[Lease], Awaitable[None]] | None = None,
+    desk: Desk, postgres: Postgres, consumer: int, who: str, tell: Tell | None = None
 ) -> AsyncIterator[Lease]:
-    """The right to build, over a connection of its own; raises Taken while another process uses it.
+    """The right to build; raises Taken while another process uses it.
 
-    After a crash the lease of the one before runs out by itself, which is waited for. Each time it is renewed,
-    `beside` may use the connection.
+    After a crash the lease of the one before runs out by itself, which is waited for. It is renewed beside the event
+    loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where another
+    process has taken over.
     """
-    leases, name = Leases(schema, who), f"build:{consumer}"
-    lease = await _acquire(connection, schema, leases, name)
+    lease = await _acquire(desk, Leases(desk.schema, who), f"build:{consumer}")
     announce("turn.taken")
+    keeper = _Keeper(postgres, consumer, who, lease, tell)
+    beside = Beside(f"turn to build {consumer}", keeper.keep)
+    beside.start()
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_keep, leases, connection, lease, beside)
-            yield lease
-            tasks.cancel_scope.cancel()
+        with flattened():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(beside.ended)
+                yield lease
+                tasks.cancel_scope.cancel()
     finally:
-        with anyio.CancelScope(shield=True), anyio.move_on_after(2):
-            if not connection.is_closed():
-                await leases.release(connection, lease)
+        with anyio.CancelScope(shield=True):
+            await beside.stop()
 
 
-async def _acquire(connection: Connection, schema: str, leases: Leases, name: str) -> Lease:
+async def _acquire(desk: Desk, leases: Leases, name: str) -> Lease:
     """The lease; an abandoned one runs out, one in use is renewed before that."""
-    desk, before = Desk(connection, schema), None
-    while (lease := await leases.acquire(connection, name, TTL_S)) is None:
+    before = None
+    while (lease := await leases.acquire(desk.connection, name, TTL_S)) is None:
         row = await desk.row("lease_holder", name)
         if row is not None and before is not None and (row["owner"], row["expires_at"]) != before:
             raise Taken(
@@ -75,23 +82,63 @@ async def _acquire(connection: Connection, schema: str, leases: Leases, name: st
     return lease
 
 
-async def _keep(
-    leases: Leases,
-    connection: Connection,
-    lease: Lease,
-    beside: Callable[[Lease], Awaitable[None]] | None,
-) -> None:
-    held: Lease | None = lease
-    while held is not None:
-        await anyio.sleep(RENEWED_S)
+class _Keeper:
+    """Renews a lease over a connection of its own; takes it again where it ran out and nobody else wanted it."""
+
+    def __init__(self, postgres: Postgres, consumer: int, who: str, lease: Lease, tell: Tell | None) -> None:
+        self._postgres = postgres
+        self._consumer = consumer
+        self._leases = Leases(postgres.schema, who)
+        self._epoch, self._held = lease.epoch, lease
+        self._tell = tell
+
+    async def keep(self, ending: asyncio.Event) -> None:
+        """Until the end, which lets the lease go. Raises BuildLost."""
+        connection: Connection | None = None
         try:
-            held = await leases.renew(connection, held)
-            if beside is not None and held is not None:
-                await beside(held)
-        except (
-            Exception
-        ) as error:  # an outage ends the turn as a lost lease does; anything else is a fault of ours
+            while not ending.is_set():
+                connection = await self._renewed(connection)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ending.wait(), RENEWED_S)
+            with suppress(Exception):  # it runs out by itself
+                async with asyncio.timeout(RENEWED_S):
+                    connection = connection or await self._connected()
+                    await self._leases.release(connection, self._held)
+        finally:
+            if connection is not None:
+                connection.terminate()
+
+    async def _renewed(self, connection: Connection | None) -> Connection | None:
+        """The connection it was renewed on; None if there was trouble: then it is tried again."""
+        announce("turn.renewing")
+        try:
+            async with asyncio.timeout(TTL_S):
+                connection = connection or await self._connected()
+                await self._renew(Desk(connection, self._postgres.schema))
+        except Exception as error:
+            if connection is not None:
+                connection.terminate()
             if not is_transient(error):
                 raise
-            held = None
-    raise BuildLost("this process has lost its turn to build", remedy="Rebuild again: it goes on from there")
+            return None
+        return connection
+
+    async def _connected(self) -> Connection:
+        return await db.connect(self._postgres, application_name="projectionist turn to build")
+
+    async def _renew(self, desk: Desk) -> None:
+        renewed = await self._leases.renew(desk.connection, self._held)
+        if renewed is None:
+            holder = await desk.row("lease_holder", self._held.name)
+            renewed = await self._leases.acquire(desk.connection, self._held.name, TTL_S)
+            # One grant further: nobody has had it in between, who might have gone on with this build, or ended it.
+            if renewed is None or renewed.epoch != self._held.epoch + 1:
+                named = "somebody else" if holder is None else holder["owner"]
+                raise BuildLost(
+                    f"{named} took the turn to build, which this process had not renewed for {TTL_S:g} s",
+                    remedy="Look at `generations list`; rebuilding again goes on from where it stands",
+                )
+            announce("turn.again")
+        self._held = renewed
+        if self._tell is not None:
+            await self._tell(desk, self._consumer, self._epoch)

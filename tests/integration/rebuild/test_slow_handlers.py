@@ -1,0 +1,166 @@
+"""Handlers may take as long as they want: the turn to build is kept, other tasks go on, and what is folded is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.support.lab import Stream
+from tests.support.rebuilding import Yard
+from tests.support.shop import OrderPlaced
+from tests.support.waiting import listening
+
+from projectionist.core import signals
+from projectionist.projections import Projection, on
+from projectionist.runner.rebuild import pace, swap, turn
+from projectionist.runner.rebuild.desk import BuildLost
+
+pytestmark = pytest.mark.asyncio
+
+
+def slow(stream: Stream, work: Callable[[int], None]) -> type:
+    """A table of orders; `work` is done with the cents of each while its handler holds the event loop."""
+
+    class Slow(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="slow",
+        key="order_id",
+    ):
+        order_id: str
+        n: int = 0
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            work(event.cents)
+            self.n += 1
+
+    return Slow
+
+
+async def filled(yard: Yard, cls: type, orders: int) -> None:
+    await yard.rig.migrate(cls)
+    await yard.rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(orders)])
+    await yard.rig.settle(cls)
+
+
+async def test_a_handler_that_takes_longer_than_the_turn_lasts_loses_nothing(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "TTL_S", 1.0)
+    monkeypatch.setattr(turn, "RENEWED_S", 0.1)
+    takes_s = 0.0
+    cls = slow(yard.rig.stream, lambda cents: time.sleep(takes_s if cents == 3 else 0))
+    await filled(yard, cls, 5)
+    takes_s = 2.5
+
+    assert (await yard.rebuild(cls)).generation == 2
+
+
+async def test_a_turn_that_ran_out_and_that_nobody_else_took_is_taken_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "RENEWED_S", 0.05)
+    cls = slow(yard.rig.stream, lambda _: None)
+    await filled(yard, cls, 5)
+    with listening() as heard:
+        async with yard.reading(cls) as building:
+            await yard.moments_pass()
+            await heard.wait("turn.again")
+        assert (await building).generation == 2
+
+
+async def test_a_turn_that_somebody_else_had_meanwhile_ends_the_build_and_names_him(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "RENEWED_S", 0.05)
+    cls = slow(yard.rig.stream, lambda _: None)
+    await filled(yard, cls, 5)
+    async with yard.reading(cls) as building:
+        await yard.rig.pool.execute(
+            "update projectionist.leases set epoch = epoch + 1, owner = 'elsewhere pid 7',"
+            " expires_at = clock_timestamp() where name like 'build:%'"
+        )
+        with pytest.raises(BuildLost, match="elsewhere pid 7 took the turn"):
+            await building
+
+
+async def test_other_tasks_have_their_turn_while_slow_handlers_fold(yard: Yard) -> None:
+    """Counted in events, not in seconds: between two turns of another task only a slice of them is folded."""
+    stretches, took_s = [0], 0.0
+
+    def work(_: int) -> None:
+        stretches[-1] += 1
+        time.sleep(took_s)
+
+    async def tick() -> None:
+        while True:
+            stretches.append(0)
+            await asyncio.sleep(0)
+
+    cls = slow(yard.rig.stream, work)
+    await filled(yard, cls, 500)
+    took_s, stretches = 0.002, [0]
+    ticking = asyncio.create_task(tick())
+    await yard.rebuild(cls)
+    ticking.cancel()
+
+    assert sum(stretches) >= 500
+    assert max(stretches) <= pace.SLICE_S / took_s + 1
+
+
+async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_costs_one(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "KEPT_S", 0.1)
+    calls, took_s = 0, 0.0
+
+    def work(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        time.sleep(took_s)
+
+    cls = slow(yard.rig.stream, work)
+    await filled(yard, cls, 300)
+    rows = await yard.rig.rows("slow")
+    took_s = 0.003
+    flushed = 0
+
+    def die(name: str) -> None:
+        nonlocal flushed
+        flushed += name == "rebuild.flushed"
+        if flushed == 3:
+            raise RuntimeError("the process is gone")
+
+    with listening() as heard:
+        stop = signals.listen(die)
+        with pytest.raises(RuntimeError):
+            await yard.rebuild(cls)
+        stop()
+        assert heard.counts["rebuild.divided"] == 1
+        took_s, calls = 0.0, 0
+        assert (await yard.rebuild(cls)).resumed
+    assert 0 < calls < 300, "what was in the new tables is not folded again"
+    assert await yard.rig.rows("slow") == rows
+
+
+async def test_slow_handlers_catch_up_in_small_transactions_and_the_last_of_them_fit_under_the_barrier(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swap, "HOLD_S", 0.4)
+    took_s = 0.0
+    cls = slow(yard.rig.stream, lambda _: time.sleep(took_s))
+    await filled(yard, cls, 10)
+    with listening() as heard:
+        async with yard.rig.running(cls):
+            async with yard.frozen(cls, "rebuild.bulk_done") as building:
+                await yard.rig.publish_all([(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in range(400)])
+                await yard.settled(cls)
+                took_s = 0.004
+            rebuilt = await building
+    assert heard.counts["rebuild.caught_up"] >= 5
+    assert rebuilt.caught_up >= 400
+    assert await yard.rig.value("select count(*) from slow") == 410
