@@ -39,6 +39,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="swap although the same code makes other rows than the live ones",
     )
+    parser.add_argument(
+        "--slow-live",
+        action="store_true",
+        help="keep live batches waiting now and then, should they be as fast as the rebuild catches up",
+    )
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
@@ -70,7 +75,12 @@ async def _run(args: argparse.Namespace) -> int:
 async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definition) -> Rebuilt:
     from projectionist.runner.rebuild.builder import Builder, Options
 
-    options = Options(restart=args.restart, partial=args.partial, accept_differences=args.accept_differences)
+    options = Options(
+        restart=args.restart,
+        partial=args.partial,
+        accept_differences=args.accept_differences,
+        slow_live=args.slow_live,
+    )
     from projectionist.ops.at_work import progress
 
     watched = progress(definition.name, args.throttle)

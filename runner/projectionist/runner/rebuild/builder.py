@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -31,6 +32,7 @@ from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import check_history
 from projectionist.runner.rebuild.progress import Watched
+from projectionist.runner.rebuild.race import Brake, Race, judge
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.rebuild.spill import Spill
@@ -63,6 +65,8 @@ class Options(msgspec.Struct, frozen=True):
     raised_only: bool = False
     """Build only if the revision is still higher than the live one when it is our turn."""
     accept_differences: bool = False
+    slow_live: bool = False
+    """Keep batches waiting now and then, where they apply events as fast as they can be caught up."""
 
 
 class Rebuilt(msgspec.Struct):
@@ -307,16 +311,25 @@ class Builder:
     async def _finish(self, desk: Desk, build: Build, catch_up: CatchUp, filter_subject: str) -> Compared:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
+        if not self._options.slow_live:
+            return await self._swapped(desk, build, catch_up, filter_subject, None)
+        async with Brake(self._settings.postgres, build.consumer).at_hand() as brake:
+            return await self._swapped(desk, build, catch_up, filter_subject, brake)
+        raise AssertionError("the task group neither returned nor raised")
+
+    async def _swapped(
+        self, desk: Desk, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
+    ) -> Compared:
         given = (self._client, self._definition.stream, filter_subject)
         snapshots = Snapshots(desk, build, self._progress, blindly=self._settings.postgres.unseen_readers)
         for number in range(MOST_TRIES):
-            await self._phase("catch_up", self._converge(catch_up))
+            await self._phase("catch_up", self._converge(catch_up, brake))
             comparison = await self._comparison(desk, build)
             await self._phase("verify", self._verify(catch_up, comparison))
             await snapshots.wait()
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()
-                await self._phase("catch_up", self._converge(catch_up))
+                await self._phase("catch_up", self._converge(catch_up, brake))
                 await comparison.confirm()
                 began = clock.now()
                 if await swap(desk, build, catch_up, tail, comparison, self._keep_s):
@@ -340,13 +353,19 @@ class Builder:
         await catch_up.look()
         await comparison.look()
 
-    async def _converge(self, catch_up: CatchUp) -> None:
-        while True:
-            try:
-                if await catch_up.round() <= catch_up.pace.within(HOLD_S / 4, FEW):
+    async def _converge(self, catch_up: CatchUp, brake: Brake | None) -> None:
+        race = Race()
+        with nullcontext() if brake is None else brake.on():
+            while True:
+                try:
+                    events = await catch_up.round()
+                except asyncpg.LockNotAvailableError:
+                    announce("rebuild.lock_wait")
+                    continue
+                if events <= catch_up.pace.within(HOLD_S / 4, FEW):
                     return
-            except asyncpg.LockNotAvailableError:
-                announce("rebuild.lock_wait")
+                race.round(events)
+                judge(race, brake, self._definition.name, self._progress)
 
 
 async def consumer_for(desk: Desk, definition: Definition, settings: Settings, build: Build) -> Consumer:

@@ -1,0 +1,116 @@
+"""Live may be as fast as a rebuild catches up: that has an end too, with a word, or with live slowed down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import pytest
+from tests.support.rebuilding import Yard
+from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import cancelled, eventually, listening
+
+from projectionist.projections import definition
+from projectionist.runner.rebuild import builder, race
+from projectionist.runner.rebuild.catchup import CatchUp
+from projectionist.runner.rebuild.progress import Logged
+
+pytestmark = pytest.mark.asyncio
+
+
+class Heard(Logged):
+    """Progress that remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__("Orders")
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Remember."""
+        self.said.append(text)
+
+
+@asynccontextmanager
+async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Inside the block every round of catching up ends only when live has applied ten events more."""
+    rig, numbers = yard.rig, count()
+    applied = "select count(*) from {s}.inbox where state = 'applied'"
+    whole = CatchUp.round
+
+    async def round_(self: CatchUp) -> int:
+        done = await whole(self)
+        before = await rig.value(applied)
+        batch = [next(numbers) for _ in range(10)]
+        await rig.publish_all([(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in batch])
+
+        async def moved() -> bool:
+            return bool(await rig.value(applied) >= before + 10 or braked.counts["brake.held"])
+
+        await eventually(moved)
+        return done
+
+    monkeypatch.setattr(CatchUp, "round", round_)
+    monkeypatch.setattr(builder, "FEW", 5)
+    with listening() as braked:
+        yield
+
+
+async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(race, "PATIENCE_S", 1.0)
+    s, told = shop(yard.rig.stream), Heard()
+    await yard.rig.migrate(s.Orders)
+    await yard.rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with yard.rig.running(s.Orders):
+        await yard.rig.settled(s.Orders)
+        async with outrun(yard, s.Orders, monkeypatch):
+            with pytest.raises(race.Outrun, match="as fast as they can be caught up") as ended:
+                await yard.rebuild(s.Orders, progress=told)
+        assert "--slow-live" in ended.value.remedy
+        assert any("live applies as fast" in line for line in told.said)
+        monkeypatch.undo()
+        assert (await yard.rebuild(s.Orders)).resumed
+    assert await yard.generation(s.Orders) == 2
+
+
+async def test_live_is_slowed_down_where_that_is_wished_and_the_rebuild_ends(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, told = shop(yard.rig.stream), Heard()
+    await yard.rig.migrate(s.Orders)
+    await yard.rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with yard.rig.running(s.Orders):
+        await yard.rig.settled(s.Orders)
+        with listening() as heard:
+            async with outrun(yard, s.Orders, monkeypatch):
+                assert (await yard.rebuild(s.Orders, progress=told, slow_live=True)).generation == 2
+    assert heard.counts["brake.held"] >= 1
+    assert any("kept waiting 50% of the time" in line for line in told.said)
+
+
+async def test_the_brake_keeps_batches_waiting_no_longer_than_one_hold_at_a_time(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    number = await rig.value("select number from {s}.consumers where name = $1", definition(s.Orders).name)
+    brake = race.Brake(rig.settings.postgres, number)
+    brake.share = race.SHARES[-1]
+
+    async def hold() -> None:
+        async with brake.at_hand():
+            with brake.on():
+                await asyncio.sleep(3600)
+
+    with listening() as heard:
+        holding = asyncio.create_task(hold())
+        await heard.wait("brake.held")
+        async with rig.running(s.Orders):
+            for n in range(20):
+                await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
+            await rig.settled(s.Orders)
+        await cancelled(holding)
+        assert heard.counts["brake.held"] > 1
+    assert await rig.value("select count(*) from orders") == 20
