@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
+from nats.aio.client import Client
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 from tests.support.waiting import eventually
@@ -18,7 +20,13 @@ from tests.support.waiting import eventually
 from projectionist.core import broker, signals
 from projectionist.projections import definition
 from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
+from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.progress import Logged, Progress
+from projectionist.runner.rebuild.recompute import Recomputed, recompute
+from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.verbs import Act
+
+ACT = Act("me", "to see")
 
 
 class Effects(msgspec.Struct, frozen=True):
@@ -61,6 +69,26 @@ class Yard:
             one = definition(cls)
             told = progress or Logged(one.name)
             return await Builder(one, self.rig.settings, client, told, Options(**options)).run()
+        finally:
+            await client.close()
+
+    async def verify(self, cls: type, sample: int | None = None) -> Verified:
+        """Verify so many rows of a consumer, or all of them."""
+        async with self._desk("verifier") as (desk, client):
+            one = definition(cls)
+            return await Verifier(desk, one, self.rig.settings, client, Logged(one.name)).run(sample)
+
+    async def mend(self, cls: type, key: str) -> Recomputed:
+        """Recompute one row."""
+        async with self._desk("mender") as (desk, client):
+            return await recompute(desk, definition(cls), self.rig.settings, client, key, ACT)
+
+    @asynccontextmanager
+    async def _desk(self, name: str) -> AsyncIterator[tuple[Desk, Client]]:
+        client = await broker.connect(self.rig.settings.nats, name=name)
+        try:
+            async with self.rig.pool.acquire() as connection:
+                yield Desk(connection, SCHEMA), client
         finally:
             await client.close()
 
@@ -144,6 +172,22 @@ class Yard:
             SCHEMA,
         )
         return [name for (name,) in rows]
+
+
+@contextmanager
+def dying(point: str) -> Iterator[None]:
+    """What is done inside dies where it announces `point`."""
+
+    def die(name: str) -> None:
+        if name == point:
+            raise RuntimeError("the process is gone")
+
+    stop = signals.listen(die)
+    try:
+        with pytest.raises(RuntimeError, match="the process is gone"):
+            yield
+    finally:
+        stop()
 
 
 SHOP_APP = """

@@ -63,6 +63,8 @@ _NEVER = {
         select coalesce(i.id, e.id) from (select * from {s}.inbox where state = 'parked') i
         full join (select * from {s}.parked where not discarded) e using (consumer, source, id)
         where i.id is null or e.id is null""",
+    "an ack of ours that was taken for another's": """
+        select detail from {s}.incidents where kind = 'acked_elsewhere'""",
     "an intent of an event that was not applied": """
         select n.* from {s}.intents n left join {s}.inbox i using (consumer, source, id)
         where i.state is distinct from 'applied'""",

@@ -341,7 +341,8 @@ CREATE TABLE projectionist.floors (
     timeline integer,
     written timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     purged bigint DEFAULT 0 NOT NULL,
-    purged_from bigint
+    purged_from bigint,
+    acked bigint
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
@@ -362,6 +363,8 @@ COMMENT ON COLUMN projectionist.floors.timeline IS 'Of PostgreSQL: another one m
 COMMENT ON COLUMN projectionist.floors.purged IS 'Up to this stream sequence rows of settled events may have been removed. Never above the floor.';
 
 COMMENT ON COLUMN projectionist.floors.purged_from IS 'The lowest stream sequence of a removed row; 0: of an earlier stream. What a rebuild would lack is judged by it.';
+
+COMMENT ON COLUMN projectionist.floors.acked IS 'How many deliveries the broker had counted up to the floor; null: not known, so the stream is asked what lies above it.';
 
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
@@ -552,6 +555,13 @@ COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before t
 COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
 
 COMMENT ON COLUMN projectionist.outbox.epoch IS 'of the home in which it was last leased: there that doubt is known';
+
+CREATE TABLE projectionist.own_names (
+    name text NOT NULL COLLATE pg_catalog."C",
+    consumer integer NOT NULL
+);
+
+COMMENT ON TABLE projectionist.own_names IS 'Public names, schema.table; the tables of all their generations have names that are derived from them alone.';
 
 CREATE TABLE projectionist.owner (
     one boolean DEFAULT true NOT NULL,
@@ -787,6 +797,20 @@ ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE projectionist.settled (
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    lowest bigint NOT NULL,
+    highest bigint NOT NULL,
+    seqs bigint[]
+)
+WITH (toast_tuple_target='8160', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+ALTER TABLE ONLY projectionist.settled ALTER COLUMN seqs SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.settled IS 'A row a batch, written in its transaction, until the floor has passed it. Without an index: it is short, and read whole.';
+
+COMMENT ON COLUMN projectionist.settled.seqs IS 'null: all from the lowest to the highest.';
+
 CREATE TABLE projectionist.streams (
     number integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -932,6 +956,9 @@ ALTER TABLE ONLY projectionist.names
 
 ALTER TABLE ONLY projectionist.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
+
+ALTER TABLE ONLY projectionist.own_names
+    ADD CONSTRAINT own_names_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY projectionist.owner
     ADD CONSTRAINT owner_pkey PRIMARY KEY (one);

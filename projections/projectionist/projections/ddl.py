@@ -11,7 +11,7 @@ import msgspec
 from projectionist.core.identifiers import quoted
 from projectionist.projections.columns import Column
 from projectionist.projections.documents import narrowed, outlined
-from projectionist.projections.sql_tables import bare_names, resolved
+from projectionist.projections.sql_tables import resolved
 from projectionist.projections.table import Table
 
 
@@ -123,7 +123,17 @@ def create_sql_view(name: str, schema: str, generation: int) -> str:
 
 def sql_names(tables: Iterable[str], schema: str, generation: int) -> dict[str, str]:
     """What the placeholders of a SqlProjection stand for in one generation."""
-    return {bare: physical(Table(bare), schema, generation) for bare in bare_names(tables)}
+    return {table.name: physical(table, schema, generation) for table in map(Table, tables)}
+
+
+def mark(table: Table, schema: str, generation: int) -> str:
+    """The statement that makes a generation's table known as ours: nothing without the mark is ever dropped."""
+    return f"comment on table {physical(table, schema, generation)} is {_string(marked(table, generation))}"
+
+
+def marked(table: Table, generation: int) -> str:
+    """The comment that a generation's table bears; it outlives a dump, which numbers of objects do not."""
+    return f"projectionist: generation {generation} of {table.public}"
 
 
 def physical(table: Table, schema: str, generation: int) -> str:
@@ -150,7 +160,11 @@ def _text(value: Any) -> str:
         shown = "true" if value else "false"
     else:
         shown = str(value)
-    return "'" + shown.replace("'", "''") + "'"
+    return _string(shown)
+
+
+def _string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _key(table: Table, generation: int) -> str:

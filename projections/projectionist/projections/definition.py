@@ -20,7 +20,7 @@ from projectionist.projections.event import Event
 from projectionist.projections.fingerprint import code_of, shape_of
 from projectionist.projections.handlers import Handler
 from projectionist.projections.subjects import Subjects
-from projectionist.projections.table import Table, split
+from projectionist.projections.table import Table
 
 Sequencing = Literal["contiguous", "monotonic", "unordered"]
 Baseline = int | Literal["first", "any"]
@@ -71,6 +71,11 @@ class Definition:
     """A Projection's table; None for the other kinds."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """A SqlProjection's tables: declared name to the body of `create table`."""
+
+    @cached_property
+    def owned(self) -> tuple[Table, ...]:
+        """Its tables; those of a SqlProjection without columns."""
+        return tuple(map(Table, self.tables)) if self.table is None else (self.table,)
 
     @property
     def known(self) -> frozenset[str]:
@@ -168,8 +173,8 @@ def check_distinct(definitions: Iterable[Definition]) -> None:
 
 def _claims(made: Definition) -> Iterator[str]:
     yield f"consumer {made.name!r}"
-    for table in [made.table.name] if made.table else [split(name)[1] for name in made.tables]:
-        yield f"table {table!r}"
+    for table in made.owned:
+        yield f"table {table.public!r}"
 
 
 def _check_name(cls: type, name: str) -> None:

@@ -9,6 +9,7 @@ from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
 from projectionist.projections.columns import Column
 
+PUBLIC = "public"
 MOST_GENERATIONS = 9999
 """Names are checked with the longest suffix they may ever carry."""
 
@@ -44,11 +45,24 @@ class Table:
         _check(self)
 
     def __repr__(self) -> str:
-        return f"Table({self.schema}.{self.name})"
+        return f"Table({self.public})"
+
+    @property
+    def public(self) -> str:
+        """The name users see, with its schema: what a consumer owns."""
+        return f"{self.schema}.{self.name}"
 
     def physical(self, generation: int) -> str:
-        """The name of one generation's table, in our schema."""
-        return f"{self.name}__g{generation}"
+        """The name of one generation's table, in our schema: no two public names have it in common.
+
+        A dot stands in names outside `public`, and a public name has none of its own.
+        """
+        return f"{self.stem}__g{generation}"
+
+    @property
+    def stem(self) -> str:
+        """What the names of all its generations begin with."""
+        return self.name if self.schema == PUBLIC else self.public
 
     def index_name(self, index: Index, generation: int) -> str:
         """The name of one index of one generation."""
@@ -62,17 +76,18 @@ class Table:
 def split(name: str) -> tuple[str, str]:
     """`schema.table` as its two names; the schema is `public` where none is given."""
     schema, dot, bare = name.rpartition(".")
-    return (schema, bare) if dot else ("public", name)
+    return (schema, bare) if dot else (PUBLIC, name)
 
 
 def _check(table: Table) -> None:
     checked(table.schema, what="schema")
     if "." in table.schema or re.search(r"__g\d+$", table.name):
         raise DefinitionError(
-            f"table={table.schema + '.' + table.name!r} cannot be used",
+            f"table={table.public!r} cannot be used",
             remedy="Write table or schema.table; a name ending in __g and digits is a generation's",
         )
-    checked(table.name, what="table", suffix=f"__g{MOST_GENERATIONS}_pkey")
+    checked(table.name, what="table")
+    checked(table.stem, what="table", suffix=f"__g{MOST_GENERATIONS}_pkey")
     known = {column.name for column in table.columns}
     names = {table.key_name(MOST_GENERATIONS)}
     for index in table.indexes:

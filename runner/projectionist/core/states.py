@@ -81,6 +81,7 @@ class Fact(StrEnum):
     STREAM_PURGED = "stream_purged"
     DATABASE_COPIED = "database_copied"
     DURABLE_TAKEN = "durable_taken"
+    ACKED_ELSEWHERE = "acked_elsewhere"
 
 
 class Effect(StrEnum):

@@ -124,7 +124,9 @@ class Adoption:
         incarnation = await floors.follow(self._connection, number, stream.created)
         if seen.durable_created is not None:
             await sighting.move(self._client, name, row["durable"], 1, back=True)
-        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, seen.durable_created)
+        fresh = Known(
+            stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, seen.durable_created
+        )
         await floors.renew(self._connection, number, incarnation, fresh)
         return Adopted(row["name"], name, judgement.text, incarnation, again=True)
 

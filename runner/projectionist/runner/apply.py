@@ -89,7 +89,9 @@ class Transaction:
         begun_ns, begun = time.time_ns(), time.monotonic()
         async with self.store.connection.transaction():
             await self.store.enter()
-            self.consumer.check(await self.store.control())
+            seqs = self.batch.settles()
+            control = self.store.control_settling(seqs) if seqs else self.store.control()
+            self.consumer.check(await control)
             announce("batch.entered")
             fresh = await self._claim(await self._deliveries())
             self.turn.claimed()

@@ -33,6 +33,8 @@ class Known(msgspec.Struct, frozen=True):
     seen: int
     deliveries: int
     durable_created: datetime | None
+    acked: int | None = 0
+    """How many deliveries there were up to the floor; None where that is not known."""
 
 
 class Seen(msgspec.Struct, frozen=True):

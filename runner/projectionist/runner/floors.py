@@ -120,8 +120,9 @@ class Floors:
         await connection.execute(
             *(self._sql["floor_write"], number, self._durable, incarnation),
             *(now.floor.seq, now.floor.hash, now.floor.stored, now.top.seq, now.top.hash, now.top.stored),
-            *(now.seen, now.deliveries, now.durable_created, anew),
+            *(now.seen, now.deliveries, now.durable_created, anew, now.acked),
         )
+        await connection.execute(self._sql["settled_passed"], number, self._durable)
 
 
 def _known(row: Row) -> Known:

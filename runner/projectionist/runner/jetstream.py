@@ -116,9 +116,10 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
 
 
 class AckFloor(msgspec.Struct, frozen=True):
-    """Up to where everything is acked."""
+    """Up to where everything is acked, and how many deliveries that took."""
 
     stream_seq: int
+    consumer_seq: int = 0
 
 
 class Delivered(msgspec.Struct, frozen=True):

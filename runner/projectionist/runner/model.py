@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from projectionist.projections.errors import BadValue
 from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import Folded as FoldedSteps
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
 from projectionist.runner.closing import Broken
+from projectionist.runner.owntype import kind_of, refusal
 from projectionist.runner.retry import Failing, Refusal, after
 from projectionist.runner.writes import Again
 
@@ -98,7 +98,7 @@ class Pure:
         if self._rows is None or not steps:
             return {}, fold(self._consumer.definition, steps, {})
         loaded = await self._rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
-        own, kinds = self._consumer.own_type, {_kind(step) for step in steps if step.handler.own}
+        own, kinds = self._consumer.own_type, {kind_of(step.aggregate) for step in steps if step.handler.own}
         if kinds <= {own}:
             return loaded, fold(self._consumer.definition, steps, loaded)
         candidates = sorted(kinds) if own is None else [own]
@@ -127,21 +127,16 @@ class Pure:
             raise Again("a row that was absent has been written by another batch")
 
 
-def _kind(step: Step) -> str:
-    return step.aggregate.partition("/")[0]
-
-
 def _refuse_others(steps: list[Step], keys: list[Any], own: str) -> None:
     for step, key in zip(steps, keys, strict=True):
-        stranger = step.handler.own and _kind(step) != own
-        text = f"is the id of aggregates of type {own!r}; give other types a key="
-        step.key = BadValue(text) if stranger else key
+        stranger = step.handler.own and kind_of(step.aggregate) != own
+        step.key = refusal(own) if stranger else key
 
 
 def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> bool:
     """Whether an event of this type was applied to a row of its own: a run that fails may have got past its first."""
     for step in steps:
-        if step.handler.own and _kind(step) == own:
+        if step.handler.own and kind_of(step.aggregate) == own:
             failure = folded.failures.get(step.index) or folded.failures.get(step.aggregate)
             if failure is None or step.index < failure.step.index:
                 return True

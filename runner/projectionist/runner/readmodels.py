@@ -15,7 +15,6 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
-from projectionist.projections.table import Table
 from projectionist.runner.barrier import barrier_key
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class ReadModels:
         """What `apply` would do, consumer by consumer; nothing for those that are as their class says."""
         known = {row["name"]: row for row in await self._connection.fetch(self._sql["consumers_known"])}
         owners = {
-            row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["tables_owned"])
+            row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["names_owned"])
         }
         changes = [await self._planned(definition, known, owners) for definition in definitions]
         return [change for change in changes if change is not None]
@@ -110,10 +109,7 @@ class ReadModels:
         for public in publics(d):
             owner = owners.get(public)
             if owner is not None and owner not in names:
-                raise ReadModelError(
-                    f"table {public} of {d.name!r} belongs to consumer {owner!r}",
-                    remedy=f'If the class was renamed, say formerly=("{owner}",): inbox and intent keys hang on it',
-                )
+                raise _owned(d, public, owner)
 
     async def _stepped_over(self, d: Definition, number: int) -> Any:
         for row in await self._connection.fetch(self._sql["ignored"], number, sorted(d.known)):
@@ -180,11 +176,30 @@ class ReadModels:
             assert row is not None, "a planned change is about a registered consumer"
             number = row["number"]
             await self._connection.execute(self._sql["reshape_consumer"], number, d.name, d.shape)
+        await own(self._connection, self._schema, number, d)
         await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{PATIENCE}'")
         for statement in change.statements:
             await self._connection.execute(statement)
+
+
+async def own(connection: Connection, schema: str, consumer: int, d: Definition) -> None:
+    """Enter the names of the consumer's tables as its own, until its last generation of that name is gone.
+
+    Raises ReadModelError where one is another's, be it one whose class is gone.
+    """
+    sql = Statements("projectionist.runner", schema)
+    for row in await connection.fetch(sql["own_names"], consumer, sorted(publics(d))):
+        if row["consumer"] != consumer:
+            raise _owned(d, row["name"], await connection.fetchval(sql["name_of"], row["consumer"]))
+
+
+def _owned(d: Definition, public: str, owner: str) -> ReadModelError:
+    return ReadModelError(
+        f"table {public} of {d.name!r} belongs to consumer {owner!r}",
+        remedy=f'If the class was renamed, say formerly=("{owner}",): inbox and intent keys hang on it',
+    )
 
 
 def _revised(d: Definition, row: Record) -> Change:
@@ -211,14 +226,17 @@ def _check_key_name(d: Definition, known: dict[str, Record]) -> None:
 
 def created(d: Definition, schema: str, generation: int) -> list[str]:
     """The statements that make a generation, and the views over it."""
+    marks = [ddl.mark(table, schema, generation) for table in d.owned]
     if d.table is not None:
         return [
             ddl.create_table(d.table, schema, generation),
+            *marks,
             *ddl.create_indexes(d.table, schema, generation),
             _first(ddl.create_view(d.table, schema, generation)),
         ]
     tables = [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
-    return tables + [_first(ddl.create_sql_view(name, schema, generation)) for name in d.tables]
+    views = [_first(ddl.create_sql_view(name, schema, generation)) for name in d.tables]
+    return [*tables, *marks, *views]
 
 
 def _first(view: str) -> str:
@@ -229,9 +247,9 @@ def _first(view: str) -> str:
 def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) -> list[str] | NeedsRebuild:
     """The statements that bring a generation to what its class says now."""
     if d.table is not None:
-        old = kept.get(f"{d.table.schema}.{d.table.name}")
+        old = kept.get(d.table.public)
         if old is None:
-            return NeedsRebuild((f"the table is now called {d.table.schema}.{d.table.name}",))
+            return NeedsRebuild((f"the table is now called {d.table.public}",))
         changed = ddl.evolve(d.table, schema, generation, old.columns)
         if isinstance(changed, NeedsRebuild):
             return changed
@@ -249,14 +267,13 @@ def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) 
 def keeping(d: Definition) -> dict[str, Kept]:
     """What the row of a generation remembers of its tables, by their public names."""
     if d.table is not None:
-        return {f"{d.table.schema}.{d.table.name}": Kept(columns=ddl.specs(d.table))}
+        return {d.table.public: Kept(columns=ddl.specs(d.table))}
     return {public: Kept(body=body) for public, body in zip(publics(d), d.tables.values(), strict=True)}
 
 
 def publics(d: Definition) -> list[str]:
     """The names under which users see the tables."""
-    tables = [d.table] if d.table is not None else [Table(name) for name in d.tables]
-    return [f"{table.schema}.{table.name}" for table in tables]
+    return [table.public for table in d.owned]
 
 
 def durable_name(consumer: str) -> str:

@@ -147,7 +147,16 @@ class Resetting:
                 await drop(self._desk, number, kept["generation"])
         if done.tables:
             await self._connection.execute(f"truncate {', '.join(done.tables)}")
-        for statement in ("inbox", "duplicates", "positions", "parked", "tried", "dirty", "floors"):
+        for statement in (
+            "inbox",
+            "duplicates",
+            "positions",
+            "parked",
+            "tried",
+            "dirty",
+            "floors",
+            "settled",
+        ):
             await self._connection.execute(self._sql[f"reset_{statement}"], number)
         await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["breaker_reset"], number)
@@ -159,7 +168,9 @@ class Resetting:
         stream = seen.stream
         if seen.durable_created is not None:
             await sighting.move(self._client, row["stream"], row["durable"], 1, back=True)
-        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, seen.durable_created)
+        fresh = Known(
+            stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, seen.durable_created
+        )
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client, ServerVersion
 
+    from projectionist.runner.account import Proof
     from projectionist.runner.jetstream import Stream
 
 log = logging.getLogger("projectionist.runner")
@@ -74,10 +75,12 @@ def seen(stream: Stream, durable: Consumer, at_floor: Spot | None, at_top: Spot 
     )
 
 
-async def remembered(client: Client, name: str, stream: Stream, durable: Consumer, before: Known) -> Known:
+async def remembered(
+    client: Client, name: str, stream: Stream, durable: Consumer, before: Known, proof: Proof
+) -> Known:
     """What is to be remembered of them from now on; spots that have not moved are not asked for again."""
-    floor, top = durable.ack_floor.stream_seq, stream.state.last_seq
-    quiet = durable.num_pending == 0 and durable.num_ack_pending == 0
+    floor, top = proof.floor, stream.state.last_seq
+    quiet = proof.acked is not None and durable.num_pending == 0 and durable.num_ack_pending == 0
     return Known(
         stream.created,
         before.floor if before.floor.seq == floor else await spot(client, name, floor) or Spot(floor),
@@ -85,6 +88,7 @@ async def remembered(client: Client, name: str, stream: Stream, durable: Consume
         max(top if quiet else floor, stream.state.first_seq - 1),
         durable.delivered.consumer_seq,
         durable.created,
+        proof.acked,
     )
 
 

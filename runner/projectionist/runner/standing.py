@@ -9,12 +9,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.states import Fact
 from projectionist.runner import sighting
+from projectionist.runner.account import Account
 from projectionist.runner.consumer import Rejoin
-from projectionist.runner.continuity import Known, Spot, judge
+from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
 from projectionist.runner.incidents import remedy
 from projectionist.runner.registry import INSTANCE
@@ -24,14 +28,16 @@ if TYPE_CHECKING:
 
     from projectionist.core.db import Connection
     from projectionist.projections.definition import Definition
+    from projectionist.runner.account import Proof
     from projectionist.runner.consumer import Consumer
-    from projectionist.runner.continuity import Judgement
     from projectionist.runner.floors import Remembered
     from projectionist.runner.jetstream import Consumer as Durable
     from projectionist.runner.jetstream import Stream
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")
+
+_ACKED_ELSEWHERE = "somebody else has acked what was never settled here"
 
 
 class Halted(ProjectionistError):
@@ -51,6 +57,7 @@ class Standing:
         self._office = office
         self._sql = Statements("projectionist.runner", schema)
         self._floors = Floors(schema, definition.name, durable, definition.stream)
+        self._account = Account(schema, client, (self._stream, durable), definition.subjects, office.lend)
         self._consumer: Consumer | None = None
         self._left: Remembered | None = None
         """The database as this process left it."""
@@ -73,6 +80,8 @@ class Standing:
             raise self._distrust()
         seen = await sighting.look(self._client, self._stream, stream, durable, remembered.known)
         judgement = judge(remembered.known, seen, restored=older or not self._trusted)
+        if not older and (judgement.go_to is None or (judgement.doubt and remembered.peers)):
+            judgement = await self._accounted(remembered, durable, judgement)
         self._left, self._owed = remembered, None
         if judgement.fact is not None:
             await self._report(remembered, seen.last_seq, judgement)
@@ -117,7 +126,7 @@ class Standing:
             return await self._floors.read(lent, self._office.peers.silence_s, runner, witness)
 
     async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
-        fresh = Known(stream.created, Spot(), Spot(), stream.state.first_seq - 1, 0, durable.created)
+        fresh = Known(stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, durable.created)
         async with self._office.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)
         return await self._read()
@@ -133,6 +142,26 @@ class Standing:
         if judgement.halted:
             raise Halted(f"stream {self._stream!r}: {judgement.text}", remedy=step)
         log.warning("%s: %s. %s", self._name, judgement.text, step)
+
+    async def _accounted(self, remembered: Remembered, durable: Durable, judgement: Judgement) -> Judgement:
+        """With a way back where somebody else has acked what was never settled here."""
+        proof = await self._account.prove(remembered.number, durable)
+        if not proof.missing or judgement.halted:
+            return judgement
+        await self._report_missing(remembered, proof)
+        return msgspec.structs.replace(judgement, go_to=proof.missing[0], why=_ACKED_ELSEWHERE, doubt=False)
+
+    async def _report_missing(self, remembered: Remembered, proof: Proof) -> None:
+        first, last = proof.missing[0], proof.missing[-1]
+        told = (
+            f"{len(proof.missing)} messages from {first} to {last} were acked and never settled here; they are read "
+            f"again. Somebody else acks on durable {self._durable}, or this database is older than those acks"
+        )
+        fact = Judgement(Fact.ACKED_ELSEWHERE)
+        async with self._office.lend() as connection:
+            await self._floors.report(connection, remembered, fact, first, told)
+        log.warning("%s: %s", self._name, told)
+        announce(f"standing.{Fact.ACKED_ELSEWHERE}")
 
     # -- mend ----------------------------------------------------------------------------------------------------
 
@@ -178,7 +207,11 @@ class Standing:
             raise Rejoin(judgement.text or judgement.why)
         if judgement.fact is not None:
             await self._report(before, seen.last_seq, judgement)
-        now = await sighting.remembered(self._client, self._stream, stream, durable, before.known)
+        proof = await self._account.prove(before.number, durable)
+        if proof.missing:
+            await self._report_missing(before, proof)
+            raise Rejoin(_ACKED_ELSEWHERE)
+        now = await sighting.remembered(self._client, self._stream, stream, durable, before.known, proof)
         async with self._office.lend() as connection:
             await self._floors.write(connection, before, now)
         self._left = await self._read()

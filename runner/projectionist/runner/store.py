@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,13 @@ class Store:
     async def control(self) -> Record | None:
         """The consumer's control row as it stands now."""
         return await self.connection.fetchrow(self._sql["control"], self.consumer)
+
+    async def control_settling(self, seqs: Collection[int]) -> Record | None:
+        """The control row as it stands now, and on record that these messages of the stream are being settled."""
+        lowest, highest = min(seqs), max(seqs)
+        each = None if highest - lowest + 1 == len(seqs) else list(seqs)
+        given = (self.consumer, lowest, highest, each)
+        return await self.connection.fetchrow(self._sql["control_settling"], *given)
 
     async def claim(
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]

@@ -18,7 +18,6 @@ from projectionist.runner.breaker import circuit_policy
 from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.deed import NotOurs
-from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
@@ -102,8 +101,6 @@ class Worker:
                 self._early = True
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             case BrokerError() | Halted() | Paused() | Tripped() | TooLong() | Elsewhere() | NotOurs():
-                await self._wait(str(error))
-            case StreamUnfit() | DurableUnfit() if self.begun:  # at the start somebody is there to read it
                 await self._wait(str(error))
             case _ if is_transient(error):
                 if self._office.gates.refused(error) or self._office.gates.closed:

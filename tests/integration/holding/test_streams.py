@@ -390,6 +390,8 @@ async def test_a_database_restored_under_working_processes_reads_again_what_it_l
             await eventually(lambda: rows_are(live, 65))
 
     await load.check()
+    # Of two processes the one that has settled nothing since the backup cannot know that the database is older.
+    await live.fetch("delete from {s}.incidents where kind = 'acked_elsewhere'")
 
 
 async def rows_are(rig: Rig, number: int) -> bool:

@@ -14,7 +14,7 @@ from projectionist.runner.rebuild import judge
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayer
-from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.rebuild.verify import Verified
 from projectionist.runner.resetting import Resetting
 from projectionist.runner.verbs import Act
 
@@ -109,9 +109,7 @@ async def test_an_exact_look_at_what_the_inbox_forgot_minds_decisions_reuse_and_
 
 
 async def verify(rig: Rig, cls: type, sample: int | None) -> Verified:
-    async with rig.pool.acquire() as connection:
-        desk = Desk(connection, "projectionist")
-        return await Verifier(desk, definition(cls), rig.settings, rig.nats, Logged("verify")).run(sample)
+    return await Yard(rig).verify(cls, sample)
 
 
 async def test_the_rows_that_the_way_back_needs_stay_as_long_as_it_is_kept(yard: Yard) -> None:
@@ -230,3 +228,23 @@ async def test_more_out_of_order_than_the_bulk_holds_is_refused_where_the_inbox_
     await yard.give_up(s.Orders)
     await yard.rebuild(s.Orders)
     assert (await rig.rows("orders"))[0] == before[0]
+
+
+async def test_what_lies_below_a_baseline_was_never_applied_and_is_not_after_the_inbox_forgot_it(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream, baseline=3)
+    await rig.migrate(s.Orders)
+    for version in range(1, 6):
+        await rig.publish(OrderNoted(f"v{version}"), "o1", version)
+    assert await forgotten(rig, s.Orders) == 5
+    rows = [("o1", "new", 0, '["v3", "v4", "v5"]')]
+    assert await rig.rows("orders") == rows
+    for sample in (None, 5):
+        assert (await verify(rig, s.Orders, sample)).drifted == 0
+
+    assert (await yard.mend(s.Orders, "o1")).changed is None
+    await yard.rebuild(s.Orders)
+
+    assert await rig.rows("orders") == rows

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.lab import Stream
+from tests.support.rebuilding import Yard, dying
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.signals import listen
+from projectionist.projections import Event, Projection, on
+from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.compare import Differs
 from projectionist.runner.rebuild.desk import BuildLost, RebuildError
 from projectionist.runner.rebuild.plan import HistoryGone
@@ -165,14 +168,8 @@ async def test_aborting_leaves_nothing_behind(yard: Yard) -> None:
     await rig.publish(OrderPlaced("ann", 1), "o1", 1)
     await rig.settle(s.Orders)
 
-    def die(name: str) -> None:
-        if name == "rebuild.bulk_done":
-            raise RuntimeError("the process is gone")
-
-    stop = listen(die)
-    with pytest.raises(RuntimeError):
+    with dying("rebuild.bulk_done"):
         await yard.rebuild(s.Orders)
-    stop()
     assert await yard.tables() == ["orders__g1", "orders__g2"]
 
     assert await yard.give_up(s.Orders) == 2
@@ -184,3 +181,73 @@ async def test_aborting_leaves_nothing_behind(yard: Yard) -> None:
     )
     assert await yard.give_up(s.Orders) is None
     assert (await yard.rebuild(s.Orders)).generation == 3
+
+
+class Registered(Event, type="customer.registered"):
+    """Of another type of aggregates, whose ids may be the same."""
+
+
+@pytest.mark.parametrize("memory", [1, 200_000])
+async def test_two_types_whose_ids_are_alike_share_no_row_of_a_rebuild_as_they_share_none_live(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    monkeypatch.setattr(opening, "ROWS_AT_ONCE", memory)
+    rig = yard.rig
+    before, after = owns(rig.stream, key="c"), owns(rig.stream, revision=2)
+    await rig.migrate(before)
+    await rig.publish(OrderPlaced("ann", 100), "7", 1)
+    await rig.publish(OrderPlaced("ann", 100), "8", 1)
+    await rig.publish(Registered(), "7", 1, kind="customer")
+    await rig.settle(before)
+    rows = await rig.rows("own")
+    assert rows == [("7", 100, 0), ("8", 100, 0), ("c", 0, 1)]
+
+    with pytest.raises(Stumbled, match=r"customer/7 v1 .* is the id of aggregates of type 'order'"):
+        await yard.rebuild(after)
+    assert await rig.rows("own") == rows
+
+
+async def test_a_rebuild_that_finds_the_first_own_type_has_live_refuse_the_others(yard: Yard) -> None:
+    rig = yard.rig
+    before, after = owns(rig.stream, key="c", whose="customer"), owns(rig.stream, revision=2)
+    await rig.migrate(before)
+    await rig.publish(OrderPlaced("ann", 100), "7", 1)
+    await rig.settle(before)
+    assert await rig.value("select own_type from {s}.consumers") is None
+
+    await yard.rebuild(after)
+    assert await rig.value("select own_type from {s}.consumers") == "order"
+    await rig.publish(Registered(), "7", 1, kind="customer")
+    await rig.settle(after)
+
+    assert await rig.rows("own") == [("7", 100, 0)]
+    assert await rig.head(after, "customer/7") == (0, "waiting", 1)
+
+
+def owns(stream: Stream, *, revision: int = 1, key: str | None = None, whose: str | None = None) -> type:
+    """One row an order, and customers in a row of their own, or, with no key, in that of an order of the same id."""
+    given: dict[str, Any] = {"key": lambda _: key} if key else {}
+
+    class Own(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("*", "{aggregate}"),
+        table="own",
+        key="id",
+        revision=revision,
+    ):
+        """Orders and customers."""
+
+        id: str
+        cents: int = 0
+        customers: int = 0
+
+        @on(OrderPlaced, key=whose)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents += event.cents
+
+        @on(Registered, **given)
+        def registered(self, event: Registered) -> None:
+            self.customers += 1
+
+    return Own

@@ -7,45 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.lab import SCHEMA
 from tests.support.process import run_projectionist
-from tests.support.rebuilding import Yard, shop_app
+from tests.support.rebuilding import ACT, Yard, shop_app
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.core import broker
 from projectionist.projections import definition
 from projectionist.runner.rebuild import verify as verifying
-from projectionist.runner.rebuild.desk import Desk, RebuildError
-from projectionist.runner.rebuild.progress import Logged
-from projectionist.runner.rebuild.recompute import Recomputed, recompute
-from projectionist.runner.rebuild.verify import Verified, Verifier
-from projectionist.runner.verbs import Act
+from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.rebuild.recompute import Recomputed
+from projectionist.runner.rebuild.verify import Verified
 
 pytestmark = pytest.mark.asyncio
 
-ACT = Act("me", "to see")
-
 
 async def verify(yard: Yard, cls: type, sample: int | None = None) -> Verified:
-    client = await broker.connect(yard.rig.settings.nats, name="verifier")
-    try:
-        async with yard.rig.pool.acquire() as connection:
-            desk = Desk(connection, SCHEMA)
-            given: tuple[Any, ...] = (desk, definition(cls), yard.rig.settings, client, Logged("verify"))
-            return await Verifier(*given).run(sample)
-    finally:
-        await client.close()
+    return await yard.verify(cls, sample)
 
 
 async def mend(yard: Yard, cls: type, key: str) -> Recomputed:
-    client = await broker.connect(yard.rig.settings.nats, name="mender")
-    try:
-        async with yard.rig.pool.acquire() as connection:
-            return await recompute(
-                Desk(connection, SCHEMA), definition(cls), yard.rig.settings, client, key, ACT
-            )
-    finally:
-        await client.close()
+    return await yard.mend(cls, key)
 
 
 async def some(yard: Yard, s: Any) -> None:

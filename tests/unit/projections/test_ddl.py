@@ -239,10 +239,10 @@ TABLES = {
 
 def test_sql_tables_name_each_other_by_placeholder() -> None:
     assert ddl.create_sql_table(TABLES, "lines", "pro", 2) == (
-        'create table "pro"."lines__g2" (\n    customer text references "pro"."totals__g2" (customer)\n)'
+        'create table "pro"."lines__g2" (\n    customer text references "pro"."reporting.totals__g2" (customer)\n)'
     )
     assert ddl.create_sql_view("reporting.totals", "pro", 2) == (
-        'create or replace view "reporting"."totals" as\nselect * from "pro"."totals__g2"'
+        'create or replace view "reporting"."totals" as\nselect * from "pro"."reporting.totals__g2"'
     )
 
 

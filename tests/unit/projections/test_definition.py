@@ -583,8 +583,9 @@ def test_two_classes_of_one_name_in_a_module_are_refused_and_a_reload_is_not() -
     make("Twice", "another.module", table="twice")
     with refused("two classes have the consumer 'Twice'"):
         make("Copied", table="twice_more")
-    with refused("two classes have the table 'twice'"):
-        make("Other", name="Other", table="elsewhere.twice")
+    with refused("two classes have the table 'public.twice'"):
+        make("Other", name="Other", table="public.twice")
+    make("Elsewhere", name="Elsewhere", table="elsewhere.twice")
 
 
 def test_an_app_checks_the_names_of_what_it_is_given() -> None:
@@ -592,7 +593,7 @@ def test_an_app_checks_the_names_of_what_it_is_given() -> None:
     check_distinct([one, one, definition(shop.OrderSummary)])
     with refused("two classes have the consumer 'Made'"):
         check_distinct([one, other])
-    with refused("two classes have the table 'things'"):
+    with refused("two classes have the table 'public.things'"):
         check_distinct([one, projection(name="Else")])
 
 

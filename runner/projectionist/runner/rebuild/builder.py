@@ -20,6 +20,7 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC
+from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk, Slow
 from projectionist.runner.rebuild.catchup import CatchUp
@@ -156,7 +157,7 @@ class Builder:
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
             self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
-            await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
+            await opening.abort(desk, build)
         if back_to is not None:
             given = (desk, self._definition, consumer, back_to)
             return await begin_rollback(*given, epoch=epoch, owner=who), False
@@ -202,7 +203,8 @@ class Builder:
         row = await desk.row("consumer_named", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
-        rows = await desk.value("build_rows_expected", build.consumer, self._schema)
+        live = await table_names(desk, build.consumer, row["generation"])
+        rows = await desk.value("build_rows_expected", build.consumer, live)
         return await opening.prepare(desk, build, shadow, floor, rows)
 
     async def _phase(self, name: str, work: Any) -> None:
@@ -218,16 +220,23 @@ class Builder:
         decisions = Decisions(await desk.rows("build_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
+            own = OwnType(consumer.own_type)
 
             async def begun() -> Bulk:
                 judge = await self._judge(desk, build, decisions)
-                return Bulk(self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+                given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
+                return Bulk(*given, own)
 
             if self._definition.kind is Kind.SQL:
                 sql = SqlBulk(desk, build, shadow, await begun(), self._silent)
                 await sql.run(filter_subject)
             else:
                 await self._fold(desk, build, shadow, begun, filter_subject)
+            if own.known is not None and own.known != await desk.value("own_type", build.consumer, own.known):
+                raise RebuildError(
+                    "live has applied events of other aggregates than this build took the rows' ids to be of",
+                    remedy="Rebuild with --restart",
+                )
         self._progress.begin("indexing", 0)
         async with desk.connection.transaction():
             await desk.hold(build)
@@ -391,7 +400,7 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
             if build is None:
                 return None
             build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
-            await opening.abort(desk, build, await table_names(desk, build.consumer, build.generation))
+            await opening.abort(desk, build)
             return build.generation
     finally:
         connection.terminate()

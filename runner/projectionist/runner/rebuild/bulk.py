@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.wire import Arrival
     from projectionist.projections.definition import Definition
+    from projectionist.runner.owntype import OwnType
     from projectionist.runner.reading import Reader
     from projectionist.runner.rebuild.decisions import Decisions
     from projectionist.runner.rebuild.judge import Judge, Track
@@ -49,12 +50,13 @@ class Slow(Exception):
 class Folding:
     """Rows of one bucket, folded event by event."""
 
-    def __init__(self, definition: Definition, silent: Counter[str]) -> None:
+    def __init__(self, definition: Definition, silent: Counter[str], own: OwnType) -> None:
         assert definition.table is not None, "only a Projection has rows of its own"
         self._definition = definition
         self._rows = Rows(definition.cls, definition.table, {})
         self._handlers = definition.handlers
         self._silent = silent
+        self._own = own
         self._stopped: set[str | None] = set()
         self.stumbles: list[Stumble] = []
 
@@ -70,11 +72,14 @@ class Folding:
         cell = None if track is None else track.cell
         try:
             if cell is None or not handler.by_id:
+                self._own.check(handler, aggregate)
                 key = key_of(handler, None if aggregate is None else aggregate.partition("/")[2], event)
                 cell = self._rows.cell(key)
                 if track is not None and handler.by_id:
                     track.cell = cell
             answer = self._rows.put(handler, cell, event, delivery.envelope)
+            if self._own.known is None:
+                self._own.decide(handler, aggregate)
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
@@ -105,13 +110,16 @@ class Bulk:
         judge: Judge,
         decisions: Decisions,
         progress: Progress,
+        own: OwnType,
     ) -> None:
+        """`own` is found out on the way where nobody knows it yet."""
         self._client = client
         self._definition = definition
         self._read = decisions.reading(reader)
         self.judge = judge
         self._progress = progress
         self._worked_s = 0.0
+        self._own = own
         self.events = 0
         self.silent: Counter[str] = Counter()
         """Intents that were asked for and not written, by slot."""
@@ -120,7 +128,8 @@ class Bulk:
         self, filter_subject: str, first: int, last: int, *, divisible: bool = False
     ) -> Iterable[tuple[Any, ...]]:
         """Read it, and fold everything in memory; raises Slow where that takes minutes, and need not be one piece."""
-        folding, buckets = Folding(self._definition, self.silent), 0 if divisible else 1
+        folding = Folding(self._definition, self.silent, self._own)
+        buckets = 0 if divisible else 1
         async with aclosing(self.read(filter_subject, first, last, folding.fold)) as slices:
             async for at in slices:
                 buckets = buckets or divided(self._worked_s, (at - first + 1) / (last - first + 1))
@@ -130,13 +139,16 @@ class Bulk:
 
     async def spill(self, filter_subject: str, first: int, last: int, into: Spill) -> None:
         """Read it, and put what is to be folded on disk, by bucket."""
-        folding = Folding(self._definition, self.silent)
+        folding = Folding(self._definition, self.silent, self._own)
 
         def put(delivery: Delivery, _: Track | None = None) -> None:
             step = step_of(self._definition, delivery.seq, delivery)
             if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
                 folding.fold(delivery)  # it fails, whatever is in the row
             elif step is not None and delivery.arrival is not None:
+                self._own.decide(
+                    step.handler, delivery.aggregate
+                )  # in stream order, whatever bucket comes first
                 into.put(bucket_of(step.key, into.buckets), delivery.arrival)
 
         async for _ in self.read(filter_subject, first, last, put):
@@ -145,7 +157,7 @@ class Bulk:
 
     async def fold_spilled(self, arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:
         """Fold one bucket, in the order in which it was put on disk."""
-        folding = Folding(self._definition, self.silent)
+        folding = Folding(self._definition, self.silent, self._own)
         until = clock.now() + SLICE_S
         for arrival in arrivals:
             delivery = self._read(arrival)

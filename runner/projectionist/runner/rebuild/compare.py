@@ -8,6 +8,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.signals import announce
+from projectionist.projections.ddl import physical
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.rebuild.names import columns
@@ -15,6 +16,7 @@ from projectionist.runner.rebuild.names import columns
 if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.projections.definition import Definition
+    from projectionist.projections.table import Table
     from projectionist.runner.rebuild.desk import Build, Desk
 
 MOST = 1_000
@@ -99,11 +101,11 @@ class Comparison:
         names, self.result.left_out = await self._common()
         if table.key is None or table.key.name not in names:
             return
-        statement = _differing(self._sides(table.name), names, self._key) + f" limit {MOST + 1}"
+        statement = _differing(self._sides(table), names, self._key) + f" limit {MOST + 1}"
         rows = await self._desk.connection.fetch(statement)
         self._suspects = [row["key"] for row in rows]
         self.result.rows = await self._desk.connection.fetchval(
-            f"select count(*) from {self._sides(table.name)[1]}"
+            f"select count(*) from {self._sides(table)[1]}"
         )
         announce("rebuild.compared")
 
@@ -121,7 +123,7 @@ class Comparison:
             self.result.more = len(self._differing_sql) > SHOWN
         elif self._suspects:
             names, _ = await self._common()
-            live, shadow = self._sides(table.name)
+            live, shadow = self._sides(table)
             chosen = f"(select * from {{}} where {self._key} = any($1))"
             sides = chosen.format(live), chosen.format(shadow)
             rows = await self._desk.connection.fetch(
@@ -135,8 +137,8 @@ class Comparison:
     async def _look_sql(self) -> dict[tuple[str, str, str], Difference]:
         """Rows that only one side has, by table, side and text; no more than a few hundred of each."""
         found: dict[tuple[str, str, str], Difference] = {}
-        for name in self._definition.tables:
-            live, shadow = self._sides(name.rpartition(".")[2])
+        for table in self._definition.owned:
+            name, (live, shadow) = table.public, self._sides(table)
             for one, other, side in ((live, shadow, "live"), (shadow, live, "rebuilt")):
                 rows = await self._desk.connection.fetch(
                     f"select to_jsonb(d)::text as row from (table {one} except all table {other}) d"
@@ -155,26 +157,23 @@ class Comparison:
         assert table.key is not None
         return quoted(table.key.name)
 
-    def _sides(self, name: str) -> tuple[str, str]:
-        schema = quoted(self._desk.schema)
-        return (
-            f"{schema}.{quoted(f'{name}__g{self._live}')}",
-            f"{schema}.{quoted(f'{name}__g{self._build.generation}')}",
-        )
+    def _sides(self, table: Table) -> tuple[str, str]:
+        schema = self._desk.schema
+        return physical(table, schema, self._live), physical(table, schema, self._build.generation)
 
     async def _common(self) -> tuple[list[str], list[str]]:
         """Columns that both sides have in the same type, and those they have not."""
         table = self._definition.table
         assert table is not None
         live, fresh = (
-            await self._types(table.name, self._live),
-            await self._types(table.name, self._build.generation),
+            await self._types(table, self._live),
+            await self._types(table, self._build.generation),
         )
         both = [name for name, sql_type in fresh.items() if live.get(name) == sql_type]
         return both, sorted((live.keys() | fresh.keys()) - set(both))
 
-    async def _types(self, name: str, generation: int) -> dict[str, str]:
-        found = await columns(self._desk, self._desk.schema, f"{name}__g{generation}")
+    async def _types(self, table: Table, generation: int) -> dict[str, str]:
+        found = await columns(self._desk, self._desk.schema, table.physical(generation))
         return {column.name: column.sql_type for column in found}
 
 

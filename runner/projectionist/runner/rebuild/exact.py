@@ -17,6 +17,7 @@ from projectionist.projections.rows import Rows
 from projectionist.runner import jetstream
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
+from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
@@ -189,12 +190,13 @@ def _is_applied(delivery: Delivery, known: Mapping[tuple[str, str], Record], con
 def _fold(consumer: Consumer, key: Any, deliveries: Sequence[Delivery]) -> list[tuple[str, Row | None]]:
     definition = consumer.definition
     assert definition.table is not None, "load has refused others"
-    rows, states = Rows(definition.cls, definition.table, {}), []
+    rows, states, own = Rows(definition.cls, definition.table, {}), [], OwnType(consumer.own_type)
     for delivery in deliveries:
         step = step_of(definition, delivery.seq, delivery)
         if delivery.problem is not None or step is None:
             raise Stumbled([stumble(delivery, delivery.problem or "no handler declares its type")])
         try:
+            own.check(step.handler, delivery.aggregate)
             rows.apply(step)
         except Exception as error:  # a user's code: what it raises is told with its event
             raise Stumbled([stumble(delivery, f"{type(error).__name__}: {error}")]) from error

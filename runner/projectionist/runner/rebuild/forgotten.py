@@ -21,6 +21,8 @@ class Forgotten(msgspec.Struct):
 
     line: int
     """Up to this sequence rows may be gone."""
+    start: int
+    """Where aggregates begin: nothing up to this version was ever applied."""
     versions: Mapping[str, int]
     """Where live stands with the aggregates in question."""
     apart: Container[int]
@@ -43,7 +45,7 @@ class Forgotten(msgspec.Struct):
 
     def _was_applied(self, one: Delivery, decisions: Decisions) -> bool:
         aggregate, version = one.aggregate or "", one.version or 0
-        if one.seq in self.apart or version > self.versions.get(aggregate, 0):
+        if one.seq in self.apart or not self.start < version <= self.versions.get(aggregate, 0):
             return False
         return decisions.holds(one) and not decisions.stepped_over(aggregate, version)
 
@@ -55,9 +57,9 @@ async def forgotten_by_retention(
     their message."""
     line = await desk.value("purge_line", consumer.number) or 0
     if not line or consumer.definition.sequence != CONTIGUOUS:
-        return Forgotten(0, {}, (), None)
+        return Forgotten(0, 0, {}, (), None)
     aggregates = sorted({one.aggregate or "" for events in rows for one in events if one.seq <= line})
     found = await desk.rows("purge_stands", consumer.number, aggregates)
     apart = await desk.rows("verify_apart", consumer.number, line, False, consumer.incarnation)
     versions = {row["aggregate"]: row["version"] for row in found}
-    return Forgotten(line, versions, {row["seq"] for row in apart}, decisions)
+    return Forgotten(line, consumer.start, versions, {row["seq"] for row in apart}, decisions)

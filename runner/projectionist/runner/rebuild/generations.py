@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.signals import announce
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
-from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.rebuild.names import drop_tables, table_names
 from projectionist.runner.rebuild.opening import drop_positions
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ async def _drop(desk: Desk, consumer: int, generation: int) -> None:
         )
     # Whoever reads it may do so for hours: the batches that wait do not wait for that.
     await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-    for name in reversed(await table_names(desk, consumer, generation)):
-        await desk.connection.execute(f"drop table if exists {name}")
+    await drop_tables(desk, consumer, generation)
     if row["build"] is not None:
         await drop_positions(desk, row["build"])
     await desk.run("generation_ended", consumer, generation)
+    await desk.run("disown_names", consumer)
 
 
 async def sweep(desk: Desk, consumer: int) -> list[int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import asyncpg
 import msgspec
 
 from projectionist.core.identifiers import quoted
-from projectionist.projections.table import split
+from projectionist.projections.ddl import marked
+from projectionist.projections.table import Table
 from projectionist.runner.readmodels import Kept
 from projectionist.runner.rebuild.desk import RebuildError
 
@@ -28,6 +30,8 @@ class View(msgspec.Struct, frozen=True):
     schema: str
     name: str
     table: str
+    mark: str
+    """What that table bears, so that it is known as ours."""
 
     @property
     def public(self) -> str:
@@ -37,8 +41,8 @@ class View(msgspec.Struct, frozen=True):
 
 def views(tables: dict[str, Kept], generation: int) -> list[View]:
     """The views over a generation, from what its row remembers."""
-    parts = [split(public) for public in tables]
-    return [View(schema, name, f"{name}__g{generation}") for schema, name in parts]
+    owned = [Table(public) for public in tables]
+    return [View(one.schema, one.name, one.physical(generation), marked(one, generation)) for one in owned]
 
 
 async def kept(desk: Desk, consumer: int, generation: int) -> dict[str, Kept]:
@@ -52,6 +56,31 @@ async def table_names(desk: Desk, consumer: int, generation: int) -> list[str]:
     """The quoted names of a generation's tables."""
     found = views(await kept(desk, consumer, generation), generation)
     return [f"{quoted(desk.schema)}.{quoted(view.table)}" for view in found]
+
+
+async def drop_tables(desk: Desk, consumer: int, generation: int) -> None:
+    """Drop a generation's tables; raises RebuildError where one of them is not ours, or something stands on it."""
+    there: list[str] = []
+    for view in views(await kept(desk, consumer, generation), generation):
+        name = f"{quoted(desk.schema)}.{quoted(view.table)}"
+        found = await desk.row("table_mark", name)
+        if found is None:
+            continue
+        if not found["plain"] or found["mark"] != view.mark:
+            raise RebuildError(
+                f"{name} does not bear the comment {view.mark!r}: it is not what was made for generation {generation}",
+                remedy="Look what it is; rename it, or give it that comment if it is the generation's after all",
+            )
+        there.append(name)
+    if not there:
+        return
+    try:  # all at once: they may refer to each other
+        await desk.connection.execute(f"drop table {', '.join(there)}")
+    except asyncpg.DependentObjectsStillExistError as error:
+        raise RebuildError(
+            f"generation {generation} cannot be dropped: {error.detail or error}",
+            remedy="Drop what stands on it, and try again: read models are to be read by their views",
+        ) from error
 
 
 async def columns(desk: Desk, schema: str, name: str) -> list[Column]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import asyncpg
 import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.signals import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner.course import MONOTONIC, UNORDERED
-from projectionist.runner.readmodels import keeping
+from projectionist.runner.readmodels import keeping, own
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.rebuild.names import drop_tables
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
@@ -41,6 +43,7 @@ async def begin(
         given = (definition.revision, definition.shape, definition.code, partial)
         row = await desk.row("build_begin", consumer, epoch, owner, *given)
         assert row is not None, "consumers are never deleted"
+        await own(desk.connection, desk.schema, consumer, definition)
         tables = msgspec.json.encode(keeping(definition)).decode()
         await desk.run("build_generation", row["number"], tables)
         await desk.run("build_announce", consumer, row["number"])
@@ -70,10 +73,9 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
         for statement in (
             f"drop table if exists {positions}",
             f"create table {positions} partition of {parent} for values in ({build.number})",
-            *(f"drop table if exists {name} cascade" for name in reversed(shadow.names())),
-            *shadow.create(),
         ):
             await desk.connection.execute(statement)
+        await _create(desk, build, shadow)
         # Catch-up alone knows in which order a monotonic sequence was applied; a SqlProjection counts as it goes.
         floor = 0 if definition.sequence == MONOTONIC else floor
         start = shadow.start if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
@@ -91,7 +93,18 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
     return msgspec.structs.replace(build, phase="bulk", floor=floor, buckets=buckets)
 
 
-async def abort(desk: Desk, build: Build, shadow_names: list[str]) -> None:
+async def _create(desk: Desk, build: Build, shadow: Shadow) -> None:
+    try:
+        for statement in shadow.create():
+            await desk.connection.execute(statement)
+    except asyncpg.DuplicateTableError as error:
+        raise RebuildError(
+            f"generation {build.generation} cannot be made: {error}, and is not this build's",
+            remedy="Rename or drop it; or rebuild with --restart, which takes the next number",
+        ) from error
+
+
+async def abort(desk: Desk, build: Build) -> None:
     """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
     async with desk.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
         await desk.hold(build)
@@ -99,9 +112,10 @@ async def abort(desk: Desk, build: Build, shadow_names: list[str]) -> None:
         if build.kind == "rollback":
             await desk.run("generation_kept_again", build.consumer, build.generation)
         else:
-            for name in reversed(shadow_names):
-                await desk.connection.execute(f"drop table if exists {name} cascade")
+            if build.phase != "open":  # until then none of them is this build's
+                await drop_tables(desk, build.consumer, build.generation)
             await desk.run("generation_ended", build.consumer, build.generation)
+            await desk.run("disown_names", build.consumer)
             await drop_positions(desk, build.number)
         await desk.run("build_end", build.number, "aborted")
         await clear(desk, build)

@@ -12,6 +12,7 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
+from projectionist.runner.owntype import OwnType
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.decisions import Decisions
@@ -161,8 +162,10 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
         return 0.0
     reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
     judge = Judge(UNORDERED, {}, Decisions())
-    bulk = Bulk(client, definition, reader, judge, Decisions(), Logged(definition.name))
-    first, fold = stream.state.first_seq, Folding(definition, bulk.silent).fold
+    given = (client, definition, reader, judge, Decisions(), Logged(definition.name))
+    own = OwnType()
+    bulk = Bulk(*given, own)
+    first, fold = stream.state.first_seq, Folding(definition, bulk.silent, own).fold
     began = clock.now()
     try:
         async with aclosing(bulk.read(definition.subjects.filter, first, first + SAMPLE - 1, fold)) as slices:

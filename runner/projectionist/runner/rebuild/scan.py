@@ -34,8 +34,8 @@ RETRY_S = 1.0
 
 
 async def scan(
-    client: Client, stream: str, filter_subject: str, first: int, last: int
-) -> AsyncIterator[list[Arrival]]:
+    client: Client, stream: str, filter_subject: str, first: int, last: int, *, headers_only: bool = False
+) -> AsyncGenerator[list[Arrival], None]:
     """The messages from sequence `first` to `last` that the filter lets through, in order, each once.
 
     The broker numbers what it sends; a hole in its numbers, a lost connection or a lost reader means reading on
@@ -43,7 +43,9 @@ async def scan(
     """
     if first > last:
         return
-    async with contextlib.aclosing(follow(client, stream, filter_subject, first)) as blocks:
+    async with contextlib.aclosing(
+        follow(client, stream, filter_subject, first, headers_only=headers_only)
+    ) as blocks:
         async for block in blocks:
             taken = _until(block, last)
             if taken:
@@ -55,7 +57,7 @@ async def scan(
 
 
 async def follow(
-    client: Client, stream: str, filter_subject: str, first: int
+    client: Client, stream: str, filter_subject: str, first: int, *, headers_only: bool = False
 ) -> AsyncGenerator[list[Arrival], None]:
     """The messages from sequence `first` on, in order, each once, as they come; an empty block where none is left.
 
@@ -63,7 +65,7 @@ async def follow(
     """
     told = ""
     while True:
-        reader = _Reader(client, stream, filter_subject, first)
+        reader = _Reader(client, stream, filter_subject, first, headers_only=headers_only)
         try:
             await reader.open()
             if reader.exhausted:
@@ -141,7 +143,9 @@ def _runs(seqs: list[int]) -> list[list[int]]:
 class _Reader:
     """One consumer without acks, from its creation to the first doubt about what it sent."""
 
-    def __init__(self, client: Client, stream: str, filter_subject: str, first: int) -> None:
+    def __init__(
+        self, client: Client, stream: str, filter_subject: str, first: int, *, headers_only: bool
+    ) -> None:
         self._client, self._stream = client, stream
         self._name = f"projectionist-scan-{token_hex(8)}"
         self._config: dict[str, Any] = {
@@ -153,6 +157,7 @@ class _Reader:
             "inactive_threshold": IDLE_NS,
             "mem_storage": True,
             "filter_subject": filter_subject,
+            "headers_only": headers_only,
         }
         inbox = client.new_inbox()
         self._inbox = inbox

@@ -9,7 +9,6 @@ import msgspec
 
 from projectionist.core.states import Cause
 from projectionist.projections import ddl
-from projectionist.projections.table import Table
 from projectionist.runner.course import Course
 from projectionist.runner.models import model_for
 from projectionist.runner.rebuild.desk import RebuildError
@@ -66,9 +65,10 @@ class Shadow:
     def create(self) -> list[str]:
         """The statements that make the tables; a table of rows gets key and indexes only when it is filled."""
         d, schema, generation = self.definition, self._schema, self.generation
+        marks = [ddl.mark(table, schema, generation) for table in d.owned]
         if d.table is not None:
-            return [ddl.create_table(d.table, schema, generation, keyed=False)]
-        return [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
+            return [ddl.create_table(d.table, schema, generation, keyed=False), *marks]
+        return [*(ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables), *marks]
 
     def index(self) -> list[str]:
         """The statements that make keys and indexes, and count what is there for the planner."""
@@ -83,11 +83,11 @@ class Shadow:
 
     def names(self) -> list[str]:
         """The tables' quoted names."""
-        return [ddl.physical(table, self._schema, self.generation) for table in self._tables()]
+        return [ddl.physical(table, self._schema, self.generation) for table in self.definition.owned]
 
     def bare_names(self) -> list[str]:
         """The tables' names in our schema, without quotes."""
-        return [table.physical(self.generation) for table in self._tables()]
+        return [table.physical(self.generation) for table in self.definition.owned]
 
     async def copy(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Put rows into the empty table."""
@@ -113,10 +113,6 @@ class Shadow:
             raise Stumbled([stumble(deliveries[broken.at], f"{failed.error_class}: {failed.error}")])
         await self._model.write(folded)
         silent.update(wished.slot for wished in folded.wished)
-
-    def _tables(self) -> list[Table]:
-        d = self.definition
-        return [d.table] if d.table is not None else [Table(Table(name).name) for name in d.tables]
 
 
 def stumble(delivery: Delivery, error: str) -> Stumble:

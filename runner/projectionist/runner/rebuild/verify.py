@@ -12,6 +12,7 @@ from projectionist.core.signals import announce
 from projectionist.projections import ddl
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC, UNORDERED
+from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.decisions import Decisions
@@ -123,7 +124,7 @@ class Verifier:
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
         given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-        bulk, filter_subject = Bulk(*given), self._definition.subjects.filter
+        bulk, filter_subject = Bulk(*given, OwnType(consumer.own_type)), self._definition.subjects.filter
         self._progress.begin("folding", floor)
         buckets = -(-max(len(judge.tracks), 1) // ROWS_AT_ONCE)
         if buckets == 1:

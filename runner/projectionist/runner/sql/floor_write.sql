@@ -3,15 +3,15 @@
 -- $13: this word stands, whatever was there; under the exclusive barrier alone.
 insert into {schema}.floors (
     consumer, durable, incarnation, floor, floor_hash, floor_stored, top, top_hash, top_stored, seen, deliveries,
-    durable_created, timeline
+    durable_created, acked, timeline
 )
-select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $14,
     case when not pg_is_in_recovery()
         then ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer end
 on conflict (consumer, durable) do update
 set incarnation = excluded.incarnation, floor = excluded.floor, floor_hash = excluded.floor_hash,
     floor_stored = excluded.floor_stored, top = excluded.top, top_hash = excluded.top_hash,
-    top_stored = excluded.top_stored, deliveries = excluded.deliveries,
+    top_stored = excluded.top_stored, deliveries = excluded.deliveries, acked = excluded.acked,
     seen = case when $13 or floors.incarnation <> excluded.incarnation then excluded.seen
         else greatest(floors.seen, excluded.seen) end,
     purged = case when floors.incarnation = excluded.incarnation then floors.purged else 0 end,

@@ -1,0 +1,2 @@
+-- Of a consumer that begins anew nothing is settled.
+delete from {schema}.settled where consumer = $1

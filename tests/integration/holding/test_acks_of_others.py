@@ -1,0 +1,199 @@
+"""Acks that were not ours: noticed by what batches have put on record, and healed by reading again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from nats.aio.msg import Msg
+from tests.support.load import Load, tuned
+from tests.support.rig import Rig
+from tests.support.shop import OrderPaid, OrderPlaced, shop
+from tests.support.waiting import eventually, listening
+
+from projectionist.projections import Projection, on
+
+pytestmark = pytest.mark.asyncio
+
+OPEN = "select count(*) from {s}.incidents where kind = 'acked_elsewhere' and closed is null"
+
+
+class Thief:
+    """Somebody who pulls from a durable and acks whatever comes, as `nats consumer next` does."""
+
+    def __init__(self, rig: Rig, durable: str) -> None:
+        self._rig = rig
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{rig.stream.name}.{durable}"
+        self.inbox = rig.nats.new_inbox()
+        self.took: set[int] = set()
+
+    async def ask(self, times: int = 1) -> None:
+        """Order so many messages, one at a time."""
+        for _ in range(times):
+            await self._rig.nats.publish(self._next, b'{"batch":1,"expires":3000000000}', reply=self.inbox)
+
+    async def ack(self, message: Msg) -> None:
+        """Ack what came."""
+        if message.reply:
+            self.took.add(int(message.reply.split(".")[-4]))
+            await self._rig.nats.publish(message.reply, b"+ACK")
+
+
+@asynccontextmanager
+async def thief(rig: Rig) -> AsyncIterator[Thief]:
+    durable = await rig.value("select durable from {s}.consumers where name = 'Orders'")
+    made = Thief(rig, durable)
+    subscription = await rig.nats.subscribe(made.inbox, cb=made.ack)
+    try:
+        yield made
+    finally:
+        await subscription.unsubscribe()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("sequence", ["contiguous", "unordered", "monotonic"])
+async def test_what_somebody_else_acks_while_a_runner_works_is_read_again_and_told(
+    live: Rig, sequence: Any, processes: int
+) -> None:
+    s = shop(live.stream, sequence=sequence)
+    await live.migrate(s.Orders)
+    with listening() as heard:
+        async with live.running(s.Orders, processes=processes):
+            await heard.wait("worker.running", processes)
+            async with thief(live) as other:
+                for number in range(30):
+                    await other.ask(3)
+                    await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
+                assert other.took
+                await eventually(lambda: count(live, 30), seconds=20)
+                await heard.wait("standing.acked_elsewhere")
+                await live.settled(s.Orders)
+
+    assert await live.unaccounted(s.Orders) == []
+    assert await live.value(OPEN) >= 1
+    await closed(live)
+
+
+async def count(rig: Rig, rows: int) -> bool:
+    return len(await rig.rows("orders")) == rows
+
+
+async def closed(rig: Rig) -> None:
+    """The incident is dealt with; whatever else the look at the end finds is not."""
+    await rig.fetch("delete from {s}.incidents where kind = 'acked_elsewhere'")
+
+
+async def test_what_somebody_else_acks_while_nobody_reads_is_read_by_the_next_start(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    async with thief(live) as other:
+        for version in range(2, 5):
+            await live.publish(OrderPaid(), "o1", version)
+            await other.ask()
+        await eventually(lambda: took(other, 3))
+
+    await live.settle(s.Orders)
+
+    assert (await live.head(s.Orders, "order/o1"))[0] == 4
+
+
+async def at_rest(rig: Rig) -> bool:
+    """Whether the broker has nothing left to deliver, and every ack."""
+    durable = await rig.value("select durable from {s}.consumers")
+    info = await rig.nats.jetstream().consumer_info(rig.stream.name, durable)
+    return not info.num_pending and not info.num_ack_pending
+
+
+async def took(other: Thief, messages: int) -> bool:
+    return len(other.took) == messages
+
+
+async def test_a_start_beside_others_reads_again_what_somebody_else_has_acked(live: Rig) -> None:
+    s = shop(live.stream, sequence="unordered")
+    await live.migrate(s.Orders)
+    tuned(live, run={"heartbeat_s": 60})  # whoever is at work looks at nothing meanwhile
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("worker.running")
+            async with thief(live) as other:
+                while not other.took:
+                    await other.ask(3)
+                    await live.publish(OrderPlaced("ann", 1), f"o{heard.counts['batch.acked']}", 1)
+                await eventually(lambda: at_rest(live))
+            async with live.running(s.Orders):
+                await heard.wait("standing.acked_elsewhere")
+                await live.settled(s.Orders)
+
+    assert await live.unaccounted(s.Orders) == []
+    await closed(live)
+
+
+async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(20)
+    async with live.running(s.Orders, s.Spend):
+        await live.settled(s.Orders, s.Spend)
+    for name in await live.fetch("select durable from {s}.consumers"):
+        await live.nats.request(f"$JS.API.CONSUMER.RESET.{live.stream.name}.{name[0]}", b'{"seq": 5}')
+
+    with listening() as heard:
+        async with live.running(s.Orders, s.Spend, processes=2):
+            await load.more(20)
+            await live.settled(s.Orders, s.Spend)
+            await live.value_of("select min(floor) from {s}.floors", 80)
+            assert heard.counts["standing.acked_elsewhere"] == 0
+
+    await load.check()
+    assert await live.value("select count(*) from {s}.settled") == 0
+
+
+async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: Rig) -> None:
+    class Mine(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        table="mine",
+        key="order_id",
+    ):
+        order_id: str
+        total: int = 0
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.total += 1
+
+    await live.migrate(Mine)
+    with listening() as heard:
+        async with live.running(Mine):
+            await heard.wait("standing.recorded", 2)
+            for number in range(20):
+                await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
+                await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+            await live.value_of("select floor from {s}.floors", 40)
+
+    assert heard.counts["account.listed"] == 0
+    assert await live.value("select count(*) from mine") == 20
+
+
+async def test_what_is_deleted_from_the_stream_is_missed_by_nobody(live: Rig) -> None:
+    s = shop(live.stream, sequence="unordered")
+    await live.migrate(s.Orders)
+    for number in range(10):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+    for seq in (1, 4, 10):
+        await live.nats.jetstream().delete_msg(live.stream.name, seq)
+
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await live.value_of("select count(*) from orders", 7)
+            await asyncio.wait_for(heard.wait("standing.recorded", heard.counts["standing.recorded"] + 3), 20)
+
+    live.tampered = True  # three messages are gone
+    assert await live.value(OPEN) == 0

@@ -1,0 +1,170 @@
+"""Whose a table is: one consumer's, by name and by what it bears, whatever else is in the database."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.lab import SCHEMA
+from tests.support.rebuilding import Yard, dying
+from tests.support.shop import OrderPlaced, shop
+
+from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
+from projectionist.runner.readmodels import ReadModelError
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.generations import drop
+
+pytestmark = pytest.mark.asyncio
+
+
+def _spend(yard: Yard, consumer: str, table: str, revision: int = 1) -> type:
+    stream = yard.rig.stream
+
+    class Spent(
+        Projection,
+        name=consumer,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table=table,
+        key="order_id",
+        revision=revision,
+    ):
+        order_id: str
+        cents: int = 0
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents += event.cents
+
+    return Spent
+
+
+async def test_tables_of_one_name_in_two_schemas_have_nothing_in_common(yard: Yard) -> None:
+    rig = yard.rig
+    await rig.pool.execute("create schema sales; create schema billing")
+    sales, billing = _spend(yard, "Sales", "sales.orders"), _spend(yard, "Billing", "billing.orders")
+    await rig.migrate(sales)
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(sales)
+    await yard.rebuild(sales)
+    await rig.migrate(billing)
+    await rig.settle(billing)
+    await yard.rebuild(billing)
+
+    await rig.publish(OrderPlaced("bob", 7), "o2", 1)
+    await rig.settle(sales)
+
+    assert await rig.rows("sales.orders") == [("o1", 100), ("o2", 7)]
+    assert await rig.rows("billing.orders") == [("o1", 100)]
+    assert await yard.tables() == [
+        f"{schema}.orders__g{n}" for schema in ("billing", "sales") for n in (1, 2)
+    ]
+
+
+async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own(yard: Yard) -> None:
+    rig = yard.rig
+    await rig.pool.execute("create schema sales")
+
+    class Totals(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
+        tables = {
+            "sales.orders": "id text primary key",
+            "sales.lines": "id text references {orders}, cents bigint",
+        }
+
+        @on(OrderPlaced)
+        async def placed(self, tx: Tx, event: OrderPlaced, env: Envelope) -> None:
+            await tx.execute("insert into {orders} values ($1)", env.aggregate_id)
+            await tx.execute("insert into {lines} values ($1, $2)", env.aggregate_id, event.cents)
+
+    await rig.migrate(Totals)
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(Totals)
+    await yard.rebuild(Totals)
+
+    assert await rig.rows("sales.lines") == [("o1", 100)]
+    async with rig.pool.acquire() as connection:
+        await drop(Desk(connection, SCHEMA), await rig.value("select number from {s}.consumers"), 1)
+    assert await yard.tables() == ["sales.lines__g2", "sales.orders__g2"]
+
+
+async def test_a_name_that_a_kept_generation_has_is_not_free_and_is_when_that_is_dropped(yard: Yard) -> None:
+    """Going back to it would take the name from its new owner."""
+    rig = yard.rig
+    await rig.migrate(_spend(yard, "First", "orders"))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spend(yard, "First", "orders"))
+    await yard.rebuild(_spend(yard, "First", "moved", revision=2))
+
+    with pytest.raises(ReadModelError, match=r"public\.orders of 'Second' belongs to consumer 'First'"):
+        await rig.migrate(_spend(yard, "Second", "orders"))
+
+    assert await rig.fetch("select name from {s}.own_names order by 1") == [
+        ("public.moved",),
+        ("public.orders",),
+    ]
+
+
+async def test_a_raised_revision_cannot_take_a_name_that_is_anothers(yard: Yard) -> None:
+    """Also that of a consumer whose class is gone."""
+    rig = yard.rig
+    await rig.migrate(_spend(yard, "Gone", "theirs"), _spend(yard, "Own", "ours"))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spend(yard, "Gone", "theirs"), _spend(yard, "Own", "ours"))
+
+    with pytest.raises(ReadModelError, match=r"public\.theirs of 'Own' belongs to consumer 'Gone'"):
+        await yard.rebuild(_spend(yard, "Own", "theirs", revision=2))
+
+    assert await rig.rows("theirs") == [("o1", 100)]
+    assert await rig.value("select count(*) from {s}.builds") == 0
+
+
+async def test_a_build_that_finds_a_table_in_its_place_leaves_it_and_takes_the_next_number(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(s.Orders)
+    await rig.pool.execute("create table projectionist.orders__g2 as select 'mine' as whose")
+    await rig.pool.execute("create view report as table projectionist.orders__g2")
+
+    with pytest.raises(RebuildError, match=r"orders__g2.* is not this build's"):
+        await yard.rebuild(s.Orders)
+    assert (await yard.rebuild(s.Orders, restart=True)).generation == 3
+
+    assert await rig.rows("report") == [("mine",)]
+
+
+async def test_a_table_that_does_not_bear_its_mark_is_not_dropped(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    await rig.pool.execute("drop table projectionist.orders__g1")
+    await rig.pool.execute("create table projectionist.orders__g1 as select 'mine' as whose")
+    number = await rig.value("select number from {s}.consumers")
+
+    async with rig.pool.acquire() as connection:
+        with pytest.raises(RebuildError, match="does not bear the comment 'projectionist: generation 1"):
+            await drop(Desk(connection, SCHEMA), number, 1)
+
+    assert await rig.rows("projectionist.orders__g1") == [("mine",)]
+
+
+async def test_what_stands_on_a_shadow_is_named_and_not_dropped_with_it(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(s.Orders)
+    with dying("rebuild.bulk_done"):
+        await yard.rebuild(s.Orders)
+    await rig.pool.execute("create view report as table projectionist.orders__g2")
+
+    with pytest.raises(RebuildError, match="view report depends on table"):
+        await yard.give_up(s.Orders)
+
+    assert await rig.rows("report") == [("o1", "placed", 100, '["placed"]')]
+    await rig.pool.execute("drop view report")
+    assert await yard.give_up(s.Orders) == 2
