@@ -275,17 +275,17 @@ async def test_an_ack_that_never_comes_is_unknown(lab: Lab) -> None:
     assert found.outcome is Outcome.SENT  # the mark taken at the start still lies before it
 
 
-async def test_an_answer_that_is_no_ack_is_unknown(lab: Lab, stream: Stream) -> None:
+@pytest.mark.parametrize("answer", [b"hello", b"", b"{}", b'{"status":"ok"}', b'{"stream":"x","seq":0}'])
+async def test_an_answer_that_is_no_ack_is_unknown(lab: Lab, stream: Stream, answer: bytes) -> None:
+    async def respond(message: Msg) -> None:
+        await message.respond(answer)
+
     async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
         await client.jetstream().delete_stream(stream.name)
-        stranger = await client.subscribe(stream.subject("x"), cb=_answer_nonsense)
+        stranger = await client.subscribe(stream.subject("x"), cb=respond)
         reply = await sent(events)
         await stranger.unsubscribe()
     assert reply.outcome is Outcome.UNKNOWN
-
-
-async def _answer_nonsense(message: Msg) -> None:
-    await message.respond(b"hello")
 
 
 async def test_a_lookup_where_a_stream_renames_subjects_finds_what_is_there_and_is_sure_of_no_more(

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js.api import SubjectTransform
 from opentelemetry.sdk.trace import TracerProvider
 from tests.support.lab import Lab, Stream
@@ -208,3 +209,15 @@ class TestOnAStream:
         publisher = Publisher(client, source="/shop", subject="shop.{aggregate}")
         with pytest.raises(PublishError, match="async with"):
             await publisher.publish(Placed(order_id="7"), aggregate="7", id="e-1")
+
+
+@pytest.mark.asyncio
+async def test_what_somebody_else_answers_is_no_word_of_the_stream(client: Client, stream: Stream) -> None:
+    async def respond(message: Msg) -> None:
+        await message.respond(b"{}")
+
+    await client.jetstream().delete_stream(stream.name)
+    await client.subscribe(stream.subject("order", "o1"), cb=respond)
+    async with publishing(client, stream, within_s=0.3) as publisher:
+        with pytest.raises(NotPublished):
+            await publisher.publish(Placed("o1", 5), aggregate="o1", id="a")

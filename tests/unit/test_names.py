@@ -122,3 +122,13 @@ async def test_a_look_up_without_room_is_not_the_destinations_fault(
         (Outcome.NOT_SENT, "the name was not found in time", False),
         (Outcome.NOT_SENT, "too many names are being looked up", True),
     ]
+
+
+async def test_a_look_up_for_which_the_system_has_no_thread_is_not_the_destinations_fault() -> None:
+    """Nothing of the request is wrong: it is sent when there is a thread again."""
+    before = threading.stack_size(2**46)  # more than there is
+    try:
+        with pytest.raises(Crowded):
+            await Names()("good.test", 443)
+    finally:
+        threading.stack_size(before)

@@ -13,9 +13,10 @@ from itertools import count
 from typing import TypeVar
 
 import msgspec
-from nats.aio.client import Client
+from nats.aio.client import NO_RESPONDERS_STATUS, Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.js.api import Header
 
 from projectionist.core import wire
 
@@ -117,16 +118,22 @@ class Acks:
             resolve(ack)
 
     async def _settle(self, message: Msg) -> None:
-        number = message.subject.rpartition(".")[2]
-        if not message.data:
-            # The server answers in the subject's place when nobody listens to it.
-            self._answered(number, Ack(no_responders=True))
-            return
-        try:
-            self._answered(number, _decode(message.data))
-        except msgspec.DecodeError:
-            # Somebody who is not a stream answered; whether one also stored it, only its id can tell.
-            self._answered(number, Ack(error=AckError(code=500, description="not an ack")))
+        self._answered(message.subject.rpartition(".")[2], _read(message))
+
+
+def _read(message: Msg) -> Ack:
+    if not message.data and (message.headers or {}).get(Header.STATUS) == NO_RESPONDERS_STATUS:
+        # The server answers in the subject's place when nobody listens to it.
+        return Ack(no_responders=True)
+    try:
+        ack = _decode(message.data)
+    except msgspec.DecodeError:
+        return _NO_ACK
+    return ack if ack.error is not None or (ack.stream and ack.seq) else _NO_ACK
+
+
+_NO_ACK = Ack(error=AckError(code=500, description="not an ack"))
+"""Somebody who is not a stream answered; whether one also stored it, only its id can tell."""
 
 
 def _resolve(

@@ -135,5 +135,8 @@ def _in_a_thread(host: str) -> asyncio.Future[list[str]]:
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell, found, error)
 
-    threading.Thread(target=ask, name=f"look-up of {host}"[:64], daemon=True).start()
+    try:
+        threading.Thread(target=ask, name=f"look-up of {host}"[:64], daemon=True).start()
+    except RuntimeError as error:
+        raise Crowded("the system has no thread for a look-up") from error
     return future
