@@ -165,6 +165,12 @@ class Yard:
         )
         return found
 
+    async def rows_of(self, cls: type) -> list[Any]:
+        """The rows of a projection, in order."""
+        table = definition(cls).table
+        assert table is not None
+        return await self.rig.rows(table.name)
+
     async def tables(self) -> list[str]:
         """Every generation's table there is."""
         rows = await self.rig.fetch(

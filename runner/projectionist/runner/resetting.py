@@ -67,7 +67,7 @@ class Resetting:
         """What `reset` would do; raises what it would raise."""
         seen = await self._seen(consumer)
         async with alone(self._connection, self._schema, consumer, "reset") as row:
-            await self._check(row, seen.stream, partial=partial)
+            await self._check(row, seen, partial=partial)
             return await self._emptied(row, seen.stream)
 
     async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> Emptied:
@@ -78,7 +78,7 @@ class Resetting:
         seen = await self._seen(consumer)
         # No process may run it, so no batch waits; and there may be as many rows as there are.
         async with alone(self._connection, self._schema, consumer, "reset", within_s=None) as row:
-            await self._check(row, seen.stream, partial=partial)
+            await self._check(row, seen, partial=partial)
             await self._connection.execute("set local statement_timeout = 0")
             done = await self._emptied(row, seen.stream)
             try:
@@ -103,13 +103,14 @@ class Resetting:
             raise unknown(consumer)
         await check_ours(self._connection, self._client, self._schema, row)
         stream = await jetstream.stream(self._client, row["stream"])
+        lost = await losing_aggregates(self._desk, self._client, row, stream)
         try:
             durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
         except ConsumerMissing:
-            return _Seen(stream, None)
-        return _Seen(stream, durable.created)
+            return _Seen(stream, None, lost)
+        return _Seen(stream, durable.created, lost)
 
-    async def _check(self, row: Record, stream: Stream, *, partial: bool) -> None:
+    async def _check(self, row: Record, seen: _Seen, *, partial: bool) -> None:
         name, number = row["name"], row["number"]
         if row["build"] is not None:
             raise CannotReset(
@@ -120,11 +121,10 @@ class Resetting:
             raise CannotReset(
                 f"{running} processes run {name}", remedy=f"`projectionist pause {name} --reason …` first"
             )
-        lost = await losing_aggregates(self._desk, number, row["incarnation"], stream)
-        if lost and not partial:
+        if seen.lost and not partial:
             raise CannotReset(
-                f"stream {row['stream']} begins at sequence {stream.state.first_seq}, behind events that {name} has "
-                f"applied: {', '.join(lost[:10])}",
+                f"stream {row['stream']}, which begins at sequence {seen.stream.state.first_seq}, no longer holds "
+                f"events that {name} has applied: {', '.join(seen.lost[:10])}",
                 remedy="Restore the stream, or accept with --partial that they are missing from then on",
             )
 
@@ -177,3 +177,5 @@ class Resetting:
 class _Seen(msgspec.Struct):
     stream: Stream
     durable_created: datetime | None
+    lost: list[str]
+    """Aggregates of which the stream no longer holds everything."""

@@ -261,7 +261,7 @@ async def test_a_stream_that_has_lost_what_was_applied_is_refused_unless_that_is
     await live.nats.jetstream().purge_stream(live.stream.name, seq=2)
 
     told = await desk.refused("reset", "Orders", "--yes", *WHY)
-    assert "begins at sequence 2, behind events that Orders has applied: order/o1" in told
+    assert "begins at sequence 2, no longer holds events that Orders has applied: order/o1" in told
     assert len(await live.rows("orders")) == 2
     await desk.done("reset", "Orders", "--yes", "--partial", *WHY)
     await live.settle(s.Orders)

@@ -51,12 +51,13 @@ async def _run(args: argparse.Namespace) -> int:
         say_json({"verified": found})
     else:
         say("\n".join(map(_told, found)))
-    return Exit.ATTENTION if any(one.drifted or one.unsure for one in found) else Exit.DONE
+    return Exit.ATTENTION if any(one.drifted or one.unsure or one.untold for one in found) else Exit.DONE
 
 
 def _told(one: Verified) -> str:
     lines = [
         f"{one.consumer}: generation {one.generation}, {one.rows:,} rows compared, {one.drifted:,} differ"
+        + (f", {one.untold:,} cannot be told" if one.untold else "")
     ]
     if one.unsure:
         lines.append(f"  {one.unsure:,} more differed at first sight, and were not looked at again")
@@ -65,6 +66,10 @@ def _told(one: Verified) -> str:
     for each in one.drifts[:20]:
         since = f", from {each.since} on" if each.since else ""
         lines.append(f"  {each.key}{since}: live {_shown(each.live)}, by its events {_shown(each.folded)}")
+    lines += [
+        f"  {row.key}: the stream no longer holds {row.lost}; what is left does not make the row"
+        for row in one.untold_rows[:20]
+    ]
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ from projectionist.core.telemetry import names, tracing
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import MONOTONIC
+from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk, Slow
@@ -31,7 +31,7 @@ from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_p
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.names import table_names
-from projectionist.runner.rebuild.plan import check_history
+from projectionist.runner.rebuild.plan import check_history, check_met
 from projectionist.runner.rebuild.progress import Watched
 from projectionist.runner.rebuild.race import Brake, Race, judge
 from projectionist.runner.rebuild.shadow import Shadow
@@ -132,7 +132,7 @@ class Builder:
         row = await registered(desk, self._definition, going_back=going_back)
         stream = await jetstream.stream(self._client, self._definition.stream)
         if not (going_back or self._options.partial):
-            await check_history(desk, row, stream)
+            await check_history(desk, self._client, row, stream, self._definition.handlers)
         async with turn(desk, self._settings.postgres, row["number"], who, self._tell) as lease:
             row = await registered(desk, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
@@ -152,7 +152,7 @@ class Builder:
         build, back_to = await desk.open_build(consumer), self._options.back_to
         if build is not None:
             left_by = build.owner
-            build = await opening.resume(desk, build, epoch=epoch, owner=who)
+            build = await opening.resume(desk, build, epoch=epoch, owner=who, partial=self._options.partial)
             if self._goes_on(build):
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
@@ -237,6 +237,8 @@ class Builder:
                     "live has applied events of other aggregates than this build took the rows' ids to be of",
                     remedy="Rebuild with --restart",
                 )
+        if self._definition.sequence == UNORDERED and not build.partial:
+            await check_met(desk, self._client, build, self._definition)
         self._progress.begin("indexing", 0)
         async with desk.connection.transaction():
             await desk.hold(build)

@@ -21,6 +21,7 @@ from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
+from projectionist.runner.rebuild.history import is_own
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
 
@@ -99,12 +100,6 @@ class Candidates:
         if len(self._keys) == 1 and is_own(self._consumer) and self._consumer.own_type is not None:
             filter_subject = subjects.subject_for(self._consumer.own_type, str(next(iter(self._keys))))
         return filter_subject or subjects.filter
-
-
-def is_own(consumer: Consumer) -> bool:
-    """Whether every row belongs to one aggregate, by whose id it is found."""
-    definition = consumer.definition
-    return all(handler.own for handler in definition.handlers.values()) and definition.sequence != "unordered"
 
 
 async def refold(desk: Desk, consumer: Consumer, candidates: Candidates) -> list[Refolded]:

@@ -53,11 +53,12 @@ async def begin(
     return build
 
 
-async def resume(desk: Desk, build: Build, *, epoch: int, owner: str) -> Build:
-    """Go on with a build that another process has left."""
-    await desk.run("build_resume", build.number, epoch, owner)
+async def resume(desk: Desk, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
+    """Go on with a build that another process has left; from now on, perhaps, without what is gone."""
+    partial = partial or build.partial
+    await desk.run("build_resume", build.number, epoch, owner, partial)
     announce("rebuild.resumed")
-    return msgspec.structs.replace(build, epoch=epoch, owner=owner)
+    return msgspec.structs.replace(build, epoch=epoch, owner=owner, partial=partial)
 
 
 async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:

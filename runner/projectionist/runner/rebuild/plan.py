@@ -9,14 +9,18 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.projections.definition import Kind
+from projectionist.projections.subjects import Subjects
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.owntype import OwnType
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.bulk import Bulk, Folding
+from projectionist.runner.rebuild.catchup import Gone
 from projectionist.runner.rebuild.decisions import Decisions
-from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.desk import Build, Desk
+from projectionist.runner.rebuild.history import HistoryGone, Read, forgotten_from, is_whole, lost
+from projectionist.runner.rebuild.holes import Lost
 from projectionist.runner.rebuild.judge import Judge
 from projectionist.runner.rebuild.names import dependents, kept, table_names, views
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
@@ -24,6 +28,8 @@ from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.shadow import Stumbled
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from nats.aio.client import Client
 
     from projectionist.core.db import Row
@@ -39,10 +45,6 @@ LOCKS = (
     "batches of this consumer wait for the swap: some milliseconds, more with very many aggregates; "
     "readers wait only while the view is replaced"
 )
-
-
-class HistoryGone(RebuildError):
-    """The stream no longer holds events that made rows of the live generation: they would be missing."""
 
 
 class Plan(msgspec.Struct):
@@ -75,7 +77,7 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
     """Look, and change nothing."""
     consumer, generation = row["number"], row["generation"]
     stream = await jetstream.stream(client, definition.stream)
-    losing = await losing_aggregates(desk, consumer, row["incarnation"], stream)
+    losing = await losing_aggregates(desk, client, row, stream, definition.handlers)
     names = await table_names(desk, consumer, generation)
     facts = await desk.row("build_facts", consumer, names)
     assert facts is not None, "it counts"
@@ -101,29 +103,64 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
     )
 
 
-async def check_history(desk: Desk, row: Row, stream: Stream) -> None:
+async def check_history(
+    desk: Desk, client: Client, row: Row, stream: Stream, handled: Container[str]
+) -> None:
     """Raise HistoryGone if the rebuilt generation would lack rows."""
-    losing = await losing_aggregates(desk, row["number"], row["incarnation"], stream)
+    await forgotten_from(desk, row["number"], stream, row["stream"])
+    losing = await losing_aggregates(desk, client, row, stream, handled)
     if losing:
         raise HistoryGone(
-            f"stream {row['stream']} begins at sequence {stream.state.first_seq}, behind events that live "
-            f"has applied; these would lose rows: {_some(losing)}",
+            f"stream {row['stream']}, which begins at sequence {stream.state.first_seq}, no longer holds events that "
+            f"live has applied; these would lose rows: {_some(losing)}",
             remedy="Restore the stream, or accept the loss with --partial",
         )
 
 
-async def losing_aggregates(desk: Desk, consumer: int, incarnation: int, stream: Stream) -> list[str]:
-    """Aggregates of which the stream no longer holds all that live has applied; a thousand at most."""
-    first = stream.state.first_seq
-    settled = await desk.row("build_first_settled", consumer, incarnation)
+async def check_met(desk: Desk, client: Client, build: Build, definition: Definition) -> None:
+    """Raise Gone if the bulk has not met all that live has applied: without order nothing else tells."""
+    stream, missing = await jetstream.stream(client, definition.stream), list[str]()
+
+    def take(one: Lost) -> bool:
+        if one.type in definition.handlers:
+            missing.append(str(one))
+        return len(missing) < LISTED
+
+    if not is_whole(stream, build.incarnation):
+        read = Read(build.consumer, build.incarnation, definition.stream, definition.subjects.filter)
+        await lost(desk, client, read, take)
+    if missing:
+        raise Gone(missing)
+
+
+async def losing_aggregates(
+    desk: Desk, client: Client, row: Row, stream: Stream, handled: Container[str] | None = None
+) -> list[str]:
+    """Aggregates, or without order events, of which the stream no longer holds all that live has applied.
+
+    A thousand at most. `handled`: without order, events of other types are no loss.
+    """
+    if is_whole(stream, row["incarnation"]):
+        return []
+    consumer, first = row["number"], stream.state.first_seq
+    settled = await desk.row("build_first_settled", consumer, row["incarnation"])
     if settled is None or settled["first"] is None:
         return []
-    if settled["first"] >= first and not settled["earlier"]:
-        return []
-    found = await desk.rows("build_losing", consumer, first, incarnation, LISTED)
-    return [row["aggregate"] for row in found] or [
-        "events of no aggregate, or of which the inbox keeps nothing"
-    ]
+    if settled["first"] < first or settled["earlier"]:
+        found = await desk.rows("build_losing", consumer, first, row["incarnation"], LISTED)
+        return [each["aggregate"] for each in found] or [
+            "events of no aggregate, or of which the inbox keeps nothing"
+        ]
+    losing: dict[str, None] = {}
+
+    def take(one: Lost) -> bool:
+        if row["sequence"] != UNORDERED or handled is None or one.type in handled:
+            losing[one.aggregate or str(one)] = None
+        return len(losing) < LISTED
+
+    read = Read(consumer, row["incarnation"], row["stream"], Subjects(row["subjects"].split()).filter)
+    await lost(desk, client, read, take)
+    return list(losing)
 
 
 def _refusal(losing: list[str], standing: list[str]) -> str:

@@ -10,6 +10,7 @@ from projectionist.core.signals import announce
 from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import Candidates, refold
+from projectionist.runner.rebuild.history import HistoryGone, holes_of
 from projectionist.runner.rebuild.verify import Drift, drift, live_consumer
 from projectionist.runner.verbs import Act
 
@@ -51,6 +52,13 @@ async def recompute(
     candidates = Candidates(client, consumer, [value], await desk.rows("build_decisions", consumer.number))
     before = await desk.value("settled_so_far", consumer.number)
     await candidates.read()
+    lost = (await holes_of(desk, client, consumer, [value])).at(value)
+    if lost is not None:
+        raise HistoryGone(
+            f"what the row {key} of {definition.name} should be cannot be told: {definition.stream} no longer holds "
+            f"{lost}, which live has applied",
+            remedy="Restore the stream; nothing was changed",
+        )
     async with desk.alone(consumer.number, "recompute"):
         control = await desk.row("build_control", consumer.number)
         assert control is not None, "it is registered"

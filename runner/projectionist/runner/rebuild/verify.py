@@ -17,7 +17,8 @@ from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
-from projectionist.runner.rebuild.exact import Candidates, Refolded, first_differing, is_own, load, refold
+from projectionist.runner.rebuild.exact import Candidates, Refolded, first_differing, load, refold
+from projectionist.runner.rebuild.history import holes_of, is_own
 from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
 from projectionist.runner.rebuild.spill import Spill, bucket_of
@@ -50,6 +51,14 @@ class Drift(msgspec.Struct, frozen=True):
     folded: dict[str, Any] | None
 
 
+class Untold(msgspec.Struct, frozen=True):
+    """A live row that differs from what is left of its events: whether it is right cannot be told."""
+
+    key: str
+    lost: str
+    """An event that live has applied, and that cannot be had any more."""
+
+
 class Verified(msgspec.Struct):
     """What a verification found."""
 
@@ -63,6 +72,10 @@ class Verified(msgspec.Struct):
     """Whether the live rows may have been made by other code than this, so that drift is no surprise."""
     unsure: int = 0
     """Rows that differed at first sight and were too many to be looked at again."""
+    untold: int = 0
+    """Rows that differ from what is left of their events, some of which are gone from the stream."""
+    untold_rows: list[Untold] = []
+    """The first of them."""
 
 
 class Verifier:
@@ -110,6 +123,7 @@ class Verifier:
         suspects: list[Any] = []
         async for rows in self._folded(consumer):
             suspects += await self._differing(consumer, rows)
+        suspects = await self._told(consumer, suspects) if suspects else []
         self._progress.begin("looking again", len(suspects))
         for start in range(0, min(len(suspects), MOST), CHUNK):
             await self._exactly(consumer, suspects[start : start + CHUNK])
@@ -167,11 +181,26 @@ class Verifier:
         return suspects
 
     async def _exactly(self, consumer: Consumer, keys: Sequence[Any]) -> None:
-        for one in await exactly(self._desk, consumer, self._client, keys):
-            if one.differs:
-                self.result.drifted += 1
-                if len(self.result.drifts) < LISTED:
-                    self.result.drifts.append(drift(self._definition, one))
+        found = await exactly(self._desk, consumer, self._client, keys)
+        differing = {one.key: one for one in found if one.differs}
+        for key in await self._told(consumer, list(differing)) if differing else []:
+            self.result.drifted += 1
+            if len(self.result.drifts) < LISTED:
+                self.result.drifts.append(drift(self._definition, differing[key]))
+
+    async def _told(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
+        """Those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
+        holes = await holes_of(self._desk, self._client, consumer, keys)
+        told = []
+        for key in keys:
+            lost = holes.at(key)
+            if lost is None:
+                told.append(key)
+                continue
+            self.result.untold += 1
+            if len(self.result.untold_rows) < LISTED:
+                self.result.untold_rows.append(Untold(str(key), str(lost)))
+        return told
 
     def _table(self, consumer: Consumer) -> tuple[Table, str, str]:
         table = self._definition.table
