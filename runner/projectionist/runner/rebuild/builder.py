@@ -336,12 +336,12 @@ class Builder:
         for number in range(MOST_TRIES):
             await self._phase("catch_up", self._converge(catch_up, brake))
             comparison = await self._comparison(desk, build)
-            await self._phase("verify", self._verify(catch_up, comparison))
+            await self._phase("verify", self._verify(catch_up, comparison, brake))
             await snapshots.wait()
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()
                 await self._phase("catch_up", self._converge(catch_up, brake))
-                await comparison.confirm()
+                await comparison.confirm(catch_up.moved())
                 began = clock.now()
                 if await swap(desk, build, catch_up, tail, comparison, self._keep_s):
                     self._phases["swap"] = clock.now() - began
@@ -360,9 +360,12 @@ class Builder:
         accept = self._options.accept_differences or build.kind == "rollback"
         return Comparison(desk, build, self._definition, control, live_code, accept=accept)
 
-    async def _verify(self, catch_up: CatchUp, comparison: Comparison) -> None:
+    async def _verify(self, catch_up: CatchUp, comparison: Comparison, brake: Brake | None) -> None:
         await catch_up.look()
         await comparison.look()
+        if comparison.needs_again:
+            await self._converge(catch_up, brake)
+            await comparison.again()
 
     async def _converge(self, catch_up: CatchUp, brake: Brake | None) -> None:
         race = Race()

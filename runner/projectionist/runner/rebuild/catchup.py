@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -116,9 +116,14 @@ class CatchUp:
 
         Raises NotEqual where the shadow stands elsewhere than live although nothing has moved.
         """
-        self._moved = set()
+        self._moved, self._shadow.moved = set(), set()
         if not self.unordered:
             await self._compare("build_differs")
+
+    def moved(self) -> set[Any]:
+        """The keys of the rows that were written since `look`, or since this was asked."""
+        moved, self._shadow.moved = self._shadow.moved or set(), set()
+        return moved
 
     async def assert_equal(self) -> None:
         """Raise NotEqual unless the shadow stands where live does, in every aggregate that has moved since `look`."""

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.identifiers import quoted
 from projectionist.core.signals import announce
-from projectionist.projections.ddl import physical
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.rebuild.desk import RebuildError
-from projectionist.runner.rebuild.names import columns
+from projectionist.runner.rebuild.sides import Difference, Key, Sides, sides_of
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.projections.definition import Definition
-    from projectionist.projections.table import Table
     from projectionist.runner.rebuild.desk import Build, Desk
 
 MOST = 1_000
 """How many differing rows are looked at again; beyond, the generations simply differ."""
 SHOWN = 20
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """A row, and what of it differs; None where one side has no such row."""
-
-    table: str
-    key: str
-    live: dict[str, Any] | None
-    rebuilt: dict[str, Any] | None
-
-    def __str__(self) -> str:
-        if self.live is None or self.rebuilt is None:
-            return f"{self.table} {self.key}: {'only rebuilt' if self.live is None else 'only live'}"
-        pairs = ", ".join(f"{c} {self.live[c]!r} -> {self.rebuilt[c]!r}" for c in self.live)
-        return f"{self.table} {self.key}: {pairs}"
 
 
 class Compared(msgspec.Struct):
@@ -85,8 +70,11 @@ class Comparison:
         self._accept = accept
         made_by = (build.code, build.shape, build.revision)
         same = made_by == (control["code"], control["shape"], control["revision"])
-        self._suspects: list[Any] = []
-        self._differing_sql: dict[tuple[str, str, str], Difference] = {}
+        self._tables: list[Sides] = []
+        self._suspects: dict[str, set[Key]] = {}
+        """Keys of rows that differed while both sides moved, by table."""
+        self._alone: Counter[tuple[str, str, tuple[str | None, ...]]] = Counter()
+        """Rows without a key that one side alone had: table, side, row."""
         in_order = definition.sequence == CONTIGUOUS
         self.result = Compared(
             0, [], more=False, expected=not (same and in_order and live_code == build.code), left_out=[]
@@ -94,103 +82,69 @@ class Comparison:
 
     async def look(self) -> None:
         """Compare everything, without a lock: rows that are being moved differ for a moment."""
-        table = self._definition.table
-        if table is None:
-            self._differing_sql = await self._look_sql()
-            return
-        names, self.result.left_out = await self._common()
-        if table.key is None or table.key.name not in names:
-            return
-        statement = _differing(self._sides(table), names, self._key) + f" limit {MOST + 1}"
-        rows = await self._desk.connection.fetch(statement)
-        self._suspects = [row["key"] for row in rows]
-        self.result.rows = await self._desk.connection.fetchval(
-            f"select count(*) from {self._sides(table)[1]}"
-        )
+        self._tables = [sides for sides in await self._sides() if sides.comparable]
+        for sides in self._tables:
+            self.result.rows += await self._desk.connection.fetchval(f"select count(*) from {sides.built}")
+            if sides.key:
+                rows = await self._desk.connection.fetch(f"{sides.differing()} limit {MOST + 1}")
+                self._suspects[sides.name] = {tuple(row["key"]) for row in rows}
+        self._alone = await self._look_alone()
         announce("rebuild.compared")
 
-    async def confirm(self) -> None:
-        """Look again without a lock, after catching up: what still differs in a SqlProjection is no row in motion."""
-        if self._definition.table is None:
-            before, now = self._differing_sql, await self._look_sql()
-            self._differing_sql = {one: found for one, found in now.items() if one in before}
+    @property
+    def needs_again(self) -> bool:
+        """Whether rows without a key differed, of which only a second look tells whether they were in motion."""
+        return bool(self._alone)
 
-    async def settle(self) -> None:
-        """Look again at what differed, under the barrier, where nothing moves. Raises Differs."""
-        table = self._definition.table
-        if table is None:
-            self.result.differences = [*self._differing_sql.values()][:SHOWN]
-            self.result.more = len(self._differing_sql) > SHOWN
-        elif self._suspects:
-            names, _ = await self._common()
-            live, shadow = self._sides(table)
-            chosen = f"(select * from {{}} where {self._key} = any($1))"
-            sides = chosen.format(live), chosen.format(shadow)
-            rows = await self._desk.connection.fetch(
-                _differing(sides, names, self._key), self._suspects[:MOST]
-            )
-            self.result.differences = [_difference(table.name, row) for row in rows]
-            self.result.more = len(self._suspects) > MOST
-        if self.result.differences and not (self.result.expected or self._accept):
-            raise Differs(self.result)
+    async def again(self) -> None:
+        """Look again at rows without a key, after catching up: those that differ still are not in motion."""
+        self._alone &= await self._look_alone()
 
-    async def _look_sql(self) -> dict[tuple[str, str, str], Difference]:
-        """Rows that only one side has, by table, side and text; no more than a few hundred of each."""
-        found: dict[tuple[str, str, str], Difference] = {}
-        for table in self._definition.owned:
-            name, (live, shadow) = table.public, self._sides(table)
-            for one, other, side in ((live, shadow, "live"), (shadow, live, "rebuilt")):
-                rows = await self._desk.connection.fetch(
-                    f"select to_jsonb(d)::text as row from (table {one} except all table {other}) d"
-                    f" order by 1 limit {MOST}"
-                )
-                for row in rows:
-                    values = msgspec.json.decode(row["row"])
-                    pair = (values, None) if side == "live" else (None, values)
-                    found[name, side, row["row"]] = Difference(name, row["row"], *pair)
+    async def confirm(self, moved: Collection[Any]) -> None:
+        """Compare rows that have moved since the look, without a lock: what is equal is looked at no more."""
+        for sides in self._tables:
+            if self._definition.table is not None and moved:
+                found = await self._differing(sides, await self._texts(sides, moved))
+                self._suspects[sides.name] |= {tuple(row["key"]) for row in found}
+
+    async def settle(self, moved: Collection[Any]) -> None:
+        """Look again at what differed, and at rows that have moved since, under the barrier. Raises Differs."""
+        result = self.result
+        for sides in self._tables:
+            suspects = self._suspects.get(sides.name, set())
+            if self._definition.table is not None and moved:
+                suspects = suspects | await self._texts(sides, moved)
+            found = await self._differing(sides, suspects)
+            result.differences += [sides.difference(row) for row in found]
+            result.more |= len(self._suspects.get(sides.name, ())) > MOST
+            mine = [one for one in self._alone.elements() if one[0] == sides.name]
+            result.differences += [sides.alone(side, row) for _, side, row in mine[:SHOWN]]
+            result.more |= len(mine) > SHOWN
+        if result.differences and not (result.expected or self._accept):
+            raise Differs(result)
+
+    async def _differing(self, sides: Sides, keys: AbstractSet[Key]) -> Sequence[Row]:
+        """Those of these rows that differ; found by key, whatever the size of the tables."""
+        if not keys:
+            return []
+        columns = list(zip(*sorted(keys), strict=True))
+        return await self._desk.connection.fetch(sides.differing(chosen=True), *columns)
+
+    async def _texts(self, sides: Sides, moved: Collection[Any]) -> set[Key]:
+        rows = await self._desk.connection.fetch(sides.texts(), list(moved))
+        return {(row["k"],) for row in rows}
+
+    async def _look_alone(self) -> Counter[tuple[str, str, tuple[str | None, ...]]]:
+        found: Counter[tuple[str, str, tuple[str | None, ...]]] = Counter()
+        for sides in self._tables:
+            if not sides.key:
+                rows = await self._desk.connection.fetch(sides.whole(), MOST)
+                found.update((sides.name, row["side"], tuple(row["shown"])) for row in rows)
         return found
 
-    @property
-    def _key(self) -> str:
-        table = self._definition.table
-        assert table is not None
-        assert table.key is not None
-        return quoted(table.key.name)
-
-    def _sides(self, table: Table) -> tuple[str, str]:
-        schema = self._desk.schema
-        return physical(table, schema, self._live), physical(table, schema, self._build.generation)
-
-    async def _common(self) -> tuple[list[str], list[str]]:
-        """Columns that both sides have in the same type, and those they have not."""
-        table = self._definition.table
-        assert table is not None
-        live, fresh = (
-            await self._types(table, self._live),
-            await self._types(table, self._build.generation),
-        )
-        both = [name for name, sql_type in fresh.items() if live.get(name) == sql_type]
-        return both, sorted((live.keys() | fresh.keys()) - set(both))
-
-    async def _types(self, table: Table, generation: int) -> dict[str, str]:
-        found = await columns(self._desk, self._desk.schema, table.physical(generation))
-        return {column.name: column.sql_type for column in found}
-
-
-def _differing(sides: tuple[str, str], names: list[str], key: str) -> str:
-    live, shadow = (", ".join(f"{side}.{quoted(name)}" for name in names) for side in ("l", "s"))
-    return (
-        f"select coalesce(l.{key}, s.{key}) as key, to_jsonb(l)::text as live, to_jsonb(s)::text as shadow\n"
-        f"from {sides[0]} l full join {sides[1]} s on l.{key} = s.{key}\n"
-        f"where row({live}) is distinct from row({shadow})"
-    )
-
-
-def _difference(table: str, row: Row) -> Difference:
-    live, shadow = (
-        None if row[side] is None else msgspec.json.decode(row[side]) for side in ("live", "shadow")
-    )
-    if live is not None and shadow is not None:
-        changed = [name for name in live if name in shadow and live[name] != shadow[name]]
-        live, shadow = ({name: side[name] for name in changed} for side in (live, shadow))
-    return Difference(table, str(row["key"]), live, shadow)
+    async def _sides(self) -> list[Sides]:
+        """Both sides of every table that both generations have."""
+        both, typed = (self._live, self._build.generation), self._definition.table is not None
+        found = [await sides_of(self._desk, table, both, typed=typed) for table in self._definition.owned]
+        self.result.left_out = sorted(column for sides in found for column in sides.left_out)
+        return found

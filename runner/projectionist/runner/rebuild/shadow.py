@@ -61,6 +61,8 @@ class Shadow:
         self._schema = schema
         self._consumer = consumer
         self._model = model_for(connection, consumer, schema)
+        self.moved: set[Any] | None = None
+        """Keys of rows that were written, once somebody wants to know."""
 
     def create(self) -> list[str]:
         """The statements that make the tables; a table of rows gets key and indexes only when it is filled."""
@@ -112,6 +114,8 @@ class Shadow:
             failed = broken.failed
             raise Stumbled([stumble(deliveries[broken.at], f"{failed.error_class}: {failed.error}")])
         await self._model.write(folded)
+        if self.moved is not None:
+            self.moved.update(folded.rows)
         silent.update(wished.slot for wished in folded.wished)
 
 

@@ -43,7 +43,7 @@ async def swap(
             if not await catch_up.last(catch_up.pace.within(HOLD_S / 2, AT_MOST), tail):
                 raise _Behind
             await catch_up.assert_equal()
-            await comparison.settle()
+            await comparison.settle(catch_up.moved())
             await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
             await _exchange(desk, build, keep_s)
             announce("swap.written")

@@ -1,0 +1,202 @@
+"""What live and rebuilt rows are compared by: any type, by key, whatever the size, and what moved meanwhile too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.lab import Stream
+from tests.support.rebuilding import Yard
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+
+from projectionist.core.db import Connection
+from projectionist.projections import Envelope, SqlProjection, Tx, on
+from projectionist.runner.rebuild.compare import Differs
+from projectionist.runner.rebuild.sides import Sides
+
+pytestmark = pytest.mark.asyncio
+
+
+def documents(stream: Stream, body: str, value: str, *, revision: int = 1, more: str = "") -> type:
+    """A table `documents` of this body; each order placed is a row of its id and this value."""
+
+    class Documents(
+        SqlProjection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        revision=revision,
+    ):
+        tables = {"documents": body, **({"more": more} if more else {})}
+
+        @on(OrderPlaced)
+        async def placed(self, tx: Tx, event: OrderPlaced, envelope: Envelope) -> None:
+            await tx.execute("insert into {documents} values ($1, " + value + ")", envelope.id)
+
+    return Documents
+
+
+TYPES = {
+    "json": """'{"b": 1, "a": [2.50, "\\u00e9"]}'""",
+    "point": "point(1, 2)",
+    "xml": "null",
+    "polygon": "'((0,0),(0,3),(3,0))'",
+    "json[]": """array['{"a": 1}'::json]""",
+    "numeric": "1.50",
+    "bytea": "'\\x00ff'",
+    "tsvector": "to_tsvector('simple', 'a fat cat')",
+    "float8": "'NaN'",
+}
+
+
+@pytest.mark.parametrize("key", ["text primary key", "text"])
+@pytest.mark.parametrize("kind", TYPES)
+async def test_a_sql_projection_with_columns_of_any_type_is_rebuilt(yard: Yard, kind: str, key: str) -> None:
+    rig = yard.rig
+    cls = documents(rig.stream, f"id {key}, doc {kind}", TYPES[kind])
+    await rig.migrate(cls)
+    for n in range(3):
+        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
+    await rig.settle(cls)
+
+    rebuilt = await yard.rebuild(cls)
+
+    assert (rebuilt.generation, rebuilt.compared.rows, rebuilt.compared.differences) == (2, 3, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "keys"),
+    [
+        ("id text primary key, doc json", {"e1"}),
+        ("id text, doc json, primary key (id)", {"e1"}),
+        ("id text, doc json", {"(e1, null)", '(e1, {"n": 1})'}),
+    ],
+)
+async def test_a_row_that_differs_in_any_type_stops_the_swap_and_is_named(
+    yard: Yard, body: str, keys: set[str]
+) -> None:
+    rig = yard.rig
+    cls = documents(rig.stream, body, "'null'::json")
+    await rig.migrate(cls)
+    for n in range(3):
+        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"e{n}")
+    await rig.settle(cls)
+    await rig.pool.execute("""update projectionist.documents__g1 set doc = '{"n": 1}' where id = 'e1'""")
+
+    with pytest.raises(Differs) as told:
+        await yard.rebuild(cls)
+
+    assert {one.key for one in told.value.compared.differences} == keys
+    assert (await yard.rebuild(cls, accept_differences=True)).generation == 2
+
+
+@pytest.mark.parametrize("key", ["text primary key", "text"])
+async def test_rows_of_own_sql_that_move_while_they_are_compared_are_no_difference(
+    yard: Yard, key: str
+) -> None:
+    rig = yard.rig
+
+    class Flags(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
+        tables = {"flags": f"id {key}, doc json"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted, envelope: Envelope) -> None:
+            await tx.execute("delete from {flags}")
+            await tx.execute("insert into {flags} values ('one', to_json($1::text))", event.text)
+
+    await rig.migrate(Flags)
+    await rig.publish(OrderNoted("a"), "o1", 1)
+    async with rig.running(Flags):
+        await yard.settled(Flags)
+        async with yard.frozen(Flags, "rebuild.compared") as building:
+            for version in range(2, 6):
+                await rig.publish(OrderNoted("ab"[version % 2]), "o1", version)
+            await yard.settled(Flags)
+        assert (await building).compared.differences == []
+    assert await rig.rows("flags") == [("one", '"b"')]
+
+
+async def test_a_raised_revision_with_other_columns_and_tables_is_built(yard: Yard) -> None:
+    rig = yard.rig
+    first = documents(rig.stream, "id text primary key, doc json", "'1'::json")
+    await rig.migrate(first)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(first)
+    raised = documents(
+        *(rig.stream, "id text primary key, doc json, other int default 7", "'1'::json"),
+        revision=2,
+        more="id int",
+    )
+
+    rebuilt = await yard.rebuild(raised)
+
+    assert rebuilt.compared.left_out == ["all rows of more: live has no such table", "other"]
+    assert rebuilt.compared.differences == []
+
+
+async def test_a_row_that_moves_after_all_were_compared_is_compared_at_the_swap(yard: Yard) -> None:
+    """The live row is edited by hand after the look, and its aggregate moves on."""
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with rig.running(s.Orders):
+        await yard.settled(s.Orders)
+        async with yard.frozen(s.Orders, "rebuild.compared") as building:
+            await rig.pool.execute("update projectionist.orders__g1 set cents = 99")
+            await rig.publish(OrderNoted("on"), "o1", 2)
+            await yard.settled(s.Orders)
+        with pytest.raises(Differs) as told:
+            await building
+    assert [(one.key, one.live) for one in told.value.compared.differences] == [("o1", {"cents": 99})]
+
+
+def nodes(plan: Any) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+@pytest.mark.parametrize(
+    "key", ["id text primary key", "id text, part int default 1, primary key (id, part)"]
+)
+async def test_under_the_barrier_rows_are_found_by_key_whatever_the_size(yard: Yard, key: str) -> None:
+    """Told by the plan, not by the time it takes: neither table is read from one end to the other."""
+    rig = yard.rig
+    cls = documents(rig.stream, f"{key}, doc json", "1, '1'" if "part" in key else "'1'")
+    await rig.migrate(cls)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(cls)
+    asked: list[Sides] = []
+    whole = Sides.differing
+
+    def differing(self: Sides, *, chosen: bool = False) -> str:
+        asked.append(self)
+        return whole(self, chosen=chosen)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sides, "differing", differing)
+        await yard.rebuild(cls)
+    async with rig.pool.acquire() as connection:
+        plans = await explained(connection, asked[0], ["x"], ["1"] if "part" in key else None)
+    scans = [
+        one for one in nodes(plans[0]["Plan"]) if one.get("Relation Name", "").startswith("documents__g")
+    ]
+    assert len(scans) == 2
+    assert {one["Node Type"] for one in scans} <= {"Index Scan", "Bitmap Heap Scan", "Index Only Scan"}
+
+
+async def explained(connection: Connection, sides: Sides, *columns: list[str] | None) -> Any:
+    """The plan of a comparison by key, over two tables of 50,000 rows."""
+    for table in sides.tables:
+        await connection.execute(
+            f"insert into {table} select 'r' || g from generate_series(1, 50000) g on conflict do nothing"
+            if len(sides.key) == 1
+            else f"insert into {table} (id, part) select 'r' || g, 1 from generate_series(1, 50000) g"
+        )
+        await connection.execute(f"analyze {table}")
+    given = [one for one in columns if one is not None]
+    return json.loads(
+        await connection.fetchval(f"explain (format json) {sides.differing(chosen=True)}", *given)
+    )
