@@ -18,6 +18,7 @@ from tests.support.rig import Rig
 from tests.support.waiting import eventually
 
 from projectionist.core import broker, signals
+from projectionist.core.db import Connection
 from projectionist.projections import definition
 from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
 from projectionist.runner.rebuild.desk import Desk
@@ -157,6 +158,10 @@ class Yard:
             await fetch("select * from {s}.positions order by consumer, aggregate"),
             await fetch("select * from {s}.parked order by consumer, source, id"),
         )
+
+    def desk(self, connection: Connection) -> Desk:
+        """A builder's desk on a connection of the test's."""
+        return Desk(connection, SCHEMA)
 
     async def generation(self, cls: type) -> int:
         """The live generation."""

@@ -16,11 +16,13 @@ from projectionist.core.sql import Statements
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.barrier import barrier_key
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.views import check_own, options, restore
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.db import Connection, Row
     from projectionist.projections.definition import Definition
 
 
@@ -180,8 +182,20 @@ class ReadModels:
         await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{PATIENCE}'")
+        around = [] if change.what == "create" else await self._around(d, number)
         for statement in change.statements:
             await self._connection.execute(statement)
+        await restore(Desk(self._connection, self._schema), around)
+
+    async def _around(self, d: Definition, number: int) -> list[Row]:
+        """What the views lose when they are replaced; raises InTheWay where one is not as it was made."""
+        desk, around = Desk(self._connection, self._schema), []
+        control = await desk.row("build_control", number)
+        assert control is not None, "a planned change is about a registered consumer"
+        for table in d.owned:
+            await check_own(desk, ddl.public(table), ddl.physical(table, self._schema, control["generation"]))
+            around += await options(desk, ddl.public(table))
+        return around
 
 
 async def own(connection: Connection, schema: str, consumer: int, d: Definition) -> None:

@@ -12,6 +12,7 @@ from projectionist.projections.ddl import marked
 from projectionist.projections.table import Table
 from projectionist.runner.readmodels import Kept
 from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.views import check_own, exchange
 
 if TYPE_CHECKING:
     from projectionist.runner.rebuild.desk import Desk
@@ -38,6 +39,10 @@ class View(msgspec.Struct, frozen=True):
         """The quoted name readers use."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
+    def physical(self, schema: str) -> str:
+        """The quoted name of the table behind it, in our `schema`."""
+        return f"{quoted(schema)}.{quoted(self.table)}"
+
 
 def views(tables: dict[str, Kept], generation: int) -> list[View]:
     """The views over a generation, from what its row remembers."""
@@ -52,10 +57,16 @@ async def kept(desk: Desk, consumer: int, generation: int) -> dict[str, Kept]:
     )
 
 
+async def shown(desk: Desk, consumer: int, generation: int) -> dict[str, View]:
+    """The views over a generation, by the quoted names readers use."""
+    found = views(await kept(desk, consumer, generation), generation)
+    return {view.public: view for view in found}
+
+
 async def table_names(desk: Desk, consumer: int, generation: int) -> list[str]:
     """The quoted names of a generation's tables."""
     found = views(await kept(desk, consumer, generation), generation)
-    return [f"{quoted(desk.schema)}.{quoted(view.table)}" for view in found]
+    return [view.physical(desk.schema) for view in found]
 
 
 async def drop_tables(desk: Desk, consumer: int, generation: int) -> None:
@@ -104,25 +115,33 @@ async def must_drop(desk: Desk, view: View) -> list[str]:
     ]
 
 
-async def point(desk: Desk, view: View) -> None:
+async def point(desk: Desk, view: View, live: View | None) -> None:
     """Point the view at its generation; readers see the one or the other, and nothing in between.
 
-    In place where it can be: what stands on the view, and its grants, stay. Otherwise it is made anew with its
-    grants, which is refused while something stands on it.
+    `live` is the view over the generation it shows now. In place where it can be; otherwise it is made anew, which is
+    refused while something stands on it. What stands around it is carried over, or refused by name.
     """
-    live = [c.name for c in await columns(desk, view.schema, view.name)]
+    shown = [c.name for c in await columns(desk, view.schema, view.name)]
     fresh = [c.name for c in await columns(desk, desk.schema, view.table)]
-    grants: list[str] = []
-    if await must_drop(desk, view):
+    order = [*(n for n in shown if n in fresh), *(n for n in fresh if n not in shown)]
+    before = None if live is None else live.physical(desk.schema)
+    await check_own(desk, view.public, before)
+    anew = bool(await must_drop(desk, view))
+    if anew:
         await refuse_dependents(desk, view)
-        grants = [row["statement"] for row in await desk.rows("grants_of", view.public)]
-        await desk.connection.execute(f"drop view if exists {view.public}")
-    order = [*(n for n in live if n in fresh), *(n for n in fresh if n not in live)]
-    chosen = ", ".join(quoted(name, what="column") for name in order)
-    table = f"{quoted(desk.schema)}.{quoted(view.table)}"
-    await desk.connection.execute(f"create or replace view {view.public} as\nselect {chosen} from {table}")
-    for grant in grants:
-        await desk.connection.execute(grant)
+    await exchange(desk, view.public, before, view.physical(desk.schema), order, anew=anew)
+
+
+async def withdraw(desk: Desk, view: View) -> None:
+    """Take away a view that nobody feeds any more: its rows would go on as they are, and then with their table."""
+    await check_own(desk, view.public, view.physical(desk.schema))
+    standing = await dependents(desk, view)
+    if standing:
+        raise RebuildError(
+            f"{view.schema}.{view.name} is no longer fed, and {', '.join(standing)} stands on it",
+            remedy="Drop what stands on it, rebuild, and create it anew over the new name",
+        )
+    await desk.connection.execute(f"drop view if exists {view.public}")
 
 
 async def refuse_dependents(desk: Desk, view: View) -> None:

@@ -10,7 +10,7 @@ from projectionist.core.signals import announce
 from projectionist.runner.barrier import TooLong
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
-from projectionist.runner.rebuild.names import kept, point, views
+from projectionist.runner.rebuild.names import kept, point, shown, views, withdraw
 from projectionist.runner.rebuild.opening import clear, drop_positions
 
 if TYPE_CHECKING:
@@ -63,8 +63,11 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
             "live runs other code by now than when this build was opened",
             remedy="Rebuild with that code, and --restart",
         )
+    live = await shown(desk, consumer, control["generation"])
     for view in views(await kept(desk, consumer, build.generation), build.generation):
-        await point(desk, view)
+        await point(desk, view, live.pop(view.public, None))
+    for view in live.values():
+        await withdraw(desk, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions
     await desk.run("build_keep", consumer, control["generation"], caught_up, keep_s)
     given = (build.generation, build.revision, build.shape, build.code)
