@@ -336,6 +336,7 @@ class SourceSuite:
             {"max_deliver": 5},
             {"backoff": [1.0, 2.0], "max_deliver": 3},
             {"headers_only": True},
+            {"replay_policy": "original"},
         ],
     )
     async def test_a_durable_that_works_in_another_way_is_refused(
@@ -344,6 +345,19 @@ class SourceSuite:
         await bench.js.add_consumer(bench.stream.name, named(bench, config))
         with pytest.raises(DurableUnfit, match=next(iter(config))):
             await bench.source().open()
+
+    @pytest.mark.parametrize("config", [{"max_waiting": 7}, {"mem_storage": True}])
+    async def test_what_cannot_be_changed_of_a_durable_stays_as_somebody_made_it(
+        self, bench: Bench, config: dict[str, Any]
+    ) -> None:
+        made = named(bench, config | {"filter_subject": "{name}.>"})
+        await bench.js.add_consumer(bench.stream.name, made)
+        source = bench.source()
+        await source.open()
+        await source.close()
+        found = (await bench.js.consumer_info(bench.stream.name, DURABLE)).config
+        assert found.filter_subject != bench.stream.subject(">")
+        assert {name: getattr(found, name) for name in config} == config
 
     @pytest.mark.parametrize("retention", [RetentionPolicy.WORK_QUEUE, RetentionPolicy.INTEREST])
     async def test_a_stream_that_removes_what_is_acked_is_refused(

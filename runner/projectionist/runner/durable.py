@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_CHANGED = ("ack_wait", "max_ack_pending", "filter_subject", "metadata")
+"""What of a durable is brought to ours where it stands."""
+
 
 class Wanted(msgspec.Struct, frozen=True):
     """What a source needs its durable to be."""
@@ -68,7 +71,8 @@ async def update(client: Client, wanted: Wanted, found: Consumer) -> Consumer:
     """Bring a durable that has not passed over anything to our filter and sizes, where it stands."""
     log.info("durable %s of stream %s: changed to what it should be", wanted.name, wanted.stream)
     config = configuration(wanted, found.config.metadata)
-    return await jetstream.put_consumer(client, wanted.stream, config, action="update")
+    changes = {name: config[name] for name in _CHANGED}
+    return await jetstream.change_consumer(client, wanted.stream, wanted.name, changes)
 
 
 async def _create(client: Client, wanted: Wanted, config: dict[str, Any]) -> Consumer:
@@ -164,6 +168,7 @@ def check_durable(wanted: Wanted, found: Consumer) -> None:
     expected = {
         "deliver_policy": "all",
         "ack_policy": "explicit",
+        "replay_policy": "instant",
         "max_deliver": -1,
         "backoff": [],
         "deliver_subject": "",

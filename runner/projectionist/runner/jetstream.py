@@ -94,6 +94,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
 
     deliver_policy: str = "all"
     ack_policy: str = "none"
+    replay_policy: str = "instant"
     ack_wait: int = 0
     max_deliver: int = -1
     max_ack_pending: int = 0
@@ -206,11 +207,13 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
     return await ask(client, subject, body, Consumer)
 
 
-async def put_metadata(client: Client, stream_name: str, name: str, metadata: dict[str, str]) -> None:
-    """Write a durable's metadata, and leave everything else of it as it is."""
+async def change_consumer(client: Client, stream_name: str, name: str, changes: dict[str, Any]) -> Consumer:
+    """Change these settings of a consumer. All others stay as they are: not every one of them may be changed."""
     known = await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", _Whole)
-    config = {"filter_subject": ALL, "name": name} | known.config | {"metadata": metadata}
-    await put_consumer(client, stream_name, config, action="update")
+    if "filter_subject" in changes:
+        known.config.pop("filter_subjects", None)
+    config = {"filter_subject": ALL, "name": name} | known.config | changes
+    return await put_consumer(client, stream_name, config, action="update")
 
 
 async def drop_consumer(client: Client, stream_name: str, name: str) -> None:

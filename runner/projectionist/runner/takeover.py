@@ -98,7 +98,9 @@ class Takeover:
         found = await self._durable(row)
         if found is not None:
             metadata = Deed(owner, row["number"], row["name"]).metadata(found.config.metadata)
-            await jetstream.put_metadata(self._client, row["stream"], row["durable"], metadata)
+            await jetstream.change_consumer(
+                self._client, row["stream"], row["durable"], {"metadata": metadata}
+            )
 
     async def _durable(self, row: Record) -> jetstream.Consumer | None:
         try:
