@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -182,6 +183,17 @@ async def test_nobody_there_is_not_sent() -> None:
     server.ca_file = ""
     async with smtp(server) as email:
         assert (await sent(email)).outcome is Outcome.NOT_SENT
+
+
+async def test_what_fails_before_anybody_looks_at_the_mail_refuses_none() -> None:
+    """A name is looked up in a thread, and the system may have none to spare."""
+    email = Smtp("email", settings_of(host="mail.test"), Site())
+    before = threading.stack_size(2**46)  # more than there is
+    try:
+        reply = await sent(email)
+    finally:
+        threading.stack_size(before)
+    assert reply.outcome is Outcome.NOT_SENT
 
 
 async def test_a_lease_that_ended_sends_no_message() -> None:

@@ -184,7 +184,8 @@ class _Dialogue:
         if self.connected and isinstance(error, aiosmtplib.SMTPResponseException):
             return classify(error.code, error.message, credentials=_about_credentials(error))
         kind = "TLS could not be established" if isinstance(error, ssl.SSLError) else type(error).__name__
-        if not self.handed_over and not isinstance(error, aiosmtplib.SMTPException | OSError):
+        begun = self.connected and not self.handed_over
+        if begun and not isinstance(error, aiosmtplib.SMTPException | OSError):
             return Reply(outcome=Outcome.REFUSED, reason=f"this is no mail that SMTP carries ({kind})")
         return self.lost(f"the dialogue failed ({kind})")
 
