@@ -14,6 +14,7 @@ from tests.support.scrape import free_port, get
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
+from projectionist.ops.commands.status import look
 from projectionist.projections import definition
 
 pytestmark = pytest.mark.asyncio
@@ -47,6 +48,12 @@ async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes
             await live.publish(OrderPaid(), f"o{number}", 2)
         await live.settled(s.Spend, s.Mailer)
         assert await live.value("select count(*) from orders where status = 'paid'") == 0
+        await old.heard("board.told")
+        status = await look(live.settings)
+        assert [(one.consumer, one.state, one.pid) for one in status.setbacks] == [
+            ("Orders", "ended", old.pid)
+        ]
+        assert not status.well
         assert old.err.count("newer code has taken over consumer 'Orders'") == 1
         await stop(old)
 
@@ -104,12 +111,18 @@ async def test_a_consumer_that_cannot_begin_is_told_once_and_begins_when_it_can_
     async with projectionist("run", APP, env=release(live, "first")) as child:
         await child.heard("worker.running", 2)
         await child.heard("worker.stuck", 2)
+        await child.heard("board.told")
+        (told,) = (await look(live.settings)).setbacks
+        assert (told.consumer, told.state, told.pid) == ("Spend", "retried", child.pid)
+        assert "projectionist migrate" in told.remedy
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Orders, s.Mailer)
         assert child.err.count("consumer 'Spend' is not in the database yet") == 1
 
         await live.migrate(s.Spend)
         await child.heard("worker.running", 3)
+        await child.heard("board.told", 2)
+        assert (await look(live.settings)).setbacks == []
         await live.settled(s.Spend)
         await stop(child)
 
@@ -147,6 +160,10 @@ async def test_a_revision_that_cannot_be_built_waits_for_better_code_and_stops_n
         await live.publish(OrderPlaced("bob", 1), "o2", 1)
         await live.settled(s.Spend, s.Mailer)
         assert new.err.count("the handlers of this code fail") == 1
+        await new.heard("board.told")
+        (told,) = (await look(live.settings)).setbacks
+        assert (told.consumer, told.state, told.pid) == ("Orders", "retried", new.pid)
+        assert "the handlers of this code fail" in told.reason
         await stop(new)
 
     assert await live.rows("spend") == [("ann", 1, 1), ("bob", 1, 1)]

@@ -797,6 +797,28 @@ ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE projectionist.setbacks (
+    instance uuid NOT NULL,
+    consumer text NOT NULL COLLATE pg_catalog."C",
+    what text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    reason text NOT NULL,
+    remedy text NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT setbacks_state_check CHECK ((state = ANY (ARRAY['ended'::text, 'retried'::text, 'waits'::text, 'failing'::text])))
+);
+
+COMMENT ON TABLE projectionist.setbacks IS 'What each process cannot do, written when that changes; a row goes when it is well again, and is over at `until`.';
+
+COMMENT ON COLUMN projectionist.setbacks.consumer IS 'its name, since it may not be registered; empty where all of the process is meant';
+
+COMMENT ON COLUMN projectionist.setbacks.what IS 'the chore that fails; empty where the consumer itself does not run';
+
+COMMENT ON COLUMN projectionist.setbacks.until IS 'a process that lives has put this off before then';
+
 CREATE TABLE projectionist.settled (
     consumer integer NOT NULL,
     incarnation integer NOT NULL,
@@ -977,6 +999,9 @@ ALTER TABLE ONLY projectionist.relay_home
 
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.setbacks
+    ADD CONSTRAINT setbacks_pkey PRIMARY KEY (instance, consumer, what);
 
 ALTER TABLE ONLY projectionist.streams
     ADD CONSTRAINT streams_name_incarnation_key UNIQUE (name, incarnation);

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from projectionist.runner.careful import Careful
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.session import Session
+    from projectionist.runner.setbacks import Book
     from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
@@ -45,12 +46,13 @@ class Drain:
         settler: Careful,
         stored: Stored,
         settings: Settings,
+        book: Book,
         after: Callable[[Batch, Sequence[Applied]], Awaitable[None]],
     ) -> None:
         self._consumer = consumer
         self._session = session
         self._settler = settler
-        self._due = Due(consumer, session, stored, settings.batch.max_bytes, self._claim)
+        self._due = Due(consumer, session, stored, settings.batch.max_bytes, book, self._claim)
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s
         self._keeper = Keeper(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)

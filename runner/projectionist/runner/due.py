@@ -17,6 +17,7 @@ from projectionist.runner.setbacks import Setbacks, missed
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.session import Session
+    from projectionist.runner.setbacks import Book
     from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
@@ -38,6 +39,7 @@ class Due:
         session: Session,
         stored: Stored,
         most_bytes: int,
+        book: Book,
         heads: Heads | None = None,
     ) -> None:
         """`heads` stands in for the list of all that is due."""
@@ -47,6 +49,7 @@ class Due:
         self._baselines = Baselines(consumer, stored)
         self._references = References(consumer, stored, most_bytes)
         self._quarantine = Quarantine(consumer, stored, most_bytes)
+        self._book = book
         self._setbacks: dict[str, Setbacks] = {}
 
     async def take(self) -> tuple[list[Batch], bool]:
@@ -70,7 +73,8 @@ class Due:
 
     async def _beside(self, step: Awaitable[T], otherwise: T, what: str = "looking for what is due") -> T:
         """What the step finds, or `otherwise` where something in its way, that time may not mend, is its own fault."""
-        setbacks = self._setbacks.setdefault(what, Setbacks(f"{self._consumer.definition.name}: {what}"))
+        name = self._consumer.definition.name
+        setbacks = self._setbacks.setdefault(what, Setbacks(what, consumer=name, book=self._book))
         try:
             found = await step
         except Exception as error:  # an outage is everybody's, and a verdict is about the consumer

@@ -69,18 +69,17 @@ class Heart:
         self._suspicion = suspicion
         self._rearm = Rearm(consumer, office)
         self._sweeps_at = 0.0
-        name = consumer.definition.name
+        chore = partial(Chore, consumer=consumer.definition.name, book=office.book)
         self._setbacks, self._looks_back = office.setbacks, LOOKED_BACK
-        self._backs = Chore(f"{name}: what waits by a clock that went back", self._look_back)
-        self._looks = Chore(f"{name}: looking for processes that ended", self._look_for_the_dead)
-        self._rearms = Chore(f"{name}: trying again what other code failed on", self._rearm.step)
-        self._sweeps = Chore(f"{name}: dropping kept generations", self._sweep)
-        self._counts = Chore(f"{name}: counting what is not ours", foreign.write)
-        self._records = Chore(
-            f"{name}: writing down the floor", standing.record, verdicts=(ProjectionistError,)
-        )
-        self._beats = Chore(f"{name}: heartbeat", partial(self._beat, "running"), BEATEN)
-        self._ends = Chore(f"{name}: last heartbeat", partial(self._beat, "stopped"))
+        self._backs = chore("what waits by a clock that went back", self._look_back)
+        self._looks = chore("looking for processes that ended", self._look_for_the_dead)
+        self._rearms = chore("trying again what other code failed on", self._rearm.step)
+        self._sweeps = chore("dropping kept generations", self._sweep)
+        self._counts = chore("counting what is not ours", foreign.write)
+        self._records = chore("writing down the floor", standing.record, verdicts=(ProjectionistError,))
+        self._beats = chore("heartbeat", partial(self._beat, "running"), BEATEN)
+        self._ends = chore("last heartbeat", partial(self._beat, "stopped"))
+        self._each = (self._backs, self._looks, self._rearms, self._sweeps, self._counts, self._records)
 
     async def run(self) -> None:
         """Beat at every interval; what else there is to do never keeps a beat waiting."""
@@ -98,16 +97,18 @@ class Heart:
         with anyio.move_on_after(STOPPING_S):
             await self._counts.step()
             await self._records.step()
-        if not clean:
+        if clean:
+            with anyio.move_on_after(STOPPING_S):
+                await self._ends.step()
+        else:
             announce("heart.unclean")
-            return
-        with anyio.move_on_after(STOPPING_S):
-            await self._ends.step()
+        for chore in (*self._each, self._beats, self._ends):
+            chore.over()
 
     async def _chores(self) -> None:
         while True:
             await anyio.sleep(self._interval_s)
-            for chore in (self._backs, self._looks, self._rearms, self._sweeps, self._counts, self._records):
+            for chore in self._each:
                 await chore.step()
 
     async def _look_back(self) -> None:

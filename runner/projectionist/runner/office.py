@@ -24,6 +24,7 @@ from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
+from projectionist.runner.setbacks import Book
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -60,6 +61,8 @@ class Office:
         """Called after a commit that wrote intents: relays need not find them by polling."""
         self._schema = schema
         self.gates = Gates()
+        self.book = Book()
+        """The chores of this process that fail."""
         self.peers = Peers(self.at_once, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt

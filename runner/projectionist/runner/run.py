@@ -18,6 +18,7 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters
 from projectionist.outbox.wake import Waker
+from projectionist.runner.board import Board, failing
 from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
 from projectionist.runner.observed import Observer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.core.telemetry.health import Health
     from projectionist.projections.definition import Definition
+    from projectionist.runner.board import Told
 
 log = logging.getLogger("projectionist.runner")
 
@@ -71,14 +73,14 @@ async def run(
                         await prepared(connection)
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
                 waker = Waker(settings.postgres)
-                tasks.start_soon(kept, "waking relays", waker.run)
                 office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
+                tasks.start_soon(kept, "waking relays", waker.run, office.book)
                 if health is not None:
                     health.troubles = partial(_troubles, client, office, crew)
                     health.started = True
                 if meters.on():
                     observer = Observer(definitions, settings, client, office)
-                    tasks.start_soon(kept, "observing", observer.run)
+                    tasks.start_soon(kept, "observing", observer.run, office.book)
                 await _together(definitions, settings, client, office, crew)
             tasks.cancel_scope.cancel()
     announce("run.stopped")
@@ -93,8 +95,10 @@ async def _together(
 ) -> None:
     crew += [Supervised(Worker(definition, settings, client, office)) for definition in definitions]
     janitor = Janitor(office, settings, client, [definition.name for definition in definitions])
+    board = Board(office, settings.postgres.schema, partial(_setbacks, office, crew))
     async with anyio.create_task_group() as beside:
-        beside.start_soon(kept, "retention", janitor.run)
+        beside.start_soon(board.run)
+        beside.start_soon(kept, "retention", janitor.run, office.book)
         await supervise(crew)
         beside.cancel_scope.cancel()
 
@@ -104,6 +108,11 @@ def _troubles(client: Client, office: Office, crew: Sequence[Supervised]) -> lis
     away = [] if client.is_connected else ["NATS cannot be reached"]
     away += ["PostgreSQL cannot be used"] if office.gates.closed else []
     return away + [one.trouble for one in crew if one.trouble is not None]
+
+
+def _setbacks(office: Office, crew: Sequence[Supervised]) -> list[Told]:
+    """What this process cannot do, for whoever asks the database."""
+    return [*(one.setback for one in crew if one.setback is not None), *failing(office.book)]
 
 
 @asynccontextmanager

@@ -90,11 +90,11 @@ class Serving:
         self._drain: Drain | None = None
         if consumer.stores_first:
             own = session()
-            self._drain = Drain(consumer, own, settler(own), stored, settings, self._after)
+            self._drain = Drain(consumer, own, settler(own), stored, settings, office.book, self._after)
         foreign = Foreign(consumer, office)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
-            self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes),
+            self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes, office.book),
             limits,
             self._after,
             foreign.note,

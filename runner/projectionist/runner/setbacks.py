@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 import anyio
+import msgspec
 
 from projectionist.core import clock
 from projectionist.core.backoff import Retry, interval
@@ -19,13 +20,51 @@ from projectionist.runner.jetstream import BrokerError
 log = logging.getLogger("projectionist.runner")
 
 AGAIN = Retry(initial_s=1.0, maximum_s=60.0)
+TOLD_FROM = 3
+"""What has failed so often in a row fails again and again."""
+QUIET_S = 2 * AGAIN.maximum_s
+"""What goes on for ever is well when it has not failed for so long: nothing else tells."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """What a chore failed of the last time, and how often it has in a row."""
+
+    consumer: str
+    what: str
+    error: Exception
+    many: int
+    at: float
+
+
+class Book:
+    """The chores of this process that have failed and not gone well since."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[str, str], Failed] = {}
+
+    def note(self, failed: Failed) -> None:
+        """Write it down, over what is there of the same chore."""
+        self._pages[failed.consumer, failed.what] = failed
+
+    def over(self, consumer: str, what: str) -> None:
+        """The chore has gone well, or is done no more."""
+        self._pages.pop((consumer, what), None)
+
+    def failing(self) -> list[Failed]:
+        """Those that fail again and again, and have not been quiet for longer than they would wait."""
+        since = clock.now() - QUIET_S
+        return [one for one in self._pages.values() if one.many >= TOLD_FROM and one.at >= since]
 
 
 class Setbacks:
-    """The failures of one thing in a row, by what it is called in the log."""
+    """The failures of one thing in a row, by what it is called in the log; a chore's are kept in the process's book."""
 
-    def __init__(self, what: str, again: Retry = AGAIN) -> None:
-        self._what = what
+    def __init__(
+        self, what: str, again: Retry = AGAIN, *, consumer: str = "", book: Book | None = None
+    ) -> None:
+        self._what = f"{consumer}: {what}" if consumer else what
+        self._page = (consumer, what)
+        self._book = book
         self._again = again
         self._many = 0
         self._told = ""
@@ -40,12 +79,16 @@ class Setbacks:
             self._told = text
             known = isinstance(error, ProjectionistError)
             log.error("%s: %s; it is tried again", self._what, text, exc_info=None if known else error)
+        if self._book is not None:
+            self._book.note(Failed(*self._page, error, self._many, clock.now()))
         announce("setbacks.noted")
         return interval(self._again, self._many) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     def over(self) -> None:
         """It has gone well: what comes is told anew, and tried again soon."""
         self._many, self._told = 0, ""
+        if self._book is not None:
+            self._book.over(*self._page)
 
 
 class Chore:
@@ -60,11 +103,14 @@ class Chore:
         do: Callable[[], Awaitable[None]],
         again: Retry = AGAIN,
         verdicts: tuple[type[Exception], ...] = (),
+        *,
+        consumer: str = "",
+        book: Book | None = None,
     ) -> None:
         self._do = do
         self._verdicts = verdicts
-        self._what = what
-        self._setbacks = Setbacks(what, again)
+        self._what = f"{consumer}: {what}" if consumer else what
+        self._setbacks = Setbacks(what, again, consumer=consumer, book=book)
         self._not_before = 0.0
 
     async def step(self) -> None:
@@ -84,10 +130,14 @@ class Chore:
         else:
             self._setbacks.over()
 
+    def over(self) -> None:
+        """It is done no more."""
+        self._setbacks.over()
 
-async def kept(what: str, run: Callable[[], Awaitable[None]]) -> None:
+
+async def kept(what: str, run: Callable[[], Awaitable[None]], book: Book | None = None) -> None:
     """Run what goes on until it is cancelled, and run it again if it fails; returns if it does."""
-    setbacks = Setbacks(what)
+    setbacks = Setbacks(what, book=book)
     while True:
         began = clock.now()
         try:

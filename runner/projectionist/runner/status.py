@@ -88,6 +88,44 @@ async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]
     return [msgspec.convert(_decoded(dict(row)), ConsumerStatus) for row in rows]
 
 
+class SetbackStatus(msgspec.Struct, frozen=True):
+    """What a process that lives cannot do at the moment; without a chore the consumer itself does not run there."""
+
+    consumer: str
+    """Its name, registered or not; empty where all of the process is meant."""
+    what: str
+    """The chore that fails again and again, or empty."""
+    state: str
+    """`ended` for good in that process, `retried` after an error, `failing` (a chore), or `waits` by itself."""
+    host: str
+    pid: int
+    reason: str
+    remedy: str
+    since: datetime
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether it is more than waiting for what is away."""
+        return self.state != "waits"
+
+    @property
+    def about(self) -> str:
+        """What does not go, and where since when."""
+        what = {
+            "ended": "has ended",
+            "retried": "does not run and is tried again",
+            "waits": "waits",
+            "failing": f"fails again and again at {self.what}",
+        }[self.state]
+        return f"{what} in process {self.pid} on {self.host} since {self.since.isoformat(timespec='seconds')}"
+
+
+async def setbacks(connection: Connection, schema: str) -> list[SetbackStatus]:
+    """What processes cannot do at the moment, by consumer."""
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["setbacks"])
+    return [msgspec.convert(dict(row), SetbackStatus) for row in rows]
+
+
 async def breakdown(connection: Connection, schema: str, by: str) -> list[Counted]:
     """Counters of every consumer `by` "type" or "hour"."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)[f"status_by_{by}"])

@@ -15,10 +15,12 @@ import anyio
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
+from projectionist.runner.board import told
 from projectionist.runner.consumer import Superseded
 from projectionist.runner.setbacks import Setbacks, said
 
 if TYPE_CHECKING:
+    from projectionist.runner.board import Told
     from projectionist.runner.worker import Worker
 
 log = logging.getLogger("projectionist.runner")
@@ -38,7 +40,9 @@ class Supervised:
         self.ended: Exception | None = None
         """Why it ended in this process for good."""
         self.stuck: Exception | None = None
-        """Why it cannot go on, until a try gets through."""
+        """Why it cannot go on, until the next try begins."""
+        self._before: Exception | None = None
+        """What the last try failed of: as long as this one has come to nothing, that is still true."""
 
     @property
     def lost(self) -> Exception | None:
@@ -54,9 +58,21 @@ class Supervised:
             return f"{self.name}: {said(self.stuck)}; it is tried again"
         return self.worker.trouble
 
+    @property
+    def setback(self) -> Told | None:
+        """The same for whoever asks the database; what it waits for by itself is no failure."""
+        if self.ended is not None:
+            return told(self.name, "ended", self.ended)
+        if self.stuck is None and (self.worker.serving or self.worker.paused):
+            return None
+        if self.stuck is None and self.worker.waits is not None:
+            return told(self.name, "waits", self.worker.waits)
+        error = self.stuck or self._before
+        return None if error is None else told(self.name, "retried", error)
+
     async def run(self) -> bool:
         """Serve until told to stop; whether it was. False: it is over for good, or has just failed."""
-        self.stuck = None
+        self.stuck, self._before = None, self.stuck
         try:
             await self.worker.run()
         except Exception as error:

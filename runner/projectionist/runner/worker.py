@@ -56,6 +56,8 @@ class Worker:
         self._told = ""
         self._standing: Standing | None = None
         self._paused = False
+        self.waits: Exception | None = None
+        """What it waits for to be mended elsewhere, and looks at again every second."""
         self.begun = False
         """Whether it has served, or waits for what comes by itself: it is fit to run."""
         self.well_s = 0.0
@@ -72,6 +74,11 @@ class Worker:
     def serving(self) -> bool:
         """Whether it is at work."""
         return self._serving is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has paused it."""
+        return self._paused
 
     @property
     def trouble(self) -> str | None:
@@ -92,6 +99,7 @@ class Worker:
     async def _wait_out(self, error: Exception) -> None:
         """Return when it is worth while to begin again after this error; raises it where that is never."""
         self._paused = isinstance(error, Paused)
+        self.waits = None
         match error:
             case Rejoin():
                 log.warning("%s: %s", self.definition.name, error)
@@ -99,14 +107,19 @@ class Worker:
                 await self.pause()
             case StreamMissing():
                 self._early = True
+                self.waits = error
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
-            case BrokerError() | Halted() | Paused() | Tripped() | TooLong() | Elsewhere() | NotOurs():
+            case Paused() | Tripped():
+                await self._wait(str(error))
+            case BrokerError() | Halted() | TooLong() | Elsewhere() | NotOurs():
+                self.waits = error
                 await self._wait(str(error))
             case _ if is_transient(error):
                 if self._office.gates.refused(error) or self._office.gates.closed:
                     self.begun = True
                     await self.pause()
                 else:
+                    self.waits = error
                     await self._wait(f"PostgreSQL cannot be asked, trying again until it can: {error}")
             case _:
                 raise error
@@ -161,6 +174,7 @@ class Worker:
             self.begun, began = True, clock.now()
             await self._tell_start(consumer, stream.state.first_seq)
             self._serving = Serving(consumer, self._settings, self._client, self._office, source, standing)
+            self.waits = None
             if self._stopping.is_set():
                 self._serving.stop()
             await self._serving.run()
@@ -172,7 +186,7 @@ class Worker:
 
     async def _build(self) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
-        name, self.begun = self.definition.name, True
+        name, self.begun, self.waits = self.definition.name, True, None
         builder = Builder(
             self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
         )

@@ -15,7 +15,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.terminal import Exit, say, say_json, styled, table
-from projectionist.runner.status import ConsumerStatus, Counted
+from projectionist.runner.status import ConsumerStatus, Counted, SetbackStatus
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Nats, Postgres, Settings
@@ -48,11 +48,16 @@ class Status(msgspec.Struct, frozen=True):
     parts: list[Part]
     consumers: list[ConsumerStatus] = []
     counted: list[Counted] = []
+    setbacks: list[SetbackStatus] = []
 
     @property
     def well(self) -> bool:
         """True if nothing needs attention."""
-        return not (any(part.problem for part in self.parts) or any(map(waits_for_somebody, self.consumers)))
+        return not (
+            any(part.problem for part in self.parts)
+            or any(map(waits_for_somebody, self.consumers))
+            or any(one.needs_somebody for one in self.setbacks)
+        )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,10 +86,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def look(settings: Settings, by: str | None = None) -> Status:
     """Ask both servers at once; what does not answer is a part with a problem."""
-    (parts, consumers, counted), broker = await asyncio.gather(
+    (parts, consumers, counted, setbacks), broker = await asyncio.gather(
         _database(settings.postgres, by), _broker(settings.nats)
     )
-    return Status(version("projectionist"), platform.python_version(), [*parts, broker], consumers, counted)
+    release, python = version("projectionist"), platform.python_version()
+    return Status(release, python, [*parts, broker], consumers, counted, setbacks)
 
 
 def show(status: Status, *, fresh: bool = False) -> None:
@@ -97,6 +103,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
         texts += [pause_line(one) for one in status.consumers if one.pause is not None]
         texts += [breaker_line(one) for one in status.consumers if one.breaker is not None]
         texts += filter(None, ["\n".join(line for one in status.consumers for line in next_steps(one))])
+    texts += map(setback_line, status.setbacks)
     if status.counted:
         texts.append(
             table([("consumer", "of", "outcome", "events"), *map(msgspec.structs.astuple, status.counted)])
@@ -135,6 +142,11 @@ def breaker_line(one: ConsumerStatus) -> str:
         f"{one.name}: the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}. It closes when some "
         f"keys go through, or by `projectionist breaker reset {one.name} --reason …`"
     )
+
+
+def setback_line(one: SetbackStatus) -> str:
+    """What a process cannot do, why, and what to do about it."""
+    return ". ".join(filter(None, [f"{one.consumer or 'all'}: {one.about}: {one.reason}", one.remedy]))
 
 
 def next_steps(one: ConsumerStatus) -> Iterator[str]:
@@ -183,7 +195,7 @@ def waits_for_somebody(one: ConsumerStatus) -> bool:
 
 async def _database(
     postgres: Postgres, by: str | None
-) -> tuple[list[Part], list[ConsumerStatus], list[Counted]]:
+) -> tuple[list[Part], list[ConsumerStatus], list[Counted], list[SetbackStatus]]:
     from projectionist.core.db import connect
     from projectionist.migrations import plan
     from projectionist.runner import status
@@ -191,17 +203,18 @@ async def _database(
     try:
         connection = await connect(postgres, application_name="projectionist status")
     except ProjectionistError as problem:
-        return [Part("postgres", "", str(problem))], [], []
+        return [Part("postgres", "", str(problem))], [], [], []
     found = Part("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
     try:
         pending = [migration.name for migration in await plan(connection, postgres.schema)]
         parts = [found, _tables(postgres.schema, pending)]
         if pending:
-            return parts, [], []
+            return parts, [], [], []
         counted = await status.breakdown(connection, postgres.schema, by) if by else []
-        return parts, await status.consumers(connection, postgres.schema), counted
+        consumers = await status.consumers(connection, postgres.schema)
+        return parts, consumers, counted, await status.setbacks(connection, postgres.schema)
     except ProjectionistError as problem:
-        return [found, Part("migrations", "", str(problem))], [], []
+        return [found, Part("migrations", "", str(problem))], [], [], []
     finally:
         await connection.close()
 

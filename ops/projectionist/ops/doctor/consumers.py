@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from projectionist.ops.doctor.check import Check, attention, note, well
 from projectionist.runner.retention.lint import kept_s, remedy, unsafe
 
+LOOK = "The reason says what; the log of the process, where"
+
 if TYPE_CHECKING:
     from projectionist.core.db import Row
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
+    from projectionist.runner.status import SetbackStatus
 
 
 def registered(
@@ -65,6 +68,14 @@ def strangers(
                     ),
                     "If it is another app's, and means something else by that name: rename one, or give it a schema",
                 )
+
+
+def setback(one: SetbackStatus) -> Check:
+    """What a process that lives cannot do."""
+    about, found = one.consumer or "processes", f"it {one.about}: {one.reason}"
+    if one.needs_somebody:
+        return attention(about, "setback", found, one.remedy or LOOK)
+    return note(about, "setback", found, one.remedy)
 
 
 def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:

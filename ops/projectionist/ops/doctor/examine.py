@@ -17,6 +17,7 @@ from projectionist.ops.doctor import consumers, database, identities
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.runner.deed import Deed
+from projectionist.runner.status import setbacks
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -97,6 +98,7 @@ async def _rows(
     codes = [definition.code for definition in definitions]
     found = await connection.fetch(statements["doctor_consumers"], silent_s, codes)
     checks += consumers.strangers(found, app.definitions, app.providers)
+    checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
     return {row["name"]: row for row in found}
 
 

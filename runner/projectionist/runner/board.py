@@ -1,0 +1,92 @@
+"""What a process cannot do at the moment, written where any command can read it, once a change."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.core.texts import storable
+from projectionist.runner.registry import INSTANCE
+from projectionist.runner.setbacks import Chore, said
+
+if TYPE_CHECKING:
+    from projectionist.runner.office import Office
+    from projectionist.runner.setbacks import Book
+
+VALID_S = 60.0
+"""For how long what is told is taken for true, if its process does not tell it anew: it may be gone."""
+LOOKED_S = 1.0
+TEXT = 2_000
+LOG = "See its log for where that happened"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One thing that a process cannot do; `what` is a chore, or empty for the consumer itself."""
+
+    consumer: str
+    what: str
+    state: str
+    reason: str
+    remedy: str
+
+
+def told(consumer: str, state: str, error: Exception, what: str = "") -> Told:
+    """What is told of this error. Pure."""
+    if isinstance(error, ProjectionistError):
+        reason, remedy = error.message, error.remedy
+    else:
+        reason, remedy = said(error), LOG
+    return Told(consumer, what, state, storable(reason[:TEXT]), storable(remedy[:TEXT]))
+
+
+def failing(book: Book) -> list[Told]:
+    """The chores that fail again and again. Pure."""
+    return [told(one.consumer, "failing", one.error, one.what) for one in book.failing()]
+
+
+class Board:
+    """Tells what this process cannot do until it is cancelled, and takes all of it back then."""
+
+    def __init__(self, office: Office, schema: str, look: Callable[[], Iterable[Told]]) -> None:
+        self._office = office
+        self._look = look
+        self._tell_all = Statements("projectionist.runner", schema)["setbacks_tell"]
+        self._told: list[Told] = []
+        self._anew_at = 0.0
+
+    async def run(self) -> None:
+        """Look every second; a server that is away says enough by itself."""
+        chore = Chore("telling of setbacks", self.step)
+        try:
+            while True:
+                await chore.step()
+                await anyio.sleep(LOOKED_S)
+        finally:
+            with anyio.move_on_after(1, shield=True):
+                self._look = tuple
+                await chore.step()
+
+    async def step(self) -> None:
+        """Write what has changed, and now and then that nothing has."""
+        found = sorted(self._look(), key=lambda one: (one.consumer, one.what))
+        if found != self._told or (found and clock.now() >= self._anew_at):
+            await self._tell(found)
+
+    async def _tell(self, found: Sequence[Told]) -> None:
+        columns = zip(*map(msgspec.structs.astuple, found), strict=True) if found else [()] * 5
+        async with self._office.at_once() as connection:
+            await connection.execute(
+                *(self._tell_all, INSTANCE, socket.gethostname(), os.getpid(), VALID_S),
+                *map(list, columns),
+            )
+        self._told, self._anew_at = list(found), clock.now() + VALID_S / 2
+        announce("board.told")
