@@ -304,6 +304,23 @@ async def test_a_lookup_where_a_stream_renames_subjects_finds_what_is_there_and_
             assert (await events.lookup(unsent)).outcome is Outcome.UNKNOWN
 
 
+async def test_a_lookup_is_not_sure_once_a_stream_no_longer_renames_as_it_did(
+    lab: Lab, stream: Stream
+) -> None:
+    async with connected(lab) as client:
+        js = client.jetstream()
+        config = (await js.stream_info(stream.name)).config
+        moved = SubjectTransform(
+            src=f"{stream.name}.shipped.*", dest=f"{stream.name}.gone.{{{{wildcard(1)}}}}"
+        )
+        await js.update_stream(config.evolve(subject_transform=moved))
+        async with publisher(client, stream.subject("shipped", "{order_id}")) as events:
+            request = await rendered(events)
+            assert (await attempt(events, request)).outcome is Outcome.SENT
+            await js.update_stream(config)
+            assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
+
+
 async def test_many_at_once_each_get_their_own_ack(lab: Lab, stream: Stream) -> None:
     async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
         replies = await asyncio.gather(*(sent(events, key=f"k{n}") for n in range(500)))

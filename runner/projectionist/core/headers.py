@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -71,8 +71,11 @@ def timestamp(text: str) -> datetime:
     """An RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
     if _time(text):
         try:
-            return datetime.fromisoformat(f"{text[:-1]}Z" if text[-1] == "z" else text)
-        except ValueError:  # no such day, or no such hour
+            moment = datetime.fromisoformat(f"{text[:-1]}Z" if text[-1] == "z" else text)
+            if moment.year in (1, 9999):
+                moment.astimezone(UTC)
+            return moment
+        except (ValueError, OverflowError):  # no such day or hour, or none in another zone
             pass
     raise HeaderError(f"{text[:100]!a} is not an RFC 3339 time with an offset")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """A stream, by the moment of its creation, the sequence it had reached, and what stood there."""
+    """A stream, by its creation and its transform, the sequence it had reached, and what stood there."""
 
     created: str
     seq: int
@@ -45,8 +45,11 @@ def before(request: Request, info: StreamInfo) -> Reached | None:
 
 
 def created(info: StreamInfo) -> str:
-    """When a stream was made, as marks say it."""
-    return str(info.created)
+    """When a stream was made, as marks say it, and how it renames subjects: what came then stands under those."""
+    renames = info.config.subject_transform
+    if renames is None:
+        return str(info.created)
+    return f"{info.created} {body_hash(msgspec.json.encode([renames.src, renames.dest])).hex()[:16]}"
 
 
 def what(message: RawStreamMsg) -> str:
