@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from tests.support.lab import SCHEMA
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import ACT, Yard, shop_app
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.projections import definition
+from projectionist.projections import Event, Projection, definition, on
+from projectionist.runner.rebuild import exact, scan
 from projectionist.runner.rebuild import verify as verifying
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.recompute import Recomputed
-from projectionist.runner.rebuild.verify import Verified
+from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.verify import Verified, begun, live_consumer
 
 pytestmark = pytest.mark.asyncio
 
@@ -199,3 +205,133 @@ async def test_the_commands_tell_people_and_programs(yard: Yard, tmp_path: Path)
     assert json.loads(mended.out)["recomputed"]["changed"]["live"] == {"cents": 99}
     told = await run_projectionist("verify", "orders:app", "Orders", "--json", cwd=tmp_path, **env)
     assert (told.code, json.loads(told.out)["verified"][0]["drifted"]) == (0, 0)
+
+
+async def test_versions_that_came_in_no_order_are_folded_in_theirs(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders, s.Spend)
+    for version, event in ((3, OrderNoted("third")), (2, OrderPaid(1)), (1, OrderPlaced("ann", 10))):
+        await rig.publish(event, "o1", version)
+        await rig.publish(OrderPlaced("ann", 1), f"p{version}", 1)
+    await rig.settle(s.Orders, s.Spend)
+    assert (await rig.rows("orders"))[0] == ("o1", "paid", 10, '["placed", "paid", "third"]')
+    for cls in (s.Orders, s.Spend):
+        assert (await verify(yard, cls, 10)).drifted == 0
+    await rig.pool.execute("update projectionist.orders__g1 set history = '[]'")
+    (drifted,) = [d for d in (await verify(yard, s.Orders)).drifts if d.key == "o1"]
+    assert (drifted.since, drifted.folded) == ("order/o1 v1", {"history": '["placed", "paid", "third"]'})
+    assert (await mend(yard, s.Orders, "o1")).events == 3
+
+
+async def test_a_row_of_many_events_takes_no_memory_for_them(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the number of events: they are folded while they are read."""
+    monkeypatch.setattr(exact, "AT_ONCE", 100)
+    monkeypatch.setattr(scan, "BLOCK", 100)
+    monkeypatch.setattr(scan, "AT_ONCE", 200)
+    rig, many = yard.rig, 6_000
+    s = shop(rig.stream)
+    await rig.migrate(s.Spend)
+    await rig.publish_all([(OrderPlaced("ann", 1), f"o{n}", 1, f"e{n}") for n in range(many)])
+    await rig.settle(s.Spend, seconds=60)
+    tracemalloc.start()
+    try:
+        done = await mend(yard, s.Spend, "ann")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (done.changed, done.events) == (None, many)
+    assert peak < 4_000_000, "kept whole they take 10 MB"
+
+
+async def test_a_clash_that_is_decided_meanwhile_is_no_reason_to_read_again_and_an_edit_is(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    s.trouble.poison.add("bad")
+    await some(yard, s)
+    await rig.publish(OrderNoted("thief"), "o1", 3, id="thief")
+    await rig.publish(OrderNoted("bad"), "o2", 4, id="bad")
+    await rig.settle(s.Orders)
+    async with rig.pool.acquire() as connection:
+        desk = Desk(connection, SCHEMA)
+        consumer, _ = await live_consumer(desk, definition(s.Orders), rig.settings)
+        looking = await begun(desk, consumer, rig.nats, ["o1"], [])
+        decided = await desk.rows("build_decisions", consumer.number)
+        assert [row["kind"] for row in decided] == ["winner"]
+        assert not looking.outdated(decided)
+        async with rig.verbs(s.Orders) as verbs:
+            data = msgspec.json.encode(OrderNoted("good"))
+            await verbs.edit(("shop", "bad"), data, b"0" * 16, ACT)
+        assert looking.outdated(await desk.rows("build_decisions", consumer.number))
+
+
+async def test_a_number_written_with_another_scale_is_the_same(yard: Yard) -> None:
+    rig = yard.rig
+
+    class Balance(
+        Projection,
+        stream=rig.stream.name,
+        subjects=rig.stream.subject("order", "{aggregate}"),
+        table="balance",
+        key="id",
+    ):
+        """Money, by order."""
+
+        id: str
+        money: Decimal = Decimal(0)
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.money = Decimal(event.cents) / 10
+
+    await rig.migrate(Balance)
+    await rig.publish(OrderPlaced("ann", 15), "o1", 1)
+    await rig.settle(Balance)
+    await rig.pool.execute("update projectionist.balance__g1 set money = 1.500")
+    for sample in (None, 5):
+        assert (await verify(yard, Balance, sample)).drifted == 0
+    assert (await mend(yard, Balance, "o1")).changed is None
+    await rig.pool.execute("update projectionist.balance__g1 set money = 1.501")
+    (drifted,) = (await verify(yard, Balance)).drifts
+    assert (drifted.live, drifted.folded) == ({"money": "1.501"}, {"money": "1.5"})
+
+
+@pytest.mark.parametrize("sample", [None, 5])
+async def test_an_applied_event_that_this_code_cannot_read_is_named_and_no_row_judged_without_it(
+    yard: Yard, sample: int | None
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await some(yard, s)
+    await rig.settle(s.Orders)
+
+    class Placed(Event, type="order.placed"):
+        """Asks for more than there was."""
+
+        cents: int
+        vat: int
+
+    class Orders(
+        Projection,
+        stream=rig.stream.name,
+        subjects=rig.stream.subject("order", "{aggregate}"),
+        table="orders",
+        key="order_id",
+    ):
+        """Other code than the one that runs."""
+
+        order_id: str
+        status: str = "new"
+        cents: int = 0
+        history: list[str] = []
+
+        @on(Placed)
+        def placed(self, event: Placed) -> None:
+            self.cents = event.cents
+
+    with pytest.raises(Stumbled, match="vat"):
+        await verify(yard, Orders, sample)

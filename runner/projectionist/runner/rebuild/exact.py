@@ -1,7 +1,9 @@
 """Single rows, folded anew from exactly the events that live has applied to them: for verify and recompute.
 
-Row and inbox are read in one snapshot, so the test is exact while the system moves: every applied event of the
-row is in the inbox, in the state and under the sequence it was applied with, or was until retention removed it.
+The stream is folded while it is read: memory for the rows, for events that wait, and for a number an aggregate. Which
+events live has applied the inbox says, or what stands in for its rows that retention has removed. An applied event
+stays applied, so only what waited is asked about again at the end, in one snapshot with the live rows. Where versions
+come in no order, which is noticed on the way, the stream is read again, and events of those aggregates are kept.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.states import Entry
+from projectionist.core.signals import announce
+from projectionist.core.states import Decided, Entry
 from projectionist.projections.readmodel import ReadModel
 from projectionist.projections.rows import Rows
+from projectionist.projections.steps import key_of
 from projectionist.runner import jetstream
+from projectionist.runner.course import UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
 from projectionist.runner.owntype import OwnType
@@ -24,16 +29,21 @@ from projectionist.runner.rebuild.forgotten import forgotten_by_retention
 from projectionist.runner.rebuild.history import is_own
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
+from projectionist.runner.rebuild.since import Since, same
 
 if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.projections.table import Table
     from projectionist.runner.consumer import Consumer
 
 Row = tuple[Any, ...]
 
+AT_ONCE = 2_000
+"""So many events are looked up and folded at a time."""
 _APPLIED = frozenset({Entry.APPLIED, Entry.IGNORED})
+_WAITS = frozenset({Entry.PARKED, Entry.QUARANTINED})
 
 
 class Refolded(msgspec.Struct):
@@ -43,160 +53,200 @@ class Refolded(msgspec.Struct):
     live: Row | None
     folded: Row | None
     events: int
-    states: list[tuple[str, Row | None]]
-    """The row after each of its events, named by aggregate and version; only where it differs."""
-
-    @property
-    def differs(self) -> bool:
-        """Whether the live row is another one."""
-        return self.live != self.folded
+    differs: bool
+    since: str | None
+    """The first event behind which the live row is another one, as far as it can be told."""
 
 
-class Candidates:
-    """The events in the stream that touch certain rows, read as far as the stream went."""
+class Exact:
+    """Rows of certain keys, folded as far as the stream was read."""
 
     def __init__(
-        self, client: Client, consumer: Consumer, keys: Iterable[Any], decided: Sequence[Record]
+        self,
+        desk: Desk,
+        client: Client,
+        consumer: Consumer,
+        live: Mapping[Any, Row | None],
+        decided: Sequence[Record],
+        disordered: Iterable[str] = (),
     ) -> None:
-        """`decided` are the recorded decisions; an event may be another one by them, and touch another row."""
+        """`live`: the rows as they are now, by key. `decided` are the recorded decisions; an event may be another one
+        by them, and touch another row. `disordered` aggregates are kept until the end: their versions come in no order.
+        """
+        definition, table = consumer.definition, table_of(consumer)
+        self._desk = desk
         self._client = client
         self._consumer = consumer
-        self._definition = consumer.definition
-        self._keys = set(keys)
-        self.decisions = Decisions(decided)
-        self._one_of = self.decisions.reading(consumer.reader)
+        self._decisions = Decisions(decided)
+        self._read = self._decisions.reading(consumer.reader)
         self._decided = len(decided)
         self._next = 1
-        self.events: dict[Any, list[Delivery]] = {key: [] for key in self._keys}
+        self._rows = Rows(definition.cls, table, {})
+        self._own = OwnType(consumer.own_type)
+        self._ordered = definition.sequence != UNORDERED
+        self._since = {key: Since(table, row) for key, row in live.items()}
+        self._counts = dict.fromkeys(live, 0)
+        self._fresh: list[Delivery] = []
+        self._waiting: list[Delivery] = []
+        self._kept: dict[tuple[str, int], Delivery] = {}
+        self._reached: dict[str, int] = {}
+        self._held = frozenset(disordered)
+        self.disordered = set(disordered)
+        """Aggregates whose versions do not come in their order; if there are more than were given, begin again."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether all was folded in the order of versions."""
+        return self.disordered == self._held
 
     def outdated(self, decided: Sequence[Record]) -> bool:
-        """Whether more has been decided since."""
-        return len(decided) != self._decided
+        """Whether what was read may be other events by what has been decided since; who wins a version is not."""
+        return any(row["kind"] == Decided.EDIT for row in decided[self._decided :])
 
-    async def read(self) -> int:
-        """Read on to the end of the stream; how many more events touch these rows."""
-        stream = await jetstream.stream(self._client, self._definition.stream)
-        before = self._count()
-        last = stream.state.last_seq
-        async for block in scan(self._client, self._definition.stream, self._filter(), self._next, last):
+    async def read(self) -> None:
+        """Read on to the end of the stream, and fold what live has applied."""
+        definition = self._consumer.definition
+        last = (await jetstream.stream(self._client, definition.stream)).state.last_seq
+        async for block in scan(self._client, definition.stream, self._filter(), self._next, last):
             for arrival in block:
-                delivery = self._one_of(arrival)
-                if isinstance(delivery, Delivery):
-                    self._keep(delivery)
-        self._next = last + 1
-        return self._count() - before
+                delivery = self._read(arrival)
+                if isinstance(delivery, Delivery) and self._touches(delivery):
+                    self._fresh.append(delivery)
+            while len(self._fresh) >= AT_ONCE:
+                self._fresh, some = self._fresh[AT_ONCE:], self._fresh[:AT_ONCE]
+                await self._settle(some)
+        self._fresh, some = [], self._fresh
+        await self._settle(some)
+        self._next = max(self._next, last + 1)
+        announce("exact.read")
 
-    def _keep(self, delivery: Delivery) -> None:
-        step = step_of(self._definition, delivery.seq, delivery)
-        if step is not None and not isinstance(step.key, Exception) and step.key in self._keys:
-            self.events[step.key].append(delivery)
+    async def end(self) -> list[Refolded]:
+        """Fold what has been applied meanwhile, and compare; in one transaction whose snapshot is one."""
+        await self._settle(self._fresh)
+        self._fresh = []
+        self._fold(in_turn(self._kept.values()))
+        self._kept = {}
+        live = await load(self._desk, self._consumer, list(self._counts))
+        return [self._refolded(key, live.get(key), self._rows.cell(key).stored) for key in self._counts]
 
-    def _count(self) -> int:
-        return sum(map(len, self.events.values()))
+    def _refolded(self, key: Any, live: Row | None, folded: Row | None) -> Refolded:
+        differs = not same(table_of(self._consumer), live, folded)
+        since = self._since[key].told(live, folded) if differs else None
+        return Refolded(key, live, folded, self._counts[key], differs, since)
+
+    def _touches(self, delivery: Delivery) -> bool:
+        if delivery.problem is not None:
+            return self._may_touch(delivery)
+        step = step_of(self._consumer.definition, delivery.seq, delivery)
+        return step is not None and not isinstance(step.key, Exception) and step.key in self._counts
+
+    def _may_touch(self, delivery: Delivery) -> bool:
+        """Whether an event that this code cannot read may belong to these rows: if live has applied it, it stumbles."""
+        handler = self._consumer.definition.handlers.get(delivery.type)
+        if handler is None or not handler.by_id:
+            return handler is not None
+        own: Any = (delivery.aggregate or "").partition("/")[2]
+        unread: Any = None  # the id alone says which row it is
+        return key_of(handler, own, unread) in self._counts
+
+    async def _settle(self, fresh: Sequence[Delivery]) -> None:
+        """Fold those of these and of the waiting that live has applied; what may still be applied waits."""
+        asked = [*self._waiting, *fresh]
+        if not asked:
+            return
+        known = await self._desk.known(self._consumer.number, ((d.source, d.id) for d in asked))
+        forgotten = await forgotten_by_retention(self._desk, self._consumer, asked, self._decisions)
+        applied, self._waiting = [], []
+        for delivery in asked:
+            row = known.get((delivery.source, delivery.id))
+            state = None if row is None else row["state"]
+            if row is not None and (state in _APPLIED or state in _WAITS or self._is_of(row, delivery)):
+                is_applied, waits = state in _APPLIED and self._is_of(row, delivery), state in _WAITS
+            else:  # it came again after its own row was gone, or no row of it is there
+                is_applied = forgotten.was_applied(delivery)
+                waits = row is None and not forgotten.covers(delivery)
+            if is_applied:
+                applied.append(delivery)
+            elif waits:
+                self._waiting.append(delivery)
+        self._fold(self._in_turn(applied, known))
+
+    def _is_of(self, row: Record, delivery: Delivery) -> bool:
+        """Whether the inbox row is of this very message, and not of another one with the same identity."""
+        return bool((row["incarnation"], row["seq"]) == (self._consumer.incarnation, delivery.seq))
+
+    def _in_turn(self, applied: list[Delivery], known: Mapping[tuple[str, str], Record]) -> list[Delivery]:
+        """Those that come in the order of their aggregates' versions; others are kept, or noted for another pass."""
+        if not self._ordered:
+            return sorted(applied, key=lambda d: d.seq)
+        turn = []
+        for delivery in in_turn(applied):
+            aggregate, version = delivery.aggregate or "", delivery.version or 0
+            if aggregate in self._held:
+                at = (aggregate, version)
+                if at not in self._kept or (delivery.source, delivery.id) in known:
+                    self._kept[at] = delivery
+            elif version > self._reached.get(aggregate, 0):
+                self._reached[aggregate] = version
+                turn.append(delivery)
+            else:
+                self.disordered.add(aggregate)
+        return turn
+
+    def _fold(self, deliveries: Iterable[Delivery]) -> None:
+        for delivery in deliveries:
+            if delivery.problem is not None:
+                raise Stumbled([stumble(delivery, delivery.problem)])
+            step = step_of(self._consumer.definition, delivery.seq, delivery)
+            assert step is not None, "it touches a row"
+            try:
+                self._own.check(step.handler, delivery.aggregate)
+                self._rows.apply(step)
+            except Exception as error:  # a user's code: what it raises is told with its event
+                if self._ordered and delivery.aggregate not in self._held:
+                    self.disordered.add(
+                        delivery.aggregate or ""
+                    )  # one with a lower version may be still to come
+                    continue
+                raise Stumbled([stumble(delivery, f"{type(error).__name__}: {error}")]) from error
+            self._counts[step.key] += 1
+            self._since[step.key].note(named(delivery), self._rows.cell(step.key).stored)
 
     def _filter(self) -> str:
         """The subject of the one aggregate, where there is only one; everything otherwise."""
-        subjects, filter_subject = self._definition.subjects, None
-        if len(self._keys) == 1 and is_own(self._consumer) and self._consumer.own_type is not None:
-            filter_subject = subjects.subject_for(self._consumer.own_type, str(next(iter(self._keys))))
+        subjects, kind, filter_subject = self._consumer.definition.subjects, self._consumer.own_type, None
+        if len(self._counts) == 1 and is_own(self._consumer) and kind is not None:
+            filter_subject = subjects.subject_for(kind, str(next(iter(self._counts))))
         return filter_subject or subjects.filter
 
 
-async def refold(desk: Desk, consumer: Consumer, candidates: Candidates) -> list[Refolded]:
-    """Compare the rows of the candidates' keys, in the caller's transaction; its snapshot must be one.
-
-    The caller reads on afterwards: if more events came, live may have applied some that are missing here.
-    """
-    live = await load(desk, consumer, list(candidates.events))
-    known = await _known(desk, consumer, candidates)
-    forgotten = await forgotten_by_retention(desk, consumer, candidates.events.values(), candidates.decisions)
-    found = []
-    for key, events in candidates.events.items():
-        applied = [d for d in events if _is_applied(d, known, consumer)]
-        applied = in_order([*applied, *forgotten.among(events, applied)])
-        states = _fold(consumer, key, applied)
-        folded = states[-1][1] if states else None
-        one = Refolded(key, live.get(key), folded, len(applied), [])
-        if one.differs:
-            one.states = states
-        found.append(one)
-    return found
-
-
-async def load(desk: Desk, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
-    """The live rows of these keys, in database form."""
+def table_of(consumer: Consumer) -> Table:
+    """The table of rows that can be folded one by one; raises RebuildError where there is none."""
     table = consumer.definition.table
-    if table is None:
+    if table is None or table.key is None:
         raise RebuildError(
             f"{consumer.definition.name} writes its rows by SQL of its own: no single row can be folded",
             remedy="Rebuild it, which compares all rows",
         )
+    return table
+
+
+async def load(desk: Desk, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
+    """The live rows of these keys, in database form."""
+    table = table_of(consumer)
     statement = ReadModel(table, desk.schema, consumer.generation).load
     rows = [tuple(row) for row in await desk.connection.fetch(statement, list(keys))]
     return {row[table.key_at]: row for row in rows}
 
 
-def first_differing(one: Refolded) -> str | None:
-    """The event from which on the live row is another one: as if it, and what follows, had not been applied rightly."""
-    rows = [None, *(row for _, row in one.states)]
-    for at in range(len(rows) - 1, -1, -1):
-        if rows[at] == one.live:
-            return one.states[at][0] if at < len(one.states) else None
-    if one.live is None or one.folded is None:
-        return one.states[0][0] if one.states else None
-    wrong = [at for at, value in enumerate(one.folded) if value != one.live[at]]
-    return min((_since(one, at) for at in wrong), default=(0, None))[1]
-
-
-def _since(one: Refolded, column: int) -> tuple[int, str | None]:
-    """The first event behind which this column no longer has the live value."""
-    live = None if one.live is None else one.live[column]
-    for at in range(len(one.states) - 1, -1, -1):
-        row = one.states[at][1]
-        if row is not None and row[column] == live:
-            return at + 1, one.states[at + 1][0] if at + 1 < len(one.states) else None
-    return 0, one.states[0][0] if one.states else None
-
-
-def in_order(deliveries: Sequence[Delivery]) -> list[Delivery]:
+def in_turn(deliveries: Iterable[Delivery]) -> list[Delivery]:
     """Stream order, as far as the order inside aggregates allows."""
-    if any(d.version is None for d in deliveries):
-        return sorted(deliveries, key=lambda d: d.seq)
     ranks: dict[str, int] = {}
     ranked: list[tuple[int, int, Delivery]] = []
-    for delivery in sorted(deliveries, key=lambda d: (d.aggregate or "", d.version or 0)):
+    for delivery in sorted(deliveries, key=lambda d: (d.aggregate or "", d.version or 0, d.seq)):
         rank = ranks[delivery.aggregate or ""] = max(ranks.get(delivery.aggregate or "", 0), delivery.seq)
         ranked.append((rank, len(ranked), delivery))
     return [delivery for _, _, delivery in sorted(ranked, key=lambda r: r[:2])]
-
-
-async def _known(desk: Desk, consumer: Consumer, candidates: Candidates) -> Mapping[tuple[str, str], Record]:
-    asked = ((d.source, d.id) for events in candidates.events.values() for d in events)
-    return await desk.known(consumer.number, asked)
-
-
-def _is_applied(delivery: Delivery, known: Mapping[tuple[str, str], Record], consumer: Consumer) -> bool:
-    row = known.get((delivery.source, delivery.id))
-    if row is None or row["state"] not in _APPLIED:
-        return False
-    return bool((row["incarnation"], row["seq"]) == (consumer.incarnation, delivery.seq))
-
-
-def _fold(consumer: Consumer, key: Any, deliveries: Sequence[Delivery]) -> list[tuple[str, Row | None]]:
-    definition = consumer.definition
-    assert definition.table is not None, "load has refused others"
-    rows, states, own = Rows(definition.cls, definition.table, {}), [], OwnType(consumer.own_type)
-    for delivery in deliveries:
-        step = step_of(definition, delivery.seq, delivery)
-        if delivery.problem is not None or step is None:
-            raise Stumbled([stumble(delivery, delivery.problem or "no handler declares its type")])
-        try:
-            own.check(step.handler, delivery.aggregate)
-            rows.apply(step)
-        except Exception as error:  # a user's code: what it raises is told with its event
-            raise Stumbled([stumble(delivery, f"{type(error).__name__}: {error}")]) from error
-        states.append((named(delivery), rows.changed().get(key)))
-    return states
 
 
 def named(delivery: Delivery) -> str:

@@ -9,9 +9,8 @@ import msgspec
 from projectionist.core.signals import announce
 from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.runner.rebuild.desk import Desk, RebuildError
-from projectionist.runner.rebuild.exact import Candidates, refold
 from projectionist.runner.rebuild.history import HistoryGone, holes_of
-from projectionist.runner.rebuild.verify import Drift, drift, live_consumer
+from projectionist.runner.rebuild.verify import Drift, begun, drift, live_consumer
 from projectionist.runner.verbs import Act
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.rebuild.exact import Exact
 
 
 class Recomputed(msgspec.Struct):
@@ -37,9 +38,9 @@ async def recompute(
 ) -> Recomputed:
     """Fold the row `key` from the events that live has applied to it, and write it where it differs.
 
-    The stream is read before. Under the exclusive barrier, where nothing moves, its end is read on only where live
-    has gone on meanwhile, and not for long: TooLong, and nothing is changed. For a row that several aggregates share,
-    all of the stream is read.
+    The stream is read and folded before. Under the exclusive barrier, where nothing moves, its end is read on only
+    where live has gone on meanwhile, and not for long: TooLong, and nothing is changed. For a row that several
+    aggregates share, all of the stream is read. Raises HistoryGone where it no longer holds all that made the row.
     """
     consumer, _ = await live_consumer(desk, definition, settings)
     table = definition.table
@@ -49,9 +50,7 @@ async def recompute(
             remedy="Rebuild it",
         )
     value = parsed(table.key, key)
-    candidates = Candidates(client, consumer, [value], await desk.rows("build_decisions", consumer.number))
-    before = await desk.value("settled_so_far", consumer.number)
-    await candidates.read()
+    exact, before = await _folded(desk, client, consumer, value)
     lost = (await holes_of(desk, client, consumer, [value])).at(value)
     if lost is not None:
         raise HistoryGone(
@@ -68,11 +67,15 @@ async def recompute(
                 remedy="Recompute with the code that runs",
             )
         announce("recompute.entered")
-        if candidates.outdated(await desk.rows("build_decisions", consumer.number)):
+        if exact.outdated(await desk.rows("build_decisions", consumer.number)):
             raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
         if await desk.value("settled_so_far", consumer.number) != before:
-            await candidates.read()
-        (one,) = await refold(desk, consumer, candidates)
+            await exact.read()
+        (one,) = await exact.end()
+        if not exact.in_order:
+            raise RebuildError(
+                "events came in another order than their versions meanwhile", remedy="Try again"
+            )
         if one.differs:
             statements = ReadModel(table, desk.schema, consumer.generation)
             if one.folded is None:
@@ -85,6 +88,17 @@ async def recompute(
         await desk.run("audit", consumer.number, "recompute", key, act.actor, act.reason, detail)
         announce("recompute.written")
     return Recomputed(definition.name, key, one.events, changed)
+
+
+async def _folded(desk: Desk, client: Client, consumer: Consumer, key: Any) -> tuple[Exact, int]:
+    """The row, folded as far as the stream goes now; and how much had been settled before that."""
+    exact: Exact | None = None
+    while exact is None or not exact.in_order:
+        decided = await desk.rows("build_decisions", consumer.number)
+        exact = await begun(desk, consumer, client, [key], decided, exact)
+        before: int = await desk.value("settled_so_far", consumer.number)
+        await exact.read()
+    return exact, before
 
 
 def parsed(column: Column, text: str) -> Any:

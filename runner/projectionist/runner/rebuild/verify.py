@@ -17,13 +17,15 @@ from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
-from projectionist.runner.rebuild.exact import Candidates, Refolded, first_differing, load, refold
+from projectionist.runner.rebuild.exact import Exact, Refolded, load
 from projectionist.runner.rebuild.history import holes_of, is_own
 from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
+from projectionist.runner.rebuild.since import differing, same
 from projectionist.runner.rebuild.spill import Spill, bucket_of
 
 if TYPE_CHECKING:
+    from asyncpg import Record
     from nats.aio.client import Client
 
     from projectionist.core.settings import Settings
@@ -164,13 +166,13 @@ class Verifier:
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
         """Keys of one bucket whose live row is not the folded one, or that only one side has."""
-        suspects, keys = [], list(folded)
+        suspects, keys = list[Any](), list(folded)
+        table, name, key = self._table(consumer)
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK]
             live = await load(self._desk, consumer, chunk)
-            suspects += [key for key in chunk if live.get(key) != folded[key]]
+            suspects += [key for key in chunk if not same(table, live.get(key), folded[key])]
             self.result.rows += len(chunk)
-        _, name, key = self._table(consumer)
         bucket, buckets = self._bucket
         async with self._desk.connection.transaction():
             async for row in self._desk.connection.cursor(f"select {key} as key from {name}", prefetch=CHUNK):
@@ -214,16 +216,33 @@ class Verifier:
 
 async def exactly(desk: Desk, consumer: Consumer, client: Client, keys: Sequence[Any]) -> list[Refolded]:
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
+    exact: Exact | None = None
     while True:
         decided = await desk.rows("build_decisions", consumer.number)
-        candidates = Candidates(client, consumer, keys, decided)
-        await candidates.read()
-        while not candidates.outdated(decided):
-            async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
-                found = await refold(desk, consumer, candidates)
-                decided = await desk.rows("build_decisions", consumer.number)
-            if not candidates.outdated(decided) and not await candidates.read():
-                return found
+        exact = await begun(desk, consumer, client, keys, decided, exact)
+        await exact.read()
+        async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
+            await desk.connection.execute("set local idle_in_transaction_session_timeout = 0")
+            decided = await desk.rows("build_decisions", consumer.number)
+            await exact.read()  # the stream holds by now whatever live has applied in this snapshot
+            found = await exact.end()
+        if exact.in_order and not exact.outdated(decided):
+            return found
+        announce("verify.again")
+
+
+async def begun(
+    desk: Desk,
+    consumer: Consumer,
+    client: Client,
+    keys: Sequence[Any],
+    decided: Sequence[Record],
+    before: Exact | None = None,
+) -> Exact:
+    """What folds these rows, with nothing read yet; with what was learnt of the order `before`."""
+    live = await load(desk, consumer, keys)
+    disordered = () if before is None else before.disordered
+    return Exact(desk, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
 
 
 def drift(definition: Definition, one: Refolded) -> Drift:
@@ -235,9 +254,11 @@ def drift(definition: Definition, one: Refolded) -> Drift:
         for row in (one.live, one.folded)
     )
     if live is not None and folded is not None:
-        wrong = [name for name in live if live[name] != folded[name]]
+        assert one.live is not None, "it is the same as live"
+        assert one.folded is not None, "and as folded"
+        wrong = [table.columns[at].name for at in differing(table, one.live, one.folded)]
         live, folded = ({name: side[name] for name in wrong} for side in (live, folded))
-    return Drift(str(one.key), first_differing(one), live, folded)
+    return Drift(str(one.key), one.since, live, folded)
 
 
 async def live_consumer(desk: Desk, definition: Definition, settings: Settings) -> tuple[Consumer, bytes]:
