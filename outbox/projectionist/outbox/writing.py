@@ -42,10 +42,10 @@ class Outbox:
         """Write an intent in the transaction that is open on `connection`; its key.
 
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
-        other content it raises IntentReused; what cannot be sent raises ValueError. `aggregate` ("order/7") is
-        what intents are ordered by. Ids and order are this source's own. Commit makes it real; a rollback leaves
-        nothing. The trace that is going on here goes with it, unless `traceparent` names another; a malformed one
-        is none.
+        other content, or of another aggregate, it raises IntentReused; what cannot be sent raises ValueError.
+        `aggregate` ("order/7") is what intents are ordered by. Ids and order are this source's own. Commit makes it
+        real; a rollback leaves nothing. The trace that is going on here goes with it, unless `traceparent` names
+        another; a malformed one is none.
         """
         _check("id", id, ID_BYTES)
         if aggregate is not None:
@@ -62,16 +62,21 @@ class Outbox:
         scope = aggregate
         if options.order_by is not AGGREGATE:
             scope = None if options.order_by is None else getattr(wish, options.order_by)
+        destination = (
+            options.provider if options.destination is None else str(getattr(wish, options.destination))
+        )
+        ordering = None if scope is None else ordering_key(self._source, options.provider, str(scope))
         written = await connection.fetchval(
             self._sql["add"],
             *(key, self._source, id, aggregate, version, slot, options.name, options.provider),
-            options.provider if options.destination is None else str(getattr(wish, options.destination)),
-            None if scope is None else ordering_key(self._source, options.provider, str(scope)),
-            *(options.on_dead, body, body_hash(body), traceparent, tracestate),
+            *(destination, ordering, options.on_dead, body, body_hash(body), traceparent, tracestate),
         )
-        if written is None and await connection.fetchval(self._sql["hash_of"], key) != body_hash(body):
+        where = (options.name, options.provider, destination, ordering, aggregate)
+        if written is None and not await connection.fetchval(
+            self._sql["alike"], key, body_hash(body), *where
+        ):
             raise IntentReused(
-                f"{self._source} has written {id!r} ({slot}) before, with other content",
+                f"{self._source} has written {id!r} ({slot}) before, with other content or for another destination",
                 remedy="Another wish needs another id, or a slot of its own",
             )
         return key

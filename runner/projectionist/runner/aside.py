@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.sql import Statements
-from projectionist.runner.handling import paced
+from projectionist.runner.handling import named, paced
 from projectionist.runner.parked import MOST
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.session import store_of
@@ -116,6 +116,9 @@ class Aside:
         def verbs(consumer: int) -> QuarantineVerbs:
             return QuarantineVerbs(store_of(self._connection, self._schema, consumer))
 
-        return await paced(
-            chosen, lambda one: do(verbs(one[0]), one[1]), name=lambda one: str(one[1][1]), rate=rate
+        name = named(
+            chosen,
+            lambda one: str(one[1][1]),
+            lambda one: f"{one[1][1]} of incarnation {one[1][0]} (consumer {one[0]})",
         )
+        return await paced(chosen, lambda one: do(verbs(one[0]), one[1]), name=name, rate=rate)

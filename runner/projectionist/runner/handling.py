@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,7 +70,8 @@ class Handling:
         sample = group[:SAMPLE] if group[0].cause == "failed" else ()
         rest = group[len(sample) :]
         done = await self._each(sample, self._retry)
-        tried = [one for one in sample if one.id not in done.unchanged]
+        name = _by_id(sample)
+        tried = [one for one in sample if name(one) not in done.unchanged]
         if tried and rest and (why := await self._judged(tried, within_s)):
             done.left, done.note = len(rest), why
             return done
@@ -117,7 +119,7 @@ class Handling:
         def verbs(one: Waiting) -> Verbs:
             return Verbs(store_of(self._connection, self._schema, one.consumer))
 
-        return await paced(chosen, lambda one: do(verbs(one), one), name=lambda one: one.id, rate=self._rate)
+        return await paced(chosen, lambda one: do(verbs(one), one), name=_by_id(chosen), rate=self._rate)
 
     async def _judged(self, sample: Sequence[Waiting], within_s: float) -> str:
         """Nothing if one of the sample has got through, else why the rest is left."""
@@ -133,6 +135,16 @@ class Handling:
             if clock.now() >= until:
                 return f"none of the sample was tried within {within_s:g} s: is the consumer running?"
             await asyncio.sleep(POLL_S)
+
+
+def named(things: Sequence[T], short: Callable[[T], str], whole: Callable[[T], str]) -> Callable[[T], str]:
+    """How each of these is told: in short, or as a whole where several are the same in short."""
+    times = Counter(map(short, things))
+    return lambda one: short(one) if times[short(one)] < 2 else whole(one)
+
+
+def _by_id(chosen: Sequence[Waiting]) -> Callable[[Waiting], str]:
+    return named(chosen, lambda one: one.id, lambda one: f"{one.id} of {one.source} ({one.name})")
 
 
 async def paced(

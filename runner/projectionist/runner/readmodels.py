@@ -17,6 +17,7 @@ from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rehearsal import rehearse
 from projectionist.runner.views import check_own, options, restore
 
 if TYPE_CHECKING:
@@ -185,6 +186,8 @@ class ReadModels:
         around = [] if change.what == "create" else await self._around(d, number)
         for statement in change.statements:
             await self._connection.execute(statement)
+        if change.what == "create":
+            await rehearse(self._connection, d, self._schema)
         await restore(Desk(self._connection, self._schema), around)
 
     async def _around(self, d: Definition, number: int) -> list[Row]:

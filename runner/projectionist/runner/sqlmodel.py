@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
+from projectionist.core.sql import Statements
 from projectionist.core.trouble import is_transient
 from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
@@ -34,6 +35,17 @@ _END = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """A statement that ends the transaction it stands in."""
+_SETS = re.compile(
+    r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:set|reset|discard)\b|.*\bset_config\s*\(",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A statement whose effect stays in the transaction, or in the session, for events of others."""
+
+
+_STAY = (
+    "would stay for the events of others; pass a value, say `at time zone`, or call a function that is created with"
+    " `set … = …` of its own"
+)
 
 
 class OpenTx:
@@ -74,7 +86,13 @@ class OpenTx:
     def _resolved(self, sql: str) -> str:
         if _END.match(sql):
             raise ValueError("a handler cannot end the transaction of its batch; an error undoes its event")
+        if _SETS.match(sql):
+            raise ValueError(f"a handler cannot change settings, which {_STAY}")
         return resolved(sql, self._names)
+
+
+class _HasSet(Exception):
+    """Some handler of a batch has changed settings of the session."""
 
 
 class OwnSql:
@@ -84,6 +102,9 @@ class OwnSql:
         self._connection = connection
         self._consumer = consumer
         self._schema = schema
+        self._settings = Statements("projectionist.runner", schema)["settings"]
+        self._before: list[str] | None = None
+        """Settings of the session as they were when the last batch ended."""
         self._generation = 0
         self.at: str | None = None
         self._handlers = consumer.definition.cls()
@@ -97,8 +118,26 @@ class OwnSql:
             self._tx = OpenTx(self._connection, sql_names(tables, self._schema, self._generation))
 
     async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
-        """Run every handler; a failed one leaves nothing behind and stops its aggregate."""
+        """Run every handler; a failed one leaves nothing behind and stops its aggregate.
+
+        What handlers have set is looked at once, at the end. If it is not as before, all is undone, and each is looked
+        at: so the event that did it is the one that fails.
+        """
         self._follow()
+        self._before = self._before or await self._connection.fetchval(self._settings)
+        try:
+            async with self._connection.transaction():
+                folded = await self._folded(courses, refusal)
+                if await self._connection.fetchval(self._settings) != self._before:
+                    raise _HasSet
+                return folded
+        except _HasSet:
+            self._before = await self._connection.fetchval(self._settings)
+            return await self._folded(courses, refusal, each=True)
+
+    async def _folded(
+        self, courses: Sequence[Course], refusal: Refusal | None, *, each: bool = False
+    ) -> Folded:
         self.at = None
         broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
@@ -108,7 +147,7 @@ class OwnSql:
             if step is None or at in stopped:
                 continue
             self.at = delivery.aggregate or delivery.id
-            failure = await self._run(step, delivery, wished)
+            failure = await self._run(step, delivery, wished, each=each)
             if failure is not None:
                 stopped.add(at)
                 broken[at] = Broken(courses[at].tried.index(delivery), failure)
@@ -118,7 +157,9 @@ class OwnSql:
     async def write(self, folded: Folded) -> None:
         """Nothing is left to write: the handlers have."""
 
-    async def _run(self, step: Step, delivery: Delivery, wished: list[Wished]) -> Failed | None:
+    async def _run(
+        self, step: Step, delivery: Delivery, wished: list[Wished], *, each: bool
+    ) -> Failed | None:
         handler, retry = step.handler, self._consumer.policy.retry
         event = copied(step.event) if handler.copies else step.event
         try:
@@ -134,6 +175,8 @@ class OwnSql:
                     raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
                 # After a failed statement this fails too, even if the handler has swallowed the error.
                 await self._connection.execute("select")
+                if each and await self._connection.fetchval(self._settings) != self._before:
+                    raise ValueError(f"a handler has changed settings of the session, which {_STAY}")
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             if self._is_outage(error):
                 raise

@@ -121,3 +121,76 @@ async def test_a_delete_that_nobody_would_carry_out_fails_the_event(live: Rig) -
 
     assert await live.rows("notes") == []
     assert "no row to delete" in await live.value("select error from {s}.parked")
+
+
+LEAKS = [
+    "set timezone = 'Asia/Tokyo'",
+    "set local timezone = 'Asia/Tokyo'",
+    "/* for a moment */ SET search_path = pg_catalog",
+    "select set_config('TimeZone', 'Asia/Tokyo', true)",
+    "set role pg_read_all_data",
+    "reset all",
+    "discard plans",
+    "set constraints all deferred",
+    "do $$ begin set timezone = 'Asia/Tokyo'; end $$",
+    "do $$ begin execute 'set ' || 'search_path = pg_catalog'; end $$",
+    "do $$ begin set local role pg_read_all_data; end $$",
+    "do $$ begin set lock_timeout = 1; end $$",
+]
+
+
+@pytest.mark.parametrize("statement", LEAKS)
+async def test_what_a_handler_sets_reaches_no_other_event(live: Rig, statement: str) -> None:
+    """Neither in its batch nor on its connection: its own event fails, and is undone with the setting."""
+    cls = settings_of(live.stream)
+    await live.migrate(cls)
+    async with crew(live, cls) as (hand,):
+        await hand.settle(
+            hand.read(OrderNoted("select 1"), "o1", 1),
+            hand.read(OrderNoted(statement), "o2", 1),
+            hand.read(OrderNoted("select 2"), "o3", 1),
+        )
+        await hand.settle(hand.read(OrderNoted("select 3"), "o4", 1))
+
+    seen = await live.fetch("select distinct zone, path, role, patience from seen")
+    assert len(seen) == 1, seen
+    assert await live.value("select count(*)::int from seen") == 3
+    assert (await live.states(cls))["o2:1"] == "parked"
+    assert "settings" in await live.value("select error from {s}.parked")
+
+
+async def test_a_setting_of_a_functions_own_is_nobody_elses(live: Rig) -> None:
+    """That is what the refusal advises."""
+    cls = settings_of(live.stream)
+    await live.migrate(cls)
+    await live.pool.execute(
+        "create function public.tokyo() returns text set timezone = 'Asia/Tokyo' language sql as"
+        " $$ select current_setting('TimeZone') $$"
+    )
+    async with crew(live, cls) as (hand,):
+        await hand.settle(hand.read(OrderNoted("select public.tokyo()"), "o1", 1))
+
+    assert await live.states(cls) == {"o1:1": "applied"}
+
+
+def settings_of(stream: Stream) -> type:
+    """A table of the settings that handlers saw; what a note says is run after that."""
+
+    class Seen(
+        SqlProjection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        effects="beginning",
+    ):
+        tables = {"seen": "note text primary key, zone text, path text, role text, patience text"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted) -> None:
+            await tx.execute(
+                "insert into {seen} values ($1, current_setting('TimeZone'), current_setting('search_path'),"
+                " current_user, current_setting('lock_timeout'))",
+                event.text,
+            )
+            await tx.execute(event.text)
+
+    return Seen

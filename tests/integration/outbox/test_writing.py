@@ -73,6 +73,16 @@ async def test_a_producer_that_tries_again_wishes_once(rig: Rig) -> None:
     assert len(keys) == 3
 
 
+async def test_the_same_content_for_another_aggregate_is_another_wish(rig: Rig) -> None:
+    """It would be sent in the order of the one and never in that of the other."""
+    shop = Outbox("shop-api")
+    first = await shop.add(rig.connection, Placed(order_id="o-1"), id="a", aggregate="order/1")
+    assert await shop.add(rig.connection, Placed(order_id="o-1"), id="a", aggregate="order/1") == first
+    for other in ("order/2", None):
+        with pytest.raises(IntentReused):
+            await shop.add(rig.connection, Placed(order_id="o-1"), id="a", aggregate=other)
+
+
 async def test_wishes_about_one_aggregate_are_ordered_and_loose_ones_are_not(rig: Rig) -> None:
     shop = Outbox("shop-api")
     one = [await shop.add(rig.connection, Placed(order_id=n), id=n, aggregate="order/1") for n in "ab"]

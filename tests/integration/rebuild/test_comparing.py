@@ -15,6 +15,7 @@ from projectionist.core.db import Connection
 from projectionist.projections import Envelope, SqlProjection, Tx, on
 from projectionist.runner.rebuild.compare import Differs
 from projectionist.runner.rebuild.sides import Sides
+from projectionist.runner.rehearsal import OnlyOnce
 
 pytestmark = pytest.mark.asyncio
 
@@ -200,3 +201,35 @@ async def explained(connection: Connection, sides: Sides, *columns: list[str] | 
     return json.loads(
         await connection.fetchval(f"explain (format json) {sides.differing(chosen=True)}", *given)
     )
+
+
+NAMED = "id text, doc json, constraint documents_id unique (id)"
+
+
+async def test_a_body_that_can_be_made_only_once_is_refused_before_its_model_is_live(yard: Yard) -> None:
+    rig = yard.rig
+    with pytest.raises(OnlyOnce, match="documents_id") as refused:
+        await rig.migrate(documents(rig.stream, NAMED, "'1'"))
+    assert "leave the name" in refused.value.remedy
+    assert await rig.value("select count(*) from {s}.consumers") == 0
+
+    cls = documents(rig.stream, "id text, doc json, unique (id)", "'1'")
+    await rig.migrate(cls)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(cls)
+    assert (await yard.rebuild(cls)).generation == 2
+    assert (await yard.rebuild(cls)).generation == 3
+
+
+async def test_a_raised_revision_that_can_be_made_only_once_is_refused_before_it_is_built(yard: Yard) -> None:
+    rig = yard.rig
+    first = documents(rig.stream, "id text, doc json", "'1'")
+    await rig.migrate(first)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(first)
+
+    with pytest.raises(OnlyOnce, match="documents_id"):
+        await yard.rebuild(documents(rig.stream, NAMED, "'1'", revision=2))
+
+    assert await yard.generation(first) == 1
+    assert (await yard.rebuild(documents(rig.stream, "id text, doc json", "'1'", revision=2))).generation == 3

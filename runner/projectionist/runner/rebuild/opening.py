@@ -14,6 +14,7 @@ from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.readmodels import keeping, own
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
 from projectionist.runner.rebuild.names import drop_tables
+from projectionist.runner.rehearsal import rehearse
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
@@ -95,6 +96,7 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
 
 
 async def _create(desk: Desk, build: Build, shadow: Shadow) -> None:
+    await rehearse(desk.connection, shadow.definition, desk.schema)
     try:
         for statement in shadow.create():
             await desk.connection.execute(statement)

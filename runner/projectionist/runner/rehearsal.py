@@ -1,0 +1,45 @@
+"""Tries whether a SqlProjection's tables can stand beside themselves: a rebuild makes the next generation so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.projections import ddl
+from projectionist.projections.table import MOST_GENERATIONS
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+    from projectionist.projections.definition import Definition
+
+
+class OnlyOnce(ProjectionistError):
+    """What a table's body says can be there once in a schema: there would be no second generation."""
+
+
+class _Enough(Exception):
+    """Everything could be made, and is undone."""
+
+
+async def rehearse(connection: Connection, definition: Definition, schema: str) -> None:
+    """Make the tables of two more generations, inside the caller's transaction, and undo it. Raises OnlyOnce."""
+    if not definition.tables:
+        return
+    try:
+        async with connection.transaction():
+            for generation in (MOST_GENERATIONS - 1, MOST_GENERATIONS):
+                for name in definition.tables:
+                    await connection.execute(
+                        ddl.create_sql_table(definition.tables, name, schema, generation)
+                    )
+            raise _Enough
+    except _Enough:
+        return
+    except asyncpg.DuplicateTableError as error:
+        raise OnlyOnce(
+            f"the tables of {definition.name!r} cannot stand beside themselves, as in a rebuild: {error}",
+            remedy="An index has its name for the whole schema: leave the name of its constraint out, and write "
+            "`unique (a, b)` for `constraint x unique (a, b)`; PostgreSQL names it after the table",
+        ) from error
