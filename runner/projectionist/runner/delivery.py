@@ -133,6 +133,8 @@ class Unreadable(msgspec.Struct, gc=False):
     id: str | None = None
     aggregate: str | None = None
     version: int | None = None
+    again_s: float | None = None
+    """When it is read again by itself, which may find that the server's trouble is over."""
 
 
 def told(reply: bytes) -> tuple[int, int, int]:

@@ -23,6 +23,7 @@ from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.registry import Registry
+from projectionist.runner.retry import SLOWLY, slow
 from projectionist.runner.session import store_of
 from projectionist.runner.setbacks import Book
 
@@ -182,8 +183,9 @@ class Office:
         """Let nothing wait for longer than it may, whatever the clock was by which that was written."""
         async with self.lend() as connection:
             await connection.execute(self._sql["back_runners"])
-            longest_s = consumer.policy.retry.maximum_s
-            await connection.execute(self._sql["back_dues"], consumer.number, longest_s)
+            policy = consumer.policy.retry
+            longest = policy.maximum_s, slow(policy).maximum_s, sorted(SLOWLY)
+            await connection.execute(self._sql["back_dues"], consumer.number, *longest)
 
     async def unclean(self, consumer: Consumer) -> bool:
         """Whether a process of this consumer has ended in the middle of its work, not long ago."""

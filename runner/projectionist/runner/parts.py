@@ -111,7 +111,7 @@ def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
     )
 
 
-def as_bytes(delivery: Delivery, why: str) -> Unreadable:
+def as_bytes(delivery: Delivery, why: str, again_s: float | None) -> Unreadable:
     """An event that PostgreSQL refuses, for quarantine: its bytes, and its place only where that is above suspicion."""
     d, placed = delivery, delivery.aggregate is not None and fits(delivery.aggregate, TEXT_BYTES)
     arrival = d.arrival or Arrival(d.subject, b"", None, d.data, 0.0)
@@ -128,4 +128,5 @@ def as_bytes(delivery: Delivery, why: str) -> Unreadable:
         *(len(d.data), data_hash(d.data), d.received_us, d.delivered, arrival),
         aggregate=d.aggregate if placed else None,
         version=d.version if placed else None,
+        again_s=again_s,
     )

@@ -76,4 +76,5 @@ def unreadable(bad: Unreadable) -> Put:
     return Put(
         *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, bad.aggregate, bad.version),
         *(bad.headers, bad.data, bad.size, bad.hash),
+        again_s=bad.again_s,
     )

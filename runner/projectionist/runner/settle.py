@@ -25,7 +25,7 @@ from projectionist.runner.delivery import Reason
 from projectionist.runner.evidence import MOST_PATIENCE_S, Miss, Step, Way, judge
 from projectionist.runner.hold import holding
 from projectionist.runner.parts import Part, as_bytes, divided, part_of
-from projectionist.runner.retry import SLOWLY, Failing, Refusal
+from projectionist.runner.retry import SLOWLY, Failing, Refusal, slow
 from projectionist.runner.turn import Turn
 from projectionist.runner.writes import Again, Kept, Writes
 
@@ -217,7 +217,9 @@ class Settling:
             case Step.FAIL:
                 self._fail(part, miss, error)
             case Step.PUT_ASIDE if part.batch.deliveries and part.batch.deliveries[0].released is None:
-                bad = [as_bytes(one, str(error)) for one in part.batch.deliveries]
+                # What has ended processes is for newer code or a person.
+                again_s = None if part.refused else self._later_s(miss.trouble)
+                bad = [as_bytes(one, str(error), again_s) for one in part.batch.deliveries]
                 part.on(Way.PUT_ASIDE, Batch(unreadable=bad))
             case _:  # what is parked already has no bytes in hand, and stays where it is
                 await self._leave(part, error)
@@ -248,6 +250,11 @@ class Settling:
         announce("batch.blamed")
         part.on(Way.FAIL, msgspec.structs.replace(part.batch, refusal=Refusal(kind, str(error))))
 
+    def _later_s(self, trouble: Trouble) -> float | None:
+        """When bytes in quarantine are read again; None where no time mends what keeps them there."""
+        passes = trouble is Trouble.INFRASTRUCTURE
+        return slow(self._consumer.policy.retry).initial_s if passes else None
+
     async def _leave(self, part: Part, error: Exception) -> None:
         """Of its event nothing can be written: it stays where it came from, and all others go on."""
         log.error(
@@ -256,6 +263,7 @@ class Settling:
         )
         announce("batch.left")
         batch, code = part.batch, self._consumer.code
+        again_s, tries = self._later_s(classify(error)), self._consumer.policy.retry.attempts
         arrivals = [one.arrival for one in batch.deliveries if one.arrival is not None]
         arrivals += [one.arrival for one in batch.unreadable]
         asked = [(d.incarnation or 0, d.seq, d.released) for d in batch.deliveries if d.released is not None]
@@ -266,7 +274,8 @@ class Settling:
                 for identity in batch.entries:
                     await store.run("put_off_entry", *identity, LEFT_S)
                 for incarnation, seq, when in asked:
-                    await store.quarantine_keep(incarnation, code, [Kept(seq, when, Reason.REFUSED, REFUSED)])
+                    kept = Kept(seq, when, Reason.REFUSED, REFUSED, again_s=again_s, tries=tries)
+                    await store.quarantine_keep(incarnation, code, [kept])
 
         if batch.due or batch.entries or asked:
             await self._settler.surely(later)

@@ -67,6 +67,7 @@ _PUT = attrgetter(
         "data",
         "size",
         "hash",
+        "again_s",
     ),
 )
 _TOLD = attrgetter("kind", "seq", "source", "id", "aggregate", "version", "detail")

@@ -89,6 +89,8 @@ class Put(msgspec.Struct):
     hash: bytes
     type: str = ""
     """Of the event, to be counted by; empty where nobody can read it."""
+    again_s: float | None = None
+    """Seconds until it is read again by itself; None: when somebody asks, or newer code does."""
 
 
 class Kept(msgspec.Struct):
@@ -103,6 +105,10 @@ class Kept(msgspec.Struct):
     id: str | None = None
     aggregate: str | None = None
     version: int | None = None
+    again_s: float | None = None
+    """Seconds until it is read again by itself, from the first time on; each time twice as long, and not for ever."""
+    tries: int = 0
+    """How often that happens at most."""
 
 
 class Told(msgspec.Struct):
