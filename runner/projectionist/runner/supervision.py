@@ -75,11 +75,9 @@ class Supervised:
         self.stuck, self._before = None, self.stuck
         try:
             await self.worker.run()
-        except Exception as error:
-            if self.worker.stopping:
-                raise
+        except Exception as error:  # noqa: BLE001  the others are at their work, or bring theirs to an end
             self._judge(chief(error))
-            return False
+            return self.worker.stopping
         return True
 
     async def rest(self) -> None:
@@ -100,7 +98,10 @@ class Supervised:
 
 
 async def supervise(crew: Sequence[Supervised]) -> None:
-    """Run these until they are told to stop; raises when nothing is to be hoped of any of them."""
+    """Run these until they are told to stop; raises when nothing is to be hoped of any of them.
+
+    Where the stop itself fails, what the others have begun is brought to its end first.
+    """
 
     async def keep(one: Supervised) -> None:
         while not await one.run():
@@ -112,6 +113,8 @@ async def supervise(crew: Sequence[Supervised]) -> None:
     async with anyio.create_task_group() as running:
         for one in crew:
             running.start_soon(keep, one)
+    if failed := [one.stuck for one in crew if one.stuck is not None]:
+        raise chief(ExceptionGroup("stopping", failed))
 
 
 def give_up(crew: Sequence[Supervised]) -> None:
