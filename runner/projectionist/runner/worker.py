@@ -223,7 +223,7 @@ class Worker:
         for note in notes(self.definition, first_seq, begins=begins):
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:
-            log.warning("%s: a change of %s is not noticed as new code", self.definition.name, place)
+            log.info("%s: a change of %s is not noticed as new code", self.definition.name, place)
         mark = consumer.effects[1]
         silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
         self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")

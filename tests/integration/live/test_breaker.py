@@ -49,7 +49,8 @@ async def test_it_opens_at_a_hundred_keys_and_what_is_left_is_not_tried(
 
     assert one.heads["waiting"] in {100, 125}, "the batch after the one that opened it may have been open too"
     assert one.breaker is not None
-    assert (one.breaker.state, one.breaker.reason) == ("open", "100 keys failed within 60 s")
+    assert one.breaker.state == "open"
+    assert one.breaker.reason in {f"{n} keys failed within 60 s" for n in (100, 125)}
     assert 25 < one.breaker.until_s <= 30
     assert waits_for_somebody(one)
     lines = [record.message for record in caplog.records if "breaker" in record.message]
@@ -98,7 +99,9 @@ async def test_a_share_of_what_was_tried_opens_it_too(live: Rig) -> None:
 
     one = await shown(live)
     assert one.breaker is not None
-    assert one.breaker.reason == "20 keys failed within 60 s"
+    assert one.breaker.reason in {f"{n} keys failed within 60 s" for n in (20, 25)}, (
+        "as above: two batches are open"
+    )
 
 
 async def test_it_closes_by_itself_when_the_trouble_is_over(live: Rig) -> None:
@@ -173,6 +176,7 @@ async def test_a_verb_closes_it_at_once_and_is_recorded(live: Rig) -> None:
     with listening() as heard:
         async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
             await heard.wait("breaker.open")
+            await heard.wait("worker.waiting", 2)  # a batch that was open beside it has told what failed, too
             s.trouble.poison.clear()
             async with live.pool.acquire() as connection:
                 assert await breaker.reset(connection, SCHEMA, "Orders", ACT)

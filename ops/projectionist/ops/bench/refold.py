@@ -12,8 +12,9 @@ from projectionist.core.settings import Settings
 from projectionist.core.subjects import ALL
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
-from projectionist.ops.bench.shop import SCENE
+from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.ops.terminal import say_json
+from projectionist.projections import ddl
 from projectionist.runner import jetstream
 from projectionist.runner.rebuild.scan import scan
 
@@ -22,7 +23,9 @@ async def work(settings: Settings) -> None:
     """Do it once, and say how long it took."""
     client = await broker.connect(settings.nats, name="bench refold")
     connection = await db.connect(settings.postgres, application_name="bench refold")
-    await connection.execute(f"create temp table refolded (like {SCENE.schema}.bench_orders__g1)")
+    assert ORDERS.table is not None, "it is a Projection"
+    model = ddl.physical(ORDERS.table, settings.postgres.schema, 1)
+    await connection.execute(f"create temp table refolded (like {model})")
     began = time.monotonic()
     last = (await jetstream.stream(client, SCENE.stream)).state.last_seq
     rows: dict[str, list[Any]] = {}
