@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from projectionist.core.settings import Alerts
+from projectionist.core.states import Fact
 from projectionist.core.telemetry.names import METRICS, Instrument, scraped
 from projectionist.runner.observed import thresholds
 
@@ -52,6 +53,15 @@ def test_every_query_names_metrics_and_labels_that_are_shown(where: str, query: 
         assert (base == name) is (SHOWN[base].instrument is not Instrument.HISTOGRAM), name
         known |= {attribute.replace(".", "_") for attribute in SHOWN[base].attributes}
     assert labels <= known, f"{where}: {labels - known}"
+
+
+@pytest.mark.parametrize("fact", Fact)
+def test_every_kind_of_incident_has_one_alert(fact: Fact) -> None:
+    kinds = re.compile(r'projectionist_incidents\{projectionist_kind=~?"([^"]*)"\}')
+    found = [
+        rule["alert"] for rule in RULES for each in kinds.findall(rule["expr"]) if re.fullmatch(each, fact)
+    ]
+    assert len(found) == 1, found
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
