@@ -531,6 +531,7 @@ CREATE TABLE projectionist.outbox (
     wire_hash bytea,
     error text,
     epoch integer,
+    doubted boolean DEFAULT false NOT NULL,
     CONSTRAINT outbox_open_check CHECK ((open OR (state = 'dead'::text))),
     CONSTRAINT outbox_state_check CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'started'::text, 'unknown'::text, 'reconcile'::text, 'dead'::text, 'held'::text])))
 )
@@ -555,6 +556,8 @@ COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before t
 COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
 
 COMMENT ON COLUMN projectionist.outbox.epoch IS 'of the home in which it was last leased: there that doubt is known';
+
+COMMENT ON COLUMN projectionist.outbox.doubted IS 'what came of an attempt before is unknown: it may have been done';
 
 CREATE TABLE projectionist.own_names (
     name text NOT NULL COLLATE pg_catalog."C",

@@ -288,7 +288,9 @@ class Sender:
 
     def _standing(self, leased: Leased) -> Standing:
         since = leased.since_first()
-        return Standing(leased.spent, since, fresh=since is None, blocks=leased.blocks)
+        return Standing(
+            leased.spent, since, fresh=since is None, blocks=leased.blocks, doubted=leased.doubted
+        )
 
     async def _within_rate(self, batch: list[Leased]) -> list[Leased]:
         """As many of each destination as its bucket has tokens for; a destination without any rests."""

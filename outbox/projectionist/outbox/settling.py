@@ -26,13 +26,14 @@ class Standing(msgspec.Struct, frozen=True):
 
     `spent`: attempts that count, this one included. `since_first_s`: time since bytes may have left for the
     first time, None if they never did. `fresh`: this is the attempt that started that clock. `blocks`: its
-    class says that a dead one holds its lane.
+    class says that a dead one holds its lane. `doubted`: what came of an attempt before is still unknown.
     """
 
     spent: int
     since_first_s: float | None
     fresh: bool
     blocks: bool
+    doubted: bool = False
 
 
 class Next(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,9 +78,9 @@ def after(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next
         case Outcome.SENT:
             return Next(state=Effect.SENT, open=False, spent=standing.spent)
         case Outcome.RETRY:
-            return _retried(reply, standing, rules.retry, chance)
+            return _retried(reply, standing, rules, chance)
         case Outcome.REFUSED:
-            return _dead(standing)
+            return _dead(standing) if _is_about_all(reply, standing, rules) else _doubtful(standing, rules)
         case Outcome.IN_FLIGHT:
             wait = _clamped(reply.after_s or rules.profile.lock_s, rules.retry)
             return Next(state=Effect.READY, open=True, spent=standing.spent - 1, wait_s=wait)
@@ -127,8 +128,30 @@ LOOKUPS = 20
 """So many lookups may fail to be made, beyond the attempts, before a person is asked."""
 
 
-def _retried(reply: Reply, standing: Standing, policy: ProviderRetry, chance: float) -> Next:
+def _is_about_all(reply: Reply, standing: Standing, rules: Rules) -> bool:
+    """Whether a refusal says that nothing was done by any attempt: one of ours does not, nor does a provider without
+    a memory of the key; one that remembers it would have told what came of the first."""
+    if not standing.doubted:
+        return True
+    limit = horizon(rules.profile)
+    return bool(reply.status) and limit is not None and (standing.since_first_s or 0.0) < limit
+
+
+def _doubtful(standing: Standing, rules: Rules) -> Next:
+    """Nothing more is tried, and an attempt before may have been done: so it is not dead."""
+    if doubt(standing, rules) is Recourse.LOOKUP:
+        return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0, note=DOUBTED)
+    return msgspec.structs.replace(_for_a_person(standing), note=DOUBTED)
+
+
+DOUBTED = "an attempt before may have been done"
+
+
+def _retried(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next:
+    policy = rules.retry
     if not _tries_left(standing, policy):
+        if standing.doubted:
+            return _doubtful(standing, rules)
         return msgspec.structs.replace(_dead(standing), note="no tries are left")
     wait = backoff.wait(policy, standing.spent, chance=chance, asked_s=reply.after_s)
     return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)

@@ -75,6 +75,8 @@ class Leased(msgspec.Struct):
     fresh: Fresh | None = None
     first_started: datetime | None = None
     wire_hash: bytes | None = None
+    doubted: bool = False
+    """What came of an attempt before is still unknown."""
     span: Span | None = None
     """Of the attempt that is being made, where its trace is sampled."""
 
@@ -289,6 +291,7 @@ def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float
         attempt=row["attempt"],
         spent=row["spent"],
         blocks=row["on_dead"] == "block",
+        doubted=row["doubted"],
         since_first_s=row["since_first_s"],
         at=clock.now(),
         rendered=rendered,

@@ -153,6 +153,19 @@ async def test_at_least_once_is_a_choice_by_name(rig: Outbox) -> None:
     assert stub.executions == {key: 2}
 
 
+async def test_what_may_have_been_done_waits_for_a_person_when_a_later_attempt_is_refused(
+    rig: Outbox,
+) -> None:
+    stub = scripted(FORGETS)
+    key = await rig.want()
+    stub.script[key] = [execute_in_silence, answer(Outcome.RETRY), answer(Outcome.REFUSED, ours=True)]
+    async with rig.relaying(made(stub, delivery="at-least-once")):
+        row = await rig.becomes(key, "reconcile")
+    assert stub.executions == {key: 1}
+    assert row["open"]
+    assert [a["outcome"] for a in await rig.attempts(key)] == ["unknown", "retry", "refused"]
+
+
 async def test_past_the_memory_nothing_is_sent_by_itself(rig: Outbox) -> None:
     stub = scripted()
     key = await rig.want()

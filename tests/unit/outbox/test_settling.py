@@ -39,9 +39,14 @@ def rules(profile: Profile = STRIPE_V1, delivery: Delivery = "once", **retry: ob
 
 
 def standing(
-    spent: int = 1, since: float | None = 1.0, *, fresh: bool = False, blocks: bool = False
+    spent: int = 1,
+    since: float | None = 1.0,
+    *,
+    fresh: bool = False,
+    blocks: bool = False,
+    doubted: bool = False,
 ) -> Standing:
-    return Standing(spent, since, fresh, blocks)
+    return Standing(spent, since, fresh, blocks, doubted)
 
 
 def reply(outcome: Outcome, **fields: object) -> Reply:
@@ -104,6 +109,33 @@ def test_a_sticky_failure_waits_for_a_person() -> None:
 def test_refused_is_dead_and_blocks_its_lane_only_if_its_class_says_so() -> None:
     assert judged(Outcome.REFUSED) == Next(state=Effect.DEAD, open=False, spent=1)
     assert judged(Outcome.REFUSED, standing(blocks=True)).open
+
+
+@pytest.mark.parametrize(
+    ("profile", "delivery", "since", "status", "state"),
+    [
+        (STRIPE_V1, "once", 1.0, "", Effect.RECONCILE),
+        (STRIPE_V1, "once", 1.0, "402", Effect.DEAD),
+        (STRIPE_V1, "once", SURE_UNTIL, "402", Effect.RECONCILE),
+        (NONE, "at-least-once", 1.0, "", Effect.RECONCILE),
+        (NONE, "at-least-once", 1.0, "550", Effect.RECONCILE),
+        (NATS, "once", 1.0, "", Effect.RECONCILE),
+        (NATS, "once", 96.0, "", Effect.UNKNOWN),
+    ],
+)
+def test_what_may_have_been_done_is_not_dead_because_a_later_attempt_is_refused(
+    profile: Profile, delivery: Delivery, since: float, status: str, state: Effect
+) -> None:
+    """Unless the refusal is the word of a provider that still remembers the key."""
+    stand = standing(2, since, doubted=True)
+    step = judged(Outcome.REFUSED, stand, rules(profile, delivery), status=status)
+    assert step.state is state
+    assert step.open is (state is not Effect.DEAD)
+
+
+def test_what_may_have_been_done_is_not_dead_because_no_tries_are_left() -> None:
+    step = judged(Outcome.RETRY, standing(3, doubted=True), status="503")
+    assert (step.state, step.open) == (Effect.RECONCILE, True)
 
 
 def test_mismatch_is_dead_and_an_incident() -> None:

@@ -49,7 +49,7 @@ leased as (
     returning o.*
 )
 select stop.lane, stop.steps, stop.found, stop.others, extract(epoch from clock_timestamp())::float8 as now,
-    o.seq, o.destination, o.state, o.attempt, o.spent, o.mark, o.wire, o.wire_hash, o.first_started,
+    o.seq, o.destination, o.state, o.attempt, o.spent, o.mark, o.wire, o.wire_hash, o.first_started, o.doubted,
     extract(epoch from clock_timestamp() - o.first_started)::float8 as since_first_s,
     i.key, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
     i.tracestate,

@@ -17,7 +17,8 @@ gone as (
 kept as (
     update {schema}.outbox o
     set state = r.state, open = r.open, due = clock_timestamp() + make_interval(secs => r.wait_s), spent = r.spent,
-        first_started = case when not r.forget then o.first_started end, token = null, lease_until = null,
+        first_started = case when not r.forget then o.first_started end,
+        doubted = not r.forget and (o.doubted or r.outcome = 'unknown'), token = null, lease_until = null,
         error = r.reason
     from reply r
     where r.state <> 'sent' and o.seq = any ($3) and o.seq = r.seq and o.attempt = r.attempt
