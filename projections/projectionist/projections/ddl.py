@@ -61,11 +61,17 @@ def create_key(table: Table, schema: str, generation: int) -> str:
 
 def create_indexes(table: Table, schema: str, generation: int) -> list[str]:
     """`create index` of each declared index: once the generation is filled."""
+    return list(indexes(table, schema, generation).values())
+
+
+def indexes(table: Table, schema: str, generation: int, word: str = "") -> dict[str, str]:
+    """The statement that creates each declared index, by the index's bare name; `word`: how."""
     target = physical(table, schema, generation)
-    return [
-        f"create index {quoted(table.index_name(index, generation))} on {target} ({_listed(index.columns)})"
-        for index in table.indexes
-    ]
+    names = [(index, table.index_name(index, generation)) for index in table.indexes]
+    return {
+        name: f"create index {word}{quoted(name)} on {target} ({_listed(index.columns)})"
+        for index, name in names
+    }
 
 
 def create_view(table: Table, schema: str, generation: int, live: Sequence[str] = ()) -> str:

@@ -10,6 +10,7 @@ import anyio
 import asyncpg
 
 from projectionist.core import clock
+from projectionist.core.leases import Leases
 from projectionist.core.owner import Elsewhere, owner
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
@@ -22,7 +23,7 @@ from projectionist.runner.gate import Gates
 from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
-from projectionist.runner.registry import Registry
+from projectionist.runner.registry import INSTANCE, Registry
 from projectionist.runner.retry import SLOWLY, slow
 from projectionist.runner.session import store_of
 from projectionist.runner.setbacks import Book
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from projectionist.runner.store import Store
 
 log = logging.getLogger("projectionist.runner")
+
+SWEPT_S = 240.0
+"""After this time another process may look for generations to drop; each looks every five minutes."""
 
 
 class Office:
@@ -152,9 +156,11 @@ class Office:
             yield store_of(connection, self._schema, consumer.number)
 
     async def sweep(self, consumer: Consumer) -> None:
-        """Drop generations that were kept long enough."""
+        """Drop generations that were kept long enough; one process at a time does so."""
         async with self.lend() as connection:
-            await sweep(Desk(connection, self._schema), consumer.number)
+            leases, name = Leases(self._schema, str(INSTANCE)), f"sweep:{consumer.number}"
+            if await leases.acquire(connection, name, SWEPT_S) is not None:
+                await sweep(Desk(connection, self._schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""

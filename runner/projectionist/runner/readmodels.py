@@ -7,11 +7,15 @@ from collections.abc import Iterable, Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import asyncpg
 import msgspec
 
+from projectionist.core import clock
+from projectionist.core.backoff import Retry, interval
 from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.identifiers import quoted
 from projectionist.core.sql import Statements
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
@@ -27,8 +31,11 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
 
 
-PATIENCE = "2s"
-"""How long a change of a table waits for its readers."""
+READERS_MS = 100
+"""How long a change of a table waits for its readers, who wait for it as long; so do batches."""
+PATIENCE_S = 4.0
+"""For how long it is tried again."""
+TRIES = Retry(initial_s=0.1, maximum_s=1.0)
 
 
 class ReadModelError(ProjectionistError):
@@ -41,6 +48,8 @@ class Kept(msgspec.Struct, frozen=True):
     columns: tuple[ColumnSpec, ...] = ()
     body: str = ""
     """Of a SqlProjection's table: what its `create table` said."""
+    indexes: dict[str, tuple[str, ...]] = {}
+    """The columns of each index, by the name the class gives it."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -53,6 +62,8 @@ class Change(msgspec.Struct, frozen=True):
     """Why existing rows cannot follow; then nothing is done, and a rebuild is needed."""
     notes: tuple[str, ...] = ()
     renamed_from: str | None = None
+    indexes: tuple[str, ...] = ()
+    """Statements that make indexes beside everybody's work: after the change, each for itself."""
 
 
 class ReadModels:
@@ -92,8 +103,9 @@ class ReadModels:
             return Change(d.name, "create", tuple(created(d, self._schema, 1)))
         if row["revision"] != d.revision:
             return _revised(d, row)
+        indexes = await self._indexes(d, row["generation"])
         if row["shape"] == d.shape and former is None:
-            return None
+            return Change(d.name, "index", indexes=indexes) if indexes and row["build"] is None else None
         if row["build"] is not None:
             raise ReadModelError(
                 f"a build of {d.name!r} is open, which would lack this change",
@@ -104,9 +116,28 @@ class ReadModels:
         if isinstance(changed, NeedsRebuild):
             return Change(d.name, "needs a rebuild", rebuild=changed.reasons)
         notes = tuple([note async for note in self._stepped_over(d, row["number"])])
-        return Change(
-            d.name, "rename" if former else "change", tuple(changed), notes=notes, renamed_from=former
-        )
+        what = "rename" if former else "change"
+        return Change(d.name, what, tuple(changed), notes=notes, renamed_from=former, indexes=indexes)
+
+    async def _indexes(self, d: Definition, generation: int) -> tuple[str, ...]:
+        """What makes the declared indexes that are not there, not as declared, or were not finished."""
+        if d.table is None:
+            return ()
+        found = {
+            row["name"]: row
+            for row in await self._connection.fetch(
+                self._sql["indexes_of"], ddl.physical(d.table, self._schema, generation)
+            )
+        }
+        made: list[str] = []
+        wanted = {d.table.index_name(index, generation): list(index.columns) for index in d.table.indexes}
+        for name, statement in ddl.indexes(d.table, self._schema, generation, "concurrently ").items():
+            there = found.get(name)
+            whole = there is not None and there["valid"] and there["columns"] == wanted[name]
+            if there is not None and not whole:
+                made.append(f"drop index concurrently if exists {quoted(self._schema)}.{quoted(name)}")
+            made += [] if whole else [statement]
+        return tuple(made)
 
     def _check_owner(self, d: Definition, owners: dict[str, str], names: set[str | None]) -> None:
         for public in publics(d):
@@ -125,9 +156,18 @@ class ReadModels:
         return msgspec.json.decode(text, type=dict[str, Kept])
 
     async def _apply_alone(self, d: Definition, change: Change) -> None:
+        if change.what != "index":
+            await self._apply_in_turn(d, change)
+        for text in change.indexes:
+            await self._connection.execute("set lock_timeout = 0; set statement_timeout = 0")
+            try:
+                await self._connection.execute(text)
+            finally:
+                await self._connection.execute("reset lock_timeout; reset statement_timeout")
+
+    async def _apply_in_turn(self, d: Definition, change: Change) -> None:
         try:
-            async with self._connection.transaction():
-                await self._apply_once(d, change)
+            await self._tried(d, change)
         except asyncpg.LockNotAvailableError as error:
             raise ReadModelError(
                 f"the tables of {d.name!r} are in use, by batches or by somebody who reads them for long",
@@ -138,6 +178,19 @@ class ReadModels:
                 f"PostgreSQL refuses {', '.join(publics(d))} of {d.name!r}: {error}",
                 remedy="Nothing was changed; mend what is in the way, or write another table=",
             ) from error
+
+    async def _tried(self, d: Definition, change: Change) -> None:
+        """Do it as soon as nobody reads the table for a moment."""
+        until, tries = clock.now() + PATIENCE_S, 0
+        while True:
+            try:
+                async with self._connection.transaction():
+                    return await self._apply_once(d, change)
+            except asyncpg.LockNotAvailableError:
+                tries += 1
+                if clock.now() > until:
+                    raise
+            await anyio.sleep(interval(TRIES, tries))
 
     async def _apply_once(self, d: Definition, change: Change) -> None:
         turn = advisory_key(self._schema, "read models")
@@ -182,7 +235,7 @@ class ReadModels:
         await own(self._connection, self._schema, number, d)
         await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
         # No batch goes on while this waits for a reader of the table.
-        await self._connection.execute(f"set local lock_timeout = '{PATIENCE}'")
+        await self._connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
         around = [] if change.what == "create" else await self._around(d, number)
         for statement in change.statements:
             await self._connection.execute(statement)
@@ -196,6 +249,8 @@ class ReadModels:
         control = await desk.row("build_control", number)
         assert control is not None, "a planned change is about a registered consumer"
         for table in d.owned:
+            # In the order in which readers lock them: the view, and what it shows.
+            await self._connection.execute(f"lock table {ddl.public(table)} in access exclusive mode")
             await check_own(desk, ddl.public(table), ddl.physical(table, self._schema, control["generation"]))
             around += await options(desk, ddl.public(table))
         return around
@@ -271,11 +326,13 @@ def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) 
         if isinstance(changed, NeedsRebuild):
             return changed
         view = ddl.create_view(d.table, schema, generation, [spec.name for spec in old.columns])
-        indexes = [
-            re.sub(r"^create index", "create index if not exists", text)
-            for text in ddl.create_indexes(d.table, schema, generation)
+        now = {index.name: index.columns for index in d.table.indexes}
+        gone = [
+            f"drop index if exists {quoted(schema)}.{quoted(f'{d.table.physical(generation)}_{name}')}"
+            for name, of in old.indexes.items()
+            if now.get(name) != of
         ]
-        return [*changed, *indexes, view]
+        return [*changed, *gone, view]
     if {name: k.body for name, k in kept.items()} != {name: k.body for name, k in keeping(d).items()}:
         return NeedsRebuild(("the declared tables have changed",))
     return []
@@ -284,7 +341,9 @@ def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) 
 def keeping(d: Definition) -> dict[str, Kept]:
     """What the row of a generation remembers of its tables, by their public names."""
     if d.table is not None:
-        return {d.table.public: Kept(columns=ddl.specs(d.table))}
+        return {
+            d.table.public: Kept(ddl.specs(d.table), indexes={i.name: i.columns for i in d.table.indexes})
+        }
     return {public: Kept(body=body) for public, body in zip(publics(d), d.tables.values(), strict=True)}
 
 

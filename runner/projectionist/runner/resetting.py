@@ -146,7 +146,7 @@ class Resetting:
             if kept["state"] == "kept":  # it stands further than the live one from now on
                 await drop(self._desk, number, kept["generation"])
         if done.tables:
-            await self._connection.execute(f"truncate {', '.join(done.tables)}")
+            await self._truncate(done.tables)
         for statement in (
             "inbox",
             "duplicates",
@@ -161,6 +161,15 @@ class Resetting:
         await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["breaker_reset"], number)
         await self._connection.execute(self._sql["reset_control"], number, done.effects_from)
+
+    async def _truncate(self, tables: list[str]) -> None:
+        try:
+            await self._connection.execute(f"truncate {', '.join(tables)}")
+        except asyncpg.FeatureNotSupportedError as error:
+            raise CannotReset(
+                f"{error.detail or error}: its rows would be without those they refer to",
+                remedy="Drop that foreign key: read models are to be read by their views",
+            ) from error
 
     async def _begin(self, row: Record, seen: _Seen) -> None:
         """Have the durable deliver from the stream's first message."""

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from tests.support.lab import SCHEMA
 from tests.support.process import run_projectionist
-from tests.support.rebuilding import Yard, shop_app
+from tests.support.rebuilding import Yard, dying, shop_app
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
 from projectionist.projections import definition
+from projectionist.runner.barrier import barrier_key
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.generations import drop, generations, sweep
 
@@ -162,3 +163,57 @@ async def test_the_command_lists_rolls_back_and_drops(yard: Yard, tmp_path: Path
     assert [g["generation"] for g in json.loads(text)["generations"]] == [1]
     assert (await said("generations", "drop", "orders:app", "Orders"))[0] == 2
     assert definition(s.Orders).name == "Orders"
+
+
+async def test_a_generation_to_which_a_rollback_is_open_is_not_dropped(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    number = await rig.value("select number from {s}.consumers")
+    async with (
+        yard.frozen(s.Orders, "rebuild.flipped", back_to=1) as building,
+        rig.pool.acquire() as connection,
+    ):
+        with pytest.raises(RebuildError, match="a rollback to generation 1 is open"):
+            await drop(yard.desk(connection), number, 1)
+    assert (await building).generation == 1
+
+
+async def test_a_rollback_whose_tables_are_gone_is_given_up_with_its_generation(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    with dying("rebuild.flipped"):
+        await yard.rebuild(s.Orders, back_to=1)
+    await rig.pool.execute("drop table projectionist.orders__g1")
+    await yard.give_up(s.Orders)
+    assert await rig.fetch("select generation, state from {s}.generations order by 1") == [
+        (1, "dropped"),
+        (2, "live"),
+    ]
+
+
+async def test_batches_go_on_while_somebody_reads_a_generation_that_is_to_be_dropped(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    number = await rig.value("select number from {s}.consumers")
+    async with rig.pool.acquire() as reader, rig.pool.acquire() as batch, rig.pool.acquire() as connection:
+        await batch.execute("begin")
+        await batch.execute("select pg_advisory_xact_lock_shared($1)", barrier_key(SCHEMA, number))
+        async with reader.transaction():
+            await reader.fetch("select * from projectionist.orders__g1")
+            with pytest.raises(RebuildError, match="somebody reads it"):
+                await drop(yard.desk(connection), number, 1)
+        await drop(yard.desk(connection), number, 1)
+        await batch.execute("rollback")
+    assert await yard.tables() == ["orders__g2"]

@@ -125,7 +125,9 @@ def _script(pending: Pending) -> str:
             *(f"-- {note}" for note in change.notes),
         ]
         lines += [f"-- needs a rebuild: {reason}" for reason in change.rebuild]
-        parts.append("\n".join([*lines, *(f"{statement};" for statement in change.statements)]))
+        parts.append(
+            "\n".join([*lines, *(f"{statement};" for statement in (*change.statements, *change.indexes))])
+        )
     parts += [f"{statement};" for statement in pending.indexes]
     return "\n\n".join(parts) or _nothing(pending)
 

@@ -52,25 +52,30 @@ async def generations(desk: Desk, consumer: int) -> list[Generation]:
 async def drop(desk: Desk, consumer: int, generation: int) -> None:
     """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
     try:
-        async with desk.alone(consumer, "drop"):
+        async with desk.connection.transaction():  # no batch writes it: none is kept waiting
             await _drop(desk, consumer, generation)
     except asyncpg.LockNotAvailableError:
         raise RebuildError(
-            f"generation {generation} is in use: somebody reads it, or a batch has been open for long",
+            f"generation {generation} is in use: somebody reads it",
             remedy="Try again; kept generations whose time is over are dropped by themselves",
         ) from None
     announce("generation.dropped")
 
 
 async def _drop(desk: Desk, consumer: int, generation: int) -> None:
+    await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
     row = await desk.row("generation_kept", consumer, generation)
     if row is None:
         raise RebuildError(
             f"generation {generation} is not kept",
             remedy="Only kept generations can be dropped: see `projectionist generations list`",
         )
-    # Whoever reads it may do so for hours: the batches that wait do not wait for that.
-    await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
+    build = await desk.open_build(consumer)
+    if build is not None and build.generation == generation:
+        raise RebuildError(
+            f"a rollback to generation {generation} is open",
+            remedy="Finish it, or `projectionist rebuild --abort`",
+        )
     await drop_tables(desk, consumer, generation)
     if row["build"] is not None:
         await drop_positions(desk, row["build"])

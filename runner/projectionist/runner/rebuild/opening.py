@@ -13,7 +13,7 @@ from projectionist.projections.definition import Kind
 from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.readmodels import keeping, own
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
-from projectionist.runner.rebuild.names import drop_tables
+from projectionist.runner.rebuild.names import drop_tables, table_names
 from projectionist.runner.rehearsal import rehearse
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ async def abort(desk: Desk, build: Build) -> None:
     async with desk.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
         await desk.hold(build)
         await desk.run("build_withdraw", build.consumer)
-        if build.kind == "rollback":
+        tables = await table_names(desk, build.consumer, build.generation)
+        if build.kind == "rollback" and await desk.value("tables_there", tables):
             await desk.run("generation_kept_again", build.consumer, build.generation)
         else:
             if build.phase != "open":  # until then none of them is this build's
