@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from projectionist.core.errors import DefinitionError
@@ -51,6 +52,12 @@ def upcasters_of(event: type[Event]) -> Iterator[Step]:
 def stepped(event: type[Event], kind: str, schema: int, document: Document) -> Document:
     """`document` of type `kind`, one schema newer. Raises EventError."""
     step = _found(event, kind, schema) or _found(event, event.__event_type__, schema)
+    if step is None and (several := _nearest(event, kind, schema)):
+        raise EventError(
+            f"{' and '.join(map(_place, several))} lead from schema {schema} of {kind!r} to {schema + 1}, and none of "
+            f"them is the module's of {event.__name__}",
+            remedy=f'Keep one of them, or write one @upcast("{kind}", schema={schema}) in {event.__module__}',
+        )
     if step is None:
         raise EventError(
             f"no way from schema {schema} of {kind!r} to {schema + 1}",
@@ -64,9 +71,25 @@ def stepped(event: type[Event], kind: str, schema: int, document: Document) -> D
 
 
 def _found(event: type[Event], kind: str, schema: int) -> Step | None:
-    """The step of the event's own module, else the only one there is."""
-    known = _steps.get((kind, schema), {})
-    return known.get(event.__module__) or (next(iter(known.values())) if len(known) == 1 else None)
+    """The step of the event's own module, else the nearest one, by packages, where no other is as near."""
+    near = _nearest(event, kind, schema)
+    return near[0] if len(near) == 1 else None
+
+
+def _nearest(event: type[Event], kind: str, schema: int) -> list[Step]:
+    known, own = _steps.get((kind, schema), {}), event.__module__.split(".")
+    shared = {module: _shared(module.split("."), own) for module in known}
+    most = max(shared.values(), default=0)
+    return [step for module, step in known.items() if shared[module] == most]
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> float:
+    """How many packages two modules have in common, counted from the outermost; a module has more with itself."""
+    if one == other:
+        return inf
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _place(function: Step) -> str:

@@ -13,7 +13,7 @@ import pytest
 from projectionist.core.errors import DefinitionError
 from projectionist.projections import Event, EventError, upcast
 from projectionist.projections.event import EventMeta, decode, formerly_of, schema_of, type_of
-from projectionist.projections.upcasting import upcasters_of
+from projectionist.projections.upcasting import Step, upcasters_of
 
 
 class Address(Event):
@@ -120,7 +120,7 @@ def test_steps_are_those_of_the_events_module_or_the_only_ones() -> None:
         customer: str = ""
 
     Guest.__module__ = "a.third.module"
-    with pytest.raises(EventError, match="in the module of Guest"):
+    with pytest.raises(EventError, match="none of them is the module's of Guest"):
         decode(Guest, "customer.moved", 1, b"{}")
 
 
@@ -210,3 +210,39 @@ def test_a_class_that_cannot_work_is_refused_when_it_is_defined(
 def test_a_field_type_that_json_cannot_bring_is_refused_when_the_class_is_defined() -> None:
     with pytest.raises(DefinitionError, match="cannot be read from JSON"):
         EventMeta("Wrong", (Event,), {"__annotations__": {"clash": int | list[int] | set[int]}}, type="wrong")
+
+
+def test_of_upcasters_in_several_modules_the_nearest_is_taken() -> None:
+    """One that is added elsewhere takes nothing from classes that did with the only one before."""
+
+    class Here(Event, type="near", schema=2):
+        x: int = 0
+
+    Here.__module__ = "shop.orders.events"
+    for place in ("shop.orders.old", "shop.billing.old", "elsewhere"):
+        step = _step()
+        step.__module__ = place
+        upcast("near", schema=1)(step)
+        found = [found.__module__ for found in upcasters_of(Here)]
+        assert found == ["shop.orders.old"]
+
+
+def test_of_upcasters_that_are_as_near_none_is_taken_and_both_are_named() -> None:
+    class There(Event, type="tied", schema=2):
+        x: int = 0
+
+    There.__module__ = "shop.orders.events"
+    for place in ("shop.orders.old", "shop.orders.older"):
+        step = _step()
+        step.__module__ = place
+        upcast("tied", schema=1)(step)
+
+    with pytest.raises(
+        EventError, match=r"shop\.orders\.old\.\S+ and shop\.orders\.older\.\S+ lead from"
+    ) as told:
+        decode(There, "tied", 1, b"{}")
+    assert "in shop.orders.events" in str(told.value.remedy)
+
+
+def _step() -> Step:
+    return lambda old: old

@@ -139,6 +139,10 @@ def _shown(one: Plan) -> str:
         f"  effects  {one.effects}; what handlers ask for is counted and not sent",
         f"  {one.aggregates:,} aggregates, {one.held:,} of them held up and left so",
     ]
+    if one.kept:
+        lines.append(
+            f"  kept     {one.kept} older generations, {one.kept_bytes / 1e6:,.0f} MB: `generations drop` frees them"
+        )
     lines += [f"  {one.decisions:,} decisions are repeated"] if one.decisions else []
     lines += [f"  change   {change}" for change in one.changes]
     lines += [f"  stands on the view: {name}" for name in one.dependents]

@@ -19,6 +19,7 @@ from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.catchup import Gone
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk
+from projectionist.runner.rebuild.generations import generations
 from projectionist.runner.rebuild.history import HistoryGone, Read, forgotten_from, is_whole, lost
 from projectionist.runner.rebuild.holes import Lost
 from projectionist.runner.rebuild.judge import Judge
@@ -59,6 +60,9 @@ class Plan(msgspec.Struct):
     disk_bytes: int
     """What the new generation takes, if it becomes as large as the live one; and the spilled events."""
     aggregates: int
+    kept: int
+    """Older generations that are kept to go back to, and what they take: each rebuild adds one for a day."""
+    kept_bytes: int
     held: int
     """Aggregates whose head waits: what they have parked stays parked, and drains after the swap."""
     decisions: int
@@ -84,6 +88,7 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
     rate = await _rate(definition, settings, client, stream)
     changes, standing = await _changes(desk, definition, consumer, generation)
     found = await desk.open_build(consumer)
+    older = [one for one in await generations(desk, consumer) if one.state == "kept"]
     spilled = stream.state.bytes if facts["aggregates"] > ROWS_AT_ONCE else 0
     return Plan(
         consumer=definition.name,
@@ -93,6 +98,8 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
         eta_s=stream.state.messages / rate if rate else 0.0,
         disk_bytes=facts["bytes"] + spilled,
         aggregates=facts["aggregates"],
+        kept=len(older),
+        kept_bytes=await desk.value("bytes_of", [name for one in older for name in one.tables]),
         held=facts["held"],
         decisions=facts["decisions"],
         changes=changes,
