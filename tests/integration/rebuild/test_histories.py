@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.lab import SCHEMA, Lab
@@ -237,6 +238,7 @@ async def build(yard: Yard, cls: type, point: str | None, memory: int, after: li
         opening.ROWS_AT_ONCE = bound
 
 
+@pytest.mark.deadline(400)  # thirty histories of 2 to 8 s each, by how much else the machine does
 @settings(
     max_examples=30,
     deadline=None,
