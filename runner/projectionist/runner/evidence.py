@@ -21,6 +21,8 @@ PATIENCE_S = 5.0
 """How long what fails alone is waited for when nothing else has got through either; after each that was put aside on no
 better evidence twice as long, until something gets through again."""
 MOST_PATIENCE_S = 320.0
+LONGEST_S = 3600.0
+"""No event keeps others waiting behind it for longer, however many there are to be patient with."""
 
 
 class Way(StrEnum):
@@ -111,13 +113,20 @@ class Progress:
         self.applied = 0
         """How many batches have applied something."""
         self.patience_s = PATIENCE_S
+        self._aside_at = 0.0
+        """When an event was failed last for no better reason than patience."""
+
+    def has_waited(self, since: float, now: float) -> bool:
+        """Whether what first missed then has had the patience that is due: all of it, after whatever had it before."""
+        return now - max(since, self._aside_at) >= self.patience_s or now - since >= LONGEST_S
 
     def got_through(self) -> None:
         """A batch has applied something."""
         self.applied += 1
         self.patience_s = PATIENCE_S
 
-    def put_aside(self, miss: Miss) -> None:
+    def put_aside(self, miss: Miss, now: float) -> None:
         """An event was failed for what may be the server's fault."""
         if not (miss.others or miss.known):
+            self._aside_at = now
             self.patience_s = min(2 * self.patience_s, MOST_PATIENCE_S)

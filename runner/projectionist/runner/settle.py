@@ -184,15 +184,15 @@ class Settling:
         part.misses += 1
         part.unparked += part.way is Way.FAIL
         part.since = since, applied = part.since or (clock.now(), progress.applied)
-        waited_s = clock.now() - since
+        now = clock.now()
         return Miss(
             trouble,
             part.way,
             part.unparked if part.way is Way.FAIL else part.misses,
             single=single,
             others=progress.applied > applied,
-            waited=waited_s >= progress.patience_s,
-            exhausted=waited_s >= MOST_PATIENCE_S,
+            waited=progress.has_waited(since, now),
+            exhausted=now - since >= MOST_PATIENCE_S,
             known=known,
             long=long,
         )
@@ -241,7 +241,7 @@ class Settling:
     def _fail(self, part: Part, miss: Miss, error: Exception) -> None:
         kind = _failing(miss.trouble, error)
         if kind is not Failing.DATABASE:
-            self._consumer.progress.put_aside(miss)
+            self._consumer.progress.put_aside(miss, clock.now())
             log.warning(
                 "%s: %s does not get through and is failed%s: %s",
                 *(self._consumer.definition.name, ", ".join(part.keys)),

@@ -9,6 +9,7 @@ import pytest
 from projectionist.core.trouble import Trouble
 from projectionist.runner.evidence import (
     ENOUGH,
+    LONGEST_S,
     MOST_PATIENCE_S,
     PATIENCE_S,
     Miss,
@@ -82,13 +83,24 @@ def test_nothing_but_the_servers_trouble_is_tried_for_ever_and_nothing_is_failed
 def test_patience_doubles_with_each_new_event_that_is_put_aside_while_nothing_goes_through() -> None:
     progress = Progress()
     for _ in range(3):
-        progress.put_aside(Miss(SERVER, single=True))
-        progress.put_aside(Miss(SERVER, single=True, known=True))
+        progress.put_aside(Miss(SERVER, single=True), 0.0)
+        progress.put_aside(Miss(SERVER, single=True, known=True), 0.0)
     assert progress.patience_s == 8 * PATIENCE_S
     for _ in range(20):
-        progress.put_aside(Miss(SERVER, single=True))
+        progress.put_aside(Miss(SERVER, single=True), 0.0)
     assert progress.patience_s == MOST_PATIENCE_S
 
     progress.got_through()
-    progress.put_aside(Miss(SERVER, single=True, others=True))
+    progress.put_aside(Miss(SERVER, single=True, others=True), 0.0)
     assert progress.patience_s == PATIENCE_S
+
+
+def test_an_hour_in_which_nothing_gets_through_fails_few_of_a_thousand_events() -> None:
+    progress, failed = Progress(), 0
+    for now in range(3600):
+        for _ in range(1000 - failed):
+            if progress.has_waited(0.0, float(now)):
+                progress.put_aside(Miss(SERVER, single=True, waited=True), float(now))
+                failed += 1
+    assert 10 < failed < 20
+    assert progress.has_waited(0.0, LONGEST_S)
