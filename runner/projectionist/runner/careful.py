@@ -1,4 +1,4 @@
-"""After a process has ended in the middle of its work: what may have ended it is tried alone, and not for ever.
+"""After a process or a consumer in it broke off in its work: what may have ended it is tried alone, and not for ever.
 
 A handler that kills its process is never an exception. Before a suspect is tried a mark is committed, which is taken
 away when the try ends, however it ends. What stays is evidence: after three marks without an end the event is failed.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -82,7 +82,7 @@ class Careful:
         announce("careful.marked")
         if marks > MOST_MARKS:
             suspect.limit = 0 if suspect.deliveries else 1
-            text = f"{MOST_MARKS} processes ended while they tried it"
+            text = f"{MOST_MARKS} tries of it ended the process or its consumer"
             suspect.refusal = Refusal(Failing.CRASHED, text)
             log.error("%s: %s %s is failed: %s", self._consumer.definition.name, *identity, text)
         elif marks > 1 and suspect.due:
@@ -126,15 +126,21 @@ def divided(batch: Batch, known: frozenset[Identity]) -> tuple[Batch | None, lis
     return (Batch(rest, batch.unreadable) if rest or batch.unreadable else None), suspects
 
 
-def ended(rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool]) -> bool:
-    """Whether one of these processes has ended uncleanly: silent, or of this place and gone. Pure.
+def ended(
+    rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool], broken_off: Container[int] = ()
+) -> bool:
+    """Whether one of these runners has ended uncleanly: silent, of this place and gone, or `broken_off` here. Pure.
 
     Equal names of hosts say nothing: in containers every process may be number 1 of a host of the same name.
     """
     for row in rows:
         instance: UUID = row["instance"]
         near = instance.bytes[:8] == PLACE and instance != INSTANCE
-        if row["silent_s"] > silence_s or (near and (row["pid"] == os.getpid() or not alive(row["pid"]))):
+        if (
+            row["number"] in broken_off
+            or row["silent_s"] > silence_s
+            or (near and (row["pid"] == os.getpid() or not alive(row["pid"])))
+        ):
             return True
     return False
 

@@ -66,6 +66,8 @@ class Office:
         """Called after a commit that wrote intents: relays need not find them by polling."""
         self._schema = schema
         self.gates = Gates()
+        self.broken_off: set[int] = set()
+        """The runners of this process that an error ended in the middle of their work."""
         self.book = Book()
         """The chores of this process that fail."""
         self.peers = Peers(self.at_once, schema, heartbeat_s)
@@ -197,7 +199,7 @@ class Office:
         """Whether a process of this consumer has ended in the middle of its work, not long ago."""
         async with self.lend() as connection:
             rows = await connection.fetch(self._sql["unclean"], consumer.number, consumer.runner)
-        return ended(rows, self.peers.silence_s, is_alive)
+        return ended(rows, self.peers.silence_s, is_alive, self.broken_off)
 
     async def begins(self, consumer: Consumer) -> bool:
         """Whether aggregates of this consumer may still wait for a first version."""

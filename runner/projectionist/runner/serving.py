@@ -132,6 +132,8 @@ class Serving:
                 tasks.cancel_scope.cancel()
         except Exception as error:
             clean = is_told(error)
+            if not clean:
+                self._office.broken_off.add(self._consumer.runner)
             raise
         finally:
             with anyio.CancelScope(shield=True):

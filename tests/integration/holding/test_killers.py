@@ -69,7 +69,7 @@ async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_oth
     assert 3 <= deaths <= 6
     assert await live.fetch(
         "select version, cause, error_class, error from {s}.parked where version = 2"
-    ) == [(2, "failed", "crashed", "3 processes ended while they tried it")]
+    ) == [(2, "failed", "crashed", "3 tries of it ended the process or its consumer")]
     assert [row[:2] for row in await live.rows("orders")] == [
         ("bad", "placed"),
         *[(f"o{number}", "paid") for number in range(3)],

@@ -15,7 +15,7 @@ from projectionist.runner.registry import INSTANCE, PLACE
 
 
 def row(**values: Any) -> dict[str, Any]:
-    return {"host": "elsewhere", "pid": 1, "instance": uuid4(), "silent_s": 0.0} | values
+    return {"number": 1, "host": "elsewhere", "pid": 1, "instance": uuid4(), "silent_s": 0.0} | values
 
 
 def test_what_was_delivered_three_times_is_tried_alone_with_all_of_its_aggregate_in_order() -> None:
@@ -59,6 +59,7 @@ def test_a_process_has_ended_uncleanly_if_it_is_silent_or_of_this_place_and_gone
     assert not ended([row(instance=near(), pid=7)], 1.0, lambda _: True)
     assert ended([row(instance=near(), pid=os.getpid())], 1.0, lambda _: True)
     assert not ended([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: False)
+    assert ended([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: True, {1})
 
 
 def test_a_container_with_the_name_and_the_process_number_of_this_one_is_another_process() -> None:

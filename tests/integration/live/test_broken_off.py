@@ -1,0 +1,50 @@
+"""An event that ends its consumer by an error is found like one that ends its process."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from tests.support.load import tuned
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import eventually
+
+from projectionist.core.backoff import Retry
+from projectionist.runner import supervision
+from projectionist.runner.batch import Applied, Batch
+from projectionist.runner.setbacks import Setbacks
+from projectionist.runner.settle import Settler
+from projectionist.runner.turn import Turn
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_and_others_are_applied(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle = Settler.settle
+
+    async def stumbling(self: Settler, batch: Batch, turn: Turn | None = None) -> list[Applied]:
+        if batch.refusal is None and any(one.id == "bad" for one in batch.deliveries):
+            raise KeyError("what nobody foresaw")
+        return await settle(self, batch, turn)
+
+    monkeypatch.setattr(Settler, "settle", stumbling)
+    soon = Retry(initial_s=0.01, maximum_s=0.1)
+    monkeypatch.setattr(supervision, "Setbacks", partial(Setbacks, again=soon))
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.publish(OrderNoted("n"), "o1", 2, id="bad")
+    for number in range(2, 6):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+    tuned(live, policy={"ack_wait_s": 1.0}, run={"heartbeat_s": 60.0})
+
+    async def told() -> bool:
+        failed = "select error from {s}.parked where id = 'bad' and cause = 'failed'"
+        return any("tries of it ended" in str(row) for row in await live.fetch(failed))
+
+    async with live.running(s.Orders, supervised=True):
+        await eventually(told, seconds=30)
+    assert len(await live.rows("orders")) == 5
