@@ -19,16 +19,23 @@ async def copy_beside(lab: Lab, database: str) -> AsyncIterator[str]:
     name = parts.path[1:]
     admin = await asyncpg.connect(lab.postgres_url)
     try:
-        await admin.execute(f"alter database {name} with allow_connections false")
-        await admin.execute(
-            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1", name
-        )
-        await admin.execute(f"create database {name}_copy template {name}")
-        await admin.execute(f"alter database {name} with allow_connections true")
+        await copy_of(admin, name)
         yield parts._replace(path=f"/{name}_copy").geturl()
         await admin.execute(f"drop database {name}_copy with (force)")
     finally:
         await admin.close()
+
+
+async def copy_of(admin: asyncpg.Connection[asyncpg.Record], name: str) -> None:
+    """Copy the database `name` to `name`_copy. Who works on it is let back when that is done, and not before."""
+    await admin.execute(f"alter database {name} with allow_connections false")
+    try:
+        await admin.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1", name
+        )
+        await admin.execute(f"create database {name}_copy template {name}")
+    finally:
+        await admin.execute(f"alter database {name} with allow_connections true")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import asyncio
 import faulthandler
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TextIO
@@ -21,6 +21,9 @@ AGAIN_S = 5.0
 """After how long an interruption is repeated."""
 LAST = 3.0
 """After so many times its time, whatever has been tried, the process ends."""
+
+_arm: list[Callable[[], None]] = []
+"""Winds the clock of the phase that runs."""
 
 _errors = pytest.StashKey[TextIO]()
 
@@ -64,6 +67,12 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+def begin_anew() -> None:
+    """Count the time of this phase from now on: a test of many examples has it for each of them."""
+    for arm in _arm:
+        arm()
+
+
 @contextmanager
 def _limited(item: pytest.Item, phase: str) -> Iterator[None]:
     seconds, errors = _seconds(item), item.config.stash[_errors]
@@ -74,11 +83,17 @@ def _limited(item: pytest.Item, phase: str) -> Iterator[None]:
         pytest.fail(f"the {phase} did not end within {seconds:g} s", pytrace=True)
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
-    faulthandler.dump_traceback_later(LAST * seconds, exit=True, file=errors)
+
+    def arm() -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
+        faulthandler.dump_traceback_later(LAST * seconds, exit=True, file=errors)
+
+    arm()
+    _arm.append(arm)
     try:
         yield
     finally:
+        _arm.remove(arm)
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

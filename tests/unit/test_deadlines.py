@@ -78,6 +78,23 @@ def test_every_further_try_of_a_test_has_its_time_too(tmp_path: Path) -> None:
     assert "the call did not end within 0.3 s" in ended.stdout
 
 
+def test_a_test_of_many_examples_has_its_time_for_each_of_them(tmp_path: Path) -> None:
+    many = """
+        import time
+        from tests.support.deadlines import begin_anew
+        def test_it():
+            for _ in range(4):
+                begin_anew()
+                time.sleep(0.15)
+        def test_one_that_hangs():
+            begin_anew()
+            hang()
+    """
+    ended = session(tmp_path, many)
+    assert "1 failed, 1 passed" in ended.stdout
+    assert "the call did not end within 0.3 s" in ended.stdout
+
+
 def test_what_cannot_be_interrupted_ends_the_process_which_says_where_it_was(tmp_path: Path) -> None:
     ended = session(tmp_path, "def test_it(): hang_on()")
     assert ended.returncode == 1

@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
+from tests.support.copies import copy_of
 from tests.support.lab import SCHEMA
 from tests.support.load import Load, tuned
 from tests.support.process import run_projectionist
@@ -342,8 +343,7 @@ async def copied(rig: Rig) -> str:
     name = urlsplit(rig.database).path[1:]
     admin = await asyncpg.connect(rig.lab.postgres_url)
     try:
-        await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name)
-        await admin.execute(f"create database {name}_copy template {name}")
+        await copy_of(admin, name)
     finally:
         await admin.close()
     return f"{name}_copy"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.support.deadlines import begin_anew
 from tests.support.lab import Lab
 from tests.support.ledger import decisions, facts, reckon
 from tests.support.rig import PATIENCE, Rig, rig
@@ -63,6 +64,7 @@ def histories(draw: st.DrawFn) -> History:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(history=histories())
 def test_the_tables_equal_an_independent_reckoning_of_the_stream(lab: Lab, history: History) -> None:
+    begin_anew()
     database, stream = lab.make_database(), lab.make_stream()
     try:
         asyncio.run(_live_through(lab, database, stream, history))

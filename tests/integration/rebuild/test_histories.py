@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.support.deadlines import begin_anew
 from tests.support.lab import SCHEMA, Lab
 from tests.support.rebuilding import Yard
 from tests.support.rig import Rig, rig
@@ -256,4 +257,5 @@ async def build(yard: Yard, cls: type, point: str | None, memory: int, after: li
 def test_rebuilt_equals_live_equals_an_independent_fold(
     lab: Lab, stored: list[Story], choices: list[str], batch: int, point: str | None, memory: int, late: int
 ) -> None:
+    begin_anew()
     asyncio.run(one_history(lab, stored, choices, batch, point, memory, min(late, len(stored))))

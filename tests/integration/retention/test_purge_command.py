@@ -92,8 +92,9 @@ async def test_running_processes_purge_in_the_background_one_at_a_time(live: Rig
     await old(live)
     env = environment(live, retention__every_s="1")
     async with projectionist("run", APP, env=env) as one, projectionist("run", APP, env=env) as other:
+        for process in (one, other):
+            await process.heard("worker.running")
         await live.value_of("select count(*) from {s}.inbox", 0)
-        await other.heard("run.started")
 
         async def told() -> bool:
             return "retention: 3 rows of inbox, Orders removed" in one.err + other.err
