@@ -7,6 +7,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.support.deadlines import begin_anew
@@ -61,6 +62,7 @@ def histories(draw: st.DrawFn) -> History:
     )
 
 
+@pytest.mark.deadline(600)  # for all its examples
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(history=histories())
 def test_the_tables_equal_an_independent_reckoning_of_the_stream(lab: Lab, history: History) -> None:

@@ -291,7 +291,7 @@ def _counts(node: ast.Constant, text: str) -> bool:
     return not any(one in line for one in silent) and line.strip() not in fields
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(list(_places())), st.integers(min_value=1, max_value=10**6))
 def test_whatever_constant_of_the_package_changes_is_noticed(
     tmp_path_factory: pytest.TempPathFactory, pristine: bytes, place: tuple[str, int], by: int
