@@ -217,3 +217,24 @@ async def test_batches_go_on_while_somebody_reads_a_generation_that_is_to_be_dro
         await drop(yard.desk(connection), number, 1)
         await batch.execute("rollback")
     assert await yard.tables() == ["orders__g2"]
+
+
+async def test_who_reads_the_positions_of_one_build_keeps_no_other_build_and_no_drop_waiting(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders, s.Spend)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders, s.Spend)
+    await yard.rebuild(s.Orders)
+    build = await rig.value("select number from {s}.builds")
+    number = await rig.value("select number from {s}.consumers where name = 'Spend'")
+    reader = await rig.lab_connection()
+    await reader.execute(f"begin; select * from projectionist.build_positions_{build}")
+
+    assert (await yard.rebuild(s.Spend)).generation == 2
+    async with rig.pool.acquire() as connection:
+        await drop(yard.desk(connection), number, 1)
+
+    await reader.close()

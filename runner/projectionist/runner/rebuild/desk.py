@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
 
 
+POSITIONS = "build_positions"
+"""What statements call the table of a build's positions, and the one that such tables are made like."""
+
+
 class RebuildError(ProjectionistError):
     """A rebuild cannot begin or go on. The live generation serves as before."""
 
@@ -66,22 +70,24 @@ class Desk:
         self.held_s = 0.0
         """How long it has kept batches out at most."""
         self._sql = Statements("projectionist.runner", schema)
+        self._positions: int | None = None
+        """The build whose positions statements are about, once there is an open one."""
 
     async def run(self, statement: str, *arguments: object) -> None:
         """Run it."""
-        await self.connection.execute(self._sql[statement], *arguments)
+        await self.connection.execute(self._text(statement), *arguments)
 
     async def value(self, statement: str, *arguments: object) -> Any:
         """The one value it answers."""
-        return await self.connection.fetchval(self._sql[statement], *arguments)
+        return await self.connection.fetchval(self._text(statement), *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Record | None:
         """The one row it answers, if any."""
-        return await self.connection.fetchrow(self._sql[statement], *arguments)
+        return await self.connection.fetchrow(self._text(statement), *arguments)
 
     async def rows(self, statement: str, *arguments: object) -> list[Record]:
         """All rows."""
-        return await self.connection.fetch(self._sql[statement], *arguments)
+        return await self.connection.fetch(self._text(statement), *arguments)
 
     async def known(
         self, consumer: int, identities: Iterable[tuple[str, str]]
@@ -93,7 +99,7 @@ class Desk:
 
     async def cursor(self, statement: str, *arguments: object) -> AsyncIterator[Record]:
         """All rows, not all in memory at once. Inside a transaction."""
-        async for row in self.connection.cursor(self._sql[statement], *arguments, prefetch=5_000):
+        async for row in self.connection.cursor(self._text(statement), *arguments, prefetch=5_000):
             yield row
 
     @asynccontextmanager
@@ -116,7 +122,10 @@ class Desk:
     async def open_build(self, consumer: int) -> Build | None:
         """The build that is open for a consumer, whoever builds."""
         row = await self.row("build_open", consumer)
-        return None if row is None else Build(**dict(row))
+        if row is None:
+            return None
+        self._positions = row["positions"]
+        return Build(**dict(row))
 
     async def hold(self, build: Build) -> None:
         """Lock the build's row for this transaction; raises BuildLost if it is no longer ours."""
@@ -125,3 +134,8 @@ class Desk:
                 f"the build of generation {build.generation} was taken over or ended by another process",
                 remedy="Look at `generations list`; the live generation serves as before",
             )
+
+    def _text(self, statement: str) -> str:
+        """The statement; positions of a build are in a table of its own, so that no build waits for another's."""
+        text = self._sql[statement]
+        return text if self._positions is None else text.replace(POSITIONS, f"{POSITIONS}_{self._positions}")

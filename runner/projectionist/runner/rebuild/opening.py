@@ -12,7 +12,7 @@ from projectionist.core.signals import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.readmodels import keeping, own
-from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.rebuild.desk import POSITIONS, Build, Desk, RebuildError
 from projectionist.runner.rebuild.names import drop_tables, table_names
 from projectionist.runner.rehearsal import rehearse
 
@@ -69,12 +69,12 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
     snapshot holds the caps and what live left out; what moves later is marked.
     """
     positions = f"{quoted(desk.schema)}.{positions_of(build)}"
-    parent, definition = f"{quoted(desk.schema)}.build_positions", shadow.definition
+    like, definition = f"{quoted(desk.schema)}.{POSITIONS}", shadow.definition
     async with desk.connection.transaction(isolation="repeatable_read"):
         await desk.hold(build)
         for statement in (
             f"drop table if exists {positions}",
-            f"create table {positions} partition of {parent} for values in ({build.number})",
+            f"create table {positions} (like {like} including all)",
         ):
             await desk.connection.execute(statement)
         await _create(desk, build, shadow)
@@ -136,10 +136,10 @@ async def clear(desk: Desk, build: Build) -> None:
 async def drop_positions(desk: Desk, build: int) -> None:
     """Drop where a generation stood: it cannot be caught up any more."""
     await desk.connection.execute(
-        f"drop table if exists {quoted(desk.schema)}.{quoted(f'build_positions_{build}')}"
+        f"drop table if exists {quoted(desk.schema)}.{quoted(f'{POSITIONS}_{build}')}"
     )
 
 
 def positions_of(build: Build) -> str:
-    """The quoted name of the partition that holds a build's positions."""
-    return quoted(f"build_positions_{build.number}")
+    """The quoted name of the table that holds a build's positions."""
+    return quoted(f"{POSITIONS}_{build.number}")
