@@ -8,7 +8,7 @@ DEBIAN := $(VENV)/debian
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test soak check fmt alerts snapshot lowest clean
+.PHONY: help venv demo test stress soak check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,8 +30,11 @@ $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 	@if LIBRARIES='lib(c-?ares|event)[^ ,|]*' .ci/debian $(DEBIAN) pgbouncer libfaketime; then touch $@; \
 	 else echo 'pgbouncer and libfaketime cannot be had from Debian: tests of poolers and of clocks are left out' >&2; fi
 
-test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core, with branch coverage; what a busy machine upsets is tried again, and told
-	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile --reruns 2 -r R
+test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core, with branch coverage; none is tried twice
+	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile
+
+stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
+	@$(BIN)/python -m tests.support.stress $(or $(TIMES),5) -q -n auto --dist loadfile $(TESTS)
 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, and hundreds of histories in which anything happens
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py

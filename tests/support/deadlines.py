@@ -1,4 +1,4 @@
-"""Every phase of every try of a test has its time: setup, call and teardown. What does not end is interrupted.
+"""Every phase of a test has its time: setup, call and teardown. What does not end is interrupted.
 
 An interruption may be lost: an event loop keeps it in whichever task was running, a library swallows it. So it is
 repeated, and in the end the process says what all its threads were doing and is gone: nothing can hang the suite.

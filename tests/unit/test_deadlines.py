@@ -64,20 +64,6 @@ def test_what_hangs_in_any_phase_is_interrupted_and_the_next_test_runs(
     assert "1 passed" in ended.stdout
 
 
-def test_every_further_try_of_a_test_has_its_time_too(tmp_path: Path) -> None:
-    tries = """
-        import itertools
-        tries = itertools.count(1)
-        def test_it():
-            if next(tries) < 3:
-                assert False
-            hang()
-    """
-    ended = session(tmp_path, tries, "--reruns", "2")
-    assert "1 failed, 2 rerun" in ended.stdout
-    assert "the call did not end within 0.3 s" in ended.stdout
-
-
 def test_a_test_of_many_examples_has_its_time_for_each_of_them(tmp_path: Path) -> None:
     many = """
         import time
