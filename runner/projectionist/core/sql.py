@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 
 from projectionist.core.identifiers import quoted
@@ -15,13 +16,8 @@ class Statements(Mapping[str, str]):
     """The statements of one package's `sql` folder, with the schema's quoted name filled in."""
 
     def __init__(self, package: str, schema: str) -> None:
-        name = quoted(schema, what="schema")
         self.schema = schema
-        self._texts = {
-            entry.name.removesuffix(".sql"): entry.read_text("utf-8").replace(SCHEMA, name)
-            for entry in files(package).joinpath("sql").iterdir()
-            if entry.name.endswith(".sql")
-        }
+        self._texts = _texts(package, quoted(schema, what="schema"))
 
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
@@ -31,3 +27,13 @@ class Statements(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._texts)
+
+
+@cache
+def _texts(package: str, schema: str) -> Mapping[str, str]:
+    """Read once a process: two hundred files, read while a batch waits, would keep its event loop for milliseconds."""
+    return {
+        entry.name.removesuffix(".sql"): entry.read_text("utf-8").replace(SCHEMA, schema)
+        for entry in files(package).joinpath("sql").iterdir()
+        if entry.name.endswith(".sql")
+    }
