@@ -18,7 +18,8 @@ from tests.support.shop_app import APP, environment
 from projectionist.core.settings import Settings
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
-from projectionist.outbox.providers import Smtp
+from projectionist.outbox import Intent, Outbox
+from projectionist.outbox.providers import NatsPublish, Smtp
 from projectionist.runner import App
 
 pytestmark = pytest.mark.asyncio
@@ -69,6 +70,20 @@ async def test_the_questions_of_a_design_are_answered(live: Rig) -> None:
     assert answers["What may a replay do?"].startswith('"no-effects"')
     memory = answers["How long is it remembered, and how long can it come back?"]
     assert memory == "by the inbox for 2592000 s, by its version for ever; the stream keeps it for ever"
+
+
+class Announced(Intent, provider="events"):
+    order_id: str
+
+
+async def test_events_that_no_relay_will_publish_are_named(live: Rig) -> None:
+    shop_api, app = Outbox("shop-api"), App(providers={"events": NatsPublish})
+    async with live.pool.acquire() as connection, connection.transaction():
+        await shop_api.add(connection, Announced(order_id="1"), id="a", aggregate="order/1", version=1)
+        await shop_api.add(connection, Announced(order_id="2"), id="b", aggregate="order/2")
+    found = waits(await examine(app, (), live.settings))["outbox: versions"]
+    assert found.found == "1 events for events lack their aggregate or version"
+    assert "version=3" in found.mend
 
 
 async def broken_code(live: Rig, cls: type) -> None:

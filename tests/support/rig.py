@@ -67,7 +67,7 @@ _NEVER = {
         select detail from {s}.incidents where kind = 'acked_elsewhere'""",
     "an intent of an event that was not applied": """
         select n.* from {s}.intents n left join {s}.inbox i using (consumer, source, id)
-        where i.state is distinct from 'applied'""",
+        where n.consumer <> 0 and i.state is distinct from 'applied'""",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projectionist.outbox.intent import AGGREGATE, Intent, IntentOptions, Slotted, options_of
 from projectionist.outbox.keys import body_hash, frozen_body, intent_key
-from projectionist.outbox.writing import IntentReused, Outbox
+from projectionist.outbox.writing import IntentReused, Outbox, OutboxError
 
 __all__ = [
     "AGGREGATE",
@@ -12,6 +12,7 @@ __all__ = [
     "IntentOptions",
     "IntentReused",
     "Outbox",
+    "OutboxError",
     "Slotted",
     "body_hash",
     "frozen_body",

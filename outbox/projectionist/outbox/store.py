@@ -308,6 +308,7 @@ def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float
             id=row["id"],
             aggregate=row["aggregate"],
             version=row["version"],
+            produced=row["consumer"] == 0,
             created=row["created"],
             traceparent=traceparent,
             tracestate=tracestate,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from projectionist.core.aggregates import parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.headers import MOST_VERSION, trace_context
 from projectionist.core.sql import Statements
@@ -16,16 +18,31 @@ if TYPE_CHECKING:
     from projectionist.core.db import Connection
 
 
-class IntentReused(ProjectionistError):
+class OutboxError(ProjectionistError):
+    """The intent cannot be written like this; nothing was."""
+
+
+class IntentReused(OutboxError):
     """The same id was written before with other content: give another wish another id."""
 
 
 class Outbox:
-    """Where one producer, named `source`, puts its intents: atomically with whatever else it writes."""
+    """Where one producer, named `source`, puts its intents: atomically with whatever else it writes.
 
-    def __init__(self, source: str, *, schema: str = "projectionist") -> None:
+    `providers`: those of the app whose relay sends them. With them `add` refuses at once what that relay could not
+    send: an intent for a provider that the app lacks, an event without aggregate and version.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        schema: str = "projectionist",
+        providers: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         _check("source", source, TEXT_BYTES)
         self._source = source
+        self._providers = providers
         self._sql = Statements("projectionist.outbox", schema)
 
     async def add(
@@ -42,14 +59,17 @@ class Outbox:
         """Write an intent in the transaction that is open on `connection`; its key.
 
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
-        other content, or of another aggregate, it raises IntentReused; what cannot be sent raises ValueError.
-        `aggregate` ("order/7") is what intents are ordered by. Ids and order are this source's own. Commit makes it
-        real; a rollback leaves nothing. The trace that is going on here goes with it, unless `traceparent` names
-        another; a malformed one is none.
+        other content, or of another aggregate, it raises IntentReused; what cannot be sent raises ValueError; where
+        no transaction is open, OutboxError. `aggregate` ("order/7") is what intents are ordered by, and with
+        `version` what an event that is published bears. Ids and order are this source's own. Commit makes it real; a
+        rollback leaves nothing. The trace that is going on here goes with it, unless `traceparent` names another; a
+        malformed one is none.
         """
+        _check_open(connection)
         _check("id", id, ID_BYTES)
         if aggregate is not None:
             _check("aggregate", aggregate, TEXT_BYTES)
+            parted(aggregate)
         if version is not None and not 1 <= version <= MOST_VERSION:
             raise ValueError(f"the version {version} is not a number from 1 to {MOST_VERSION}")
         if traceparent is None:
@@ -57,6 +77,7 @@ class Outbox:
         traceparent, tracestate = trace_context(traceparent, tracestate)
         slot, wish = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
         options = options_of(wish)
+        self._check_provider(wish, aggregate, version)
         slot = slot or options.slot
         key, body = intent_key("", self._source, id, slot), content_of(wish)
         scope = aggregate
@@ -80,6 +101,37 @@ class Outbox:
                 remedy="Another wish needs another id, or a slot of its own",
             )
         return key
+
+    def _check_provider(self, wish: Intent, aggregate: str | None, version: int | None) -> None:
+        if self._providers is None:
+            return
+        options = options_of(wish)
+        if options.provider not in self._providers:
+            known = ", ".join(sorted(self._providers)) or "none"
+            raise OutboxError(
+                f"{options.name} is for the provider {options.provider!r}, which the app lacks",
+                remedy=f"Its providers are: {known}",
+            )
+        if getattr(self._providers[options.provider], "versioned", False) and None in (aggregate, version):
+            raise OutboxError(
+                f"{options.name} is an event for {options.provider!r}, and does not say whose and which version",
+                remedy="Give add(aggregate='order/7', version=3), or use a provider class with versioned = False",
+            )
+
+
+def _check_open(connection: Connection) -> None:
+    """Refuse a connection without an open transaction: what is written there is sent, whatever becomes of the rest."""
+    if not hasattr(connection, "is_in_transaction"):
+        raise OutboxError(
+            f"add() takes a connection of asyncpg, and got a {type(connection).__name__}",
+            remedy="SQLAlchemy has it: (await connection.get_raw_connection()).driver_connection",
+        )
+    if not connection.is_in_transaction():
+        raise OutboxError(
+            "no transaction is open on this connection, so the intent would be sent even if your own write is undone",
+            remedy="Call add() inside `async with connection.transaction():`. SQLAlchemy opens its transaction with "
+            "the first statement: make that one before",
+        )
 
 
 def _check(what: str, text: str, most: int) -> None:

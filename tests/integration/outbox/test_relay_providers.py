@@ -204,8 +204,8 @@ async def test_past_the_streams_memory_a_lookup_finds_what_was_stored(
                 return Reply(outcome=Outcome.UNKNOWN, reason="no ack")
             return await super().send(request)
 
-    stored = await rig.want("events", body={"order_id": "stored"})
-    absent = await rig.want("events", body={"order_id": "absent"})
+    stored = await rig.want("events", body={"order_id": "stored"}, lane="order/1")
+    absent = await rig.want("events", body={"order_id": "absent"}, lane="order/2")
     async with events(client, stream, Deaf) as publish, rig.relaying(publish) as relay:
         for key in (stored, absent):
             await eventually(attempts_of(rig, key))

@@ -90,6 +90,19 @@ def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[C
         )
 
 
+def versioned(known: Mapping[str, object]) -> list[str]:
+    """The app's providers that publish events, which need a version."""
+    return sorted(name for name, provider in known.items() if getattr(provider, "versioned", False))
+
+
+def unversioned(row: Row) -> Check:
+    """Events that a producer has written, and that the relay will refuse."""
+    return attention(
+        *("outbox", "versions", f"{row['n']:,} events for {row['provider']} lack their aggregate or version"),
+        "Give Outbox.add(aggregate='order/7', version=3), or a provider class with versioned = False",
+    )
+
+
 def _code(definition: Definition, row: Row) -> Iterator[Check]:
     name = definition.name
     if definition.revision > row["revision"]:

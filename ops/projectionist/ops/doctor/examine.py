@@ -98,6 +98,8 @@ async def _rows(
     codes = [definition.code for definition in definitions]
     found = await connection.fetch(statements["doctor_consumers"], silent_s, codes)
     checks += consumers.strangers(found, app.definitions, app.providers)
+    lacking = await connection.fetch(statements["doctor_unversioned"], consumers.versioned(app.providers))
+    checks += map(consumers.unversioned, lacking)
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
     return {row["name"]: row for row in found}
 

@@ -120,7 +120,7 @@ def _raised(error: BaseException) -> Reply:
 
 
 def _unrenderable(error: RenderError) -> Reply:
-    return Reply(outcome=Outcome.REFUSED, reason=clipped(f"cannot be rendered: {error.message}"))
+    return Reply(outcome=Outcome.REFUSED, reason=clipped(f"cannot be rendered: {error}"))
 
 
 def _final(reply: Reply, policy: ProviderRetry) -> Outcome:

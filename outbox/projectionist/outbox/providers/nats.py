@@ -15,6 +15,7 @@ from nats.js.api import StreamInfo
 from nats.js.errors import NotFoundError
 
 from projectionist.core import headers as names_of
+from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.outbox.providers import reached, templates
 from projectionist.outbox.providers.acks import Ack, Acks
@@ -64,9 +65,14 @@ class Wire(msgspec.Struct, frozen=True):
 
 
 class NatsPublish(Provider):
-    """Publishes on the relay's own NATS connection, which must not buffer while it is disconnected."""
+    """Publishes on the relay's own NATS connection, which must not buffer while it is disconnected.
+
+    What a producer wrote bears its aggregate and version. A subclass with `versioned = False` publishes also what has
+    none, for consumers without order.
+    """
 
     system = "nats"
+    versioned = True
     Settings = NatsSettings
     settings: NatsSettings
     profile = NATS
@@ -108,6 +114,7 @@ class NatsPublish(Provider):
                 "id": request.key,
                 "source": self.settings.source or f"projectionist/{self.name}",
                 "type": self.settings.type or request.intent,
+                **self._of(request),
                 "time": request.created.astimezone(UTC).isoformat().replace("+00:00", "Z"),
                 "causation": request.id or None,
             }
@@ -118,6 +125,23 @@ class NatsPublish(Provider):
         headers["Nats-Expected-Stream"] = self._stream
         subject = templates.fill(self.settings.subject, fields, _token)
         return msgspec.json.encode(Wire(subject, headers))
+
+    def _of(self, request: Request) -> dict[str, str | None]:
+        """The aggregate of a producer's event. What a handler wished for is none of the aggregate of its own event."""
+        if not request.produced:
+            return {}
+        said = {names_of.DEFAULTS[word] for word in ("aggregate", "version")} <= self.settings.headers.keys()
+        if self.versioned and not said and None in (request.aggregate, request.version):
+            raise RenderError(
+                "it is an event without aggregate and version, which consumers would put into quarantine",
+                remedy="Give Outbox.add(aggregate='order/7', version=3), or a provider class with versioned = False",
+            )
+        try:
+            kind, identity = ("", None) if request.aggregate is None else parted(request.aggregate)
+        except AggregateError as error:
+            raise RenderError(error.message, remedy=error.remedy) from None
+        version = None if request.version is None else str(request.version)
+        return {"aggregate_type": kind or None, "aggregate": identity, "version": version}
 
     async def mark(self, request: Request) -> str:
         """What the stream had reached: the message can only come after it."""

@@ -39,7 +39,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `body`: the intent's canonical JSON, frozen when it was written. `wire`: what `render` made of it at the
     first attempt, the same for every later one (empty while it is being rendered). `id`, `source`,
-    `aggregate`, `version`: the event behind the intent; `created`: when the intent was written. `mark`: what
+    `aggregate`, `version`: the event behind the intent, or, where `produced` (a producer's `Outbox.add` wrote it), the
+    event that it is; `created`: when the intent was written. `mark`: what
     `Provider.mark` noted before the first attempt. `timeout_s`: how long the attempt may take; `not_after`:
     the moment of `core.clock.now()` from which no first byte may leave, since another relay may then hold it.
     """
@@ -55,6 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     aggregate: str | None = None
     version: int | None = None
+    produced: bool = False
     created: datetime = _EPOCH
     traceparent: str | None = None
     tracestate: str | None = None
@@ -105,6 +107,8 @@ class Provider(ABC):
     profile: Profile = NONE
     system: ClassVar[str] = "other"
     """What telemetry calls the kind of system behind it (`messaging.system`)."""
+    versioned: ClassVar[bool] = False
+    """Whether a producer's intents are events of an aggregate, which nobody can put in order without a version."""
 
     def __init__(self, name: str, settings: ProviderSettings, site: Site) -> None:
         self.name = name
