@@ -70,6 +70,10 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return result
 
 
+def urls_of(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    return {name: url for name, url in answer(done).items() if name.endswith("_url")}
+
+
 async def write(urls: dict[str, Any]) -> None:
     connection = await asyncpg.connect(urls["postgres_url"])
     await connection.execute("create table kept as select 'row' as what")
@@ -94,21 +98,28 @@ async def read(urls: dict[str, Any]) -> list[str]:
 
 @pytest.mark.asyncio
 async def test_data_outlives_killed_and_stopped_servers(projectionist: Run) -> None:
-    urls = answer(projectionist("dev", "up", "--json"))
+    urls = urls_of(projectionist("dev", "up", "--json"))
     await write(urls)
     assert await read(urls) == ["row", "message"]
 
     for server in answer(projectionist("dev", "status", "--json"))["servers"]:
         os.kill(server["pid"], signal.SIGKILL)
-    assert answer(projectionist("dev", "up", "--json")) == urls
+    assert urls_of(projectionist("dev", "up", "--json")) == urls
     assert await read(urls) == ["row", "message"]
 
     assert projectionist("dev", "down").returncode == 0
     status = projectionist("dev", "status", "--json")
     assert status.returncode == 3
     assert [server["pid"] for server in json.loads(status.stdout)["servers"]] == [0, 0]
-    assert answer(projectionist("dev", "up", "--json")) == urls
+    assert urls_of(projectionist("dev", "up", "--json")) == urls
     assert await read(urls) == ["row", "message"]
+
+
+def test_up_and_status_are_one_document(projectionist: Run) -> None:
+    up, status = (answer(projectionist("dev", act, "--json")) for act in ("up", "status"))
+    assert up.keys() == status.keys()
+    assert up["servers"] == status["servers"]
+    assert up["up"] is status["up"] is True
 
 
 def test_nats_syncs_each_message(projectionist: Run, project: Path) -> None:
@@ -128,10 +139,10 @@ def test_data_is_deleted_only_when_told_so(projectionist: Run, project: Path) ->
 
 
 def test_a_command_in_a_folder_below_means_the_same_servers(projectionist: Run, project: Path) -> None:
-    urls = answer(projectionist("dev", "up", "--json"))
+    urls = urls_of(projectionist("dev", "up", "--json"))
     below = project / "shop"
     below.mkdir()
-    assert answer(run("dev", "up", "--json", cwd=below)) == urls
+    assert urls_of(run("dev", "up", "--json", cwd=below)) == urls
 
 
 def test_people_get_text(projectionist: Run) -> None:
@@ -142,18 +153,20 @@ def test_people_get_text(projectionist: Run) -> None:
     assert "postgresql://" in up.stdout
     assert "nats://" in up.stdout
     assert "\x1b" not in up.stdout
-    assert "up (pid " in projectionist("dev", "status").stdout
+    status = projectionist("dev", "status").stdout
+    assert "up (pid " in status
+    assert status in up.stdout
     assert "stopped" in projectionist("dev", "down").stdout
 
 
 @as_another
 def test_servers_of_root_are_not_for_others(project: Path) -> None:
-    urls = answer(run("dev", "up", "--json", cwd=project))
+    urls = urls_of(run("dev", "up", "--json", cwd=project))
     for act in ("up", "down", "status"):
         refused = run("dev", act, cwd=project, module="tests.support.unprivileged")
         assert refused.returncode == 1
         assert "belongs to another user. Run as that user" in refused.stderr
-    assert answer(run("dev", "up", "--json", cwd=project)) == urls
+    assert urls_of(run("dev", "up", "--json", cwd=project)) == urls
 
 
 @as_root

@@ -15,6 +15,7 @@ import pytest
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import apps, cli, terminal
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError
 
 Install = Callable[..., None]
@@ -25,7 +26,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Makes `act`, called by `projectionist act`, the only command."""
 
     def with_run(run: Callable[[argparse.Namespace], int]) -> None:
-        command = SimpleNamespace(HELP="acts", EXAMPLE="projectionist act", arguments=apps.declare, run=run)
+        command = SimpleNamespace(
+            TOPIC=Topic.RUN, HELP="acts", EXAMPLE="projectionist act", arguments=apps.declare, run=run
+        )
         monkeypatch.setattr(cli, "found", lambda: iter([("act", command)]))
 
     return with_run
@@ -45,8 +48,10 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["--help"])
     text = capsys.readouterr().out
     for name, command in cli.found():
-        assert name in text
+        assert f"\n  {name} " in text
         assert command.HELP[:40] in text
+    headings = re.findall(r"^(\w+):$", text, re.MULTILINE)
+    assert headings == [*Topic, "options"] or headings == ["options", *Topic]
     assert "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done" in text
 
 
@@ -95,7 +100,7 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
     many = "import sys; from projectionist.ops import cli, terminal\n"
     many += "from types import SimpleNamespace as S\n"
     many += "run = lambda _: [terminal.say('x' * 1000) for _ in range(1000)] and 0\n"
-    many += "c = S(HELP='', EXAMPLE='', arguments=lambda p: None, run=run)\n"
+    many += "c = S(TOPIC='run', HELP='', EXAMPLE='', arguments=lambda p: None, run=run)\n"
     many += "cli.found = lambda: iter([('act', c)])\n"
     many += "sys.exit(cli.main(['act']))"
     with subprocess.Popen(

@@ -14,14 +14,17 @@ from typing import Protocol, cast
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import commands
+from projectionist.ops.help import Topic, overview
 from projectionist.ops.terminal import Exit, UsageError, note, say
 
+_DESCRIPTION = "Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once."
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but something needs attention."
 
 
 class Command(Protocol):
     """What a module in `commands` offers. Each call imports them all: what is heavy is imported in `run`."""
 
+    TOPIC: Topic
     HELP: str
     EXAMPLE: str
 
@@ -34,7 +37,7 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors of ours become one line on standard error."""
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     try:
         code = int(args.command.run(args))
         sys.stdout.flush()
@@ -64,27 +67,36 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line, with a parser of its own for each command."""
+    known = list(found())
     parser = argparse.ArgumentParser(
         prog="projectionist",
-        description="Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once.",
-        epilog=_EPILOG,
+        usage="projectionist [-h] [--version] COMMAND ...",
+        description=_DESCRIPTION,
+        epilog=f"{overview((name, command.TOPIC, command.HELP) for name, command in known)}\n\n{_EPILOG}",
         allow_abbrev=False,  # an option added later must not change what a script means
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, command in found():
-        sub = subparsers.add_parser(
-            name,
-            help=command.HELP,
-            description=command.HELP,
-            epilog=f"example:\n{_indented(command.EXAMPLE)}",
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.arguments(sub)
-        sub.set_defaults(command=command)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for name, command in known:
+        _add(subparsers, name, command)
     return parser
+
+
+def _add(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, command: Command
+) -> None:
+    sub = subparsers.add_parser(
+        name,
+        description=command.HELP,
+        epilog=f"example:\n{_indented(command.EXAMPLE)}",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.arguments(sub)
+    sub.set_defaults(command=command)
 
 
 def _indented(example: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, say, say_json
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from projectionist.runner.takeover import Taken
     from projectionist.runner.verbs import Act
 
+TOPIC = Topic.DECIDE
 HELP = (
     "decide that a stream which was replaced or restored is to be read, or that this database is the real one"
 )

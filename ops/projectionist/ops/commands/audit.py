@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, lines, told
 
 if TYPE_CHECKING:
     from projectionist.ops.database import Database
 
+TOPIC = Topic.LOOK
 HELP = "show what was decided and done by hand: who, what, when, why"
 EXAMPLE = """
 projectionist audit                                  the newest fifty acts

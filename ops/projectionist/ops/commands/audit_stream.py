@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, note, say, say_json
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from projectionist.ops.walk import Walked
     from projectionist.projections.definition import Definition
 
+TOPIC = Topic.LOOK
 HELP = "walk a stream and list versions that are missing, or that two events claim; changes nothing"
 EXAMPLE = """
 projectionist audit-stream shop.app:app OrderSummary               all that this consumer reads

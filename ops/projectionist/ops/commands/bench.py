@@ -8,12 +8,14 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.ops.embedded import Embedded
 
+TOPIC = Topic.DEVELOP
 HELP = "measure how fast it is on this machine, beside twins, the bare transport and peers"
 EXAMPLE = """
 projectionist bench live                         a table, ratios first; a few minutes

@@ -7,12 +7,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Postgres
     from projectionist.runner.verbs import Act
 
+TOPIC = Topic.DECIDE
 HELP = "close the breaker of a consumer on which too much failed at once"
 EXAMPLE = """
 projectionist breaker reset OrderSummary --reason "the address service is back"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, note, say, say_json, styled, table
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.ops.demo.play import Outcome
 
+TOPIC = Topic.DEVELOP
 HELP = "play a small shop on a PostgreSQL and a NATS that are started for it and deleted after it"
 EXAMPLE = """
 projectionist demo                  some 20,000 events, among them duplicates, reordered and lost ones

@@ -6,11 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, confirmed, note, say, say_json, styled, table
 
 if TYPE_CHECKING:
-    from projectionist.ops.embedded import Embedded
+    from projectionist.ops.embedded import Embedded, ServerStatus
 
+TOPIC = Topic.DEVELOP
 HELP = "start, stop or look at a PostgreSQL and a NATS server of this project's own"
 EXAMPLE = """
 projectionist dev up              start both under .projectionist/ and show their URLs
@@ -39,13 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _up(servers: Embedded, args: argparse.Namespace) -> int:
     addresses = servers.up()
-    if args.json:
-        say_json(addresses)
-        return Exit.DONE
-    for text in addresses.notes:
-        note(f"note: {text}")
-    say(table([("PostgreSQL", addresses.postgres_url), ("NATS", addresses.nats_url), ("data", servers.home)]))
-    say(styled("Every commit and every message is on disk before it is confirmed.", "dim"))
+    if not args.json:
+        for text in addresses.notes:
+            note(f"note: {text}")
+    _show(servers.status(), args, addresses.notes)
+    if not args.json:
+        say(styled("Every commit and every message is on disk before it is confirmed.", "dim"))
     return Exit.DONE
 
 
@@ -56,14 +57,22 @@ def _down(servers: Embedded, args: argparse.Namespace) -> int:
 
 def _status(servers: Embedded, args: argparse.Namespace) -> int:
     found = servers.status()
-    up = bool(found) and all(server.pid for server in found)
+    _show(found, args, [])
+    return Exit.DONE if _are_up(found) else Exit.ATTENTION
+
+
+def _show(found: list[ServerStatus], args: argparse.Namespace, notes: list[str]) -> None:
     if args.json:
-        say_json({"up": up, "servers": found})
-    elif not found:
-        say("No servers have been started here. `projectionist dev up` does.")
-    else:
+        urls = {f"{server.name}_url": server.url for server in found}
+        say_json({"up": _are_up(found), **urls, "servers": found, "notes": notes})
+    elif found:
         say(table((server.name, _state(server.pid), server.url, server.data) for server in found))
-    return Exit.DONE if up else Exit.ATTENTION
+    else:
+        say("No servers have been started here. `projectionist dev up` does.")
+
+
+def _are_up(found: list[ServerStatus]) -> bool:
+    return bool(found) and all(server.pid for server in found)
 
 
 def _reset(servers: Embedded, args: argparse.Namespace) -> int:

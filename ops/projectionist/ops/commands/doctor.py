@@ -6,11 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, styled
 
 if TYPE_CHECKING:
     from projectionist.ops.doctor.examine import Examined
 
+TOPIC = Topic.LOOK
 HELP = "check servers, streams, settings and consumers, and say what mends each fault"
 EXAMPLE = """
 projectionist doctor                                      everything of the app in the settings

@@ -6,12 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, say, say_json, table
 
 if TYPE_CHECKING:
     from projectionist.ops.at_work import AtWork
     from projectionist.projections.definition import Definition
 
+TOPIC = Topic.HISTORY
 HELP = "list the generations of a read model, go back to a kept one, or drop it"
 EXAMPLE = """
 projectionist generations list shop.app:app OrderSummary

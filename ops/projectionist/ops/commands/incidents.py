@@ -7,6 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, cell, lines, say, say_json, table, told
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from projectionist.runner.incidents import Incidents
 
+TOPIC = Topic.DECIDE
 HELP = "list incidents, show one, and close those that are dealt with"
 EXAMPLE = """
 projectionist incidents list                          open ones, by consumer and kind

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TOPIC = Topic.DEVELOP
 HELP = "write a small working project into an empty folder: an event, a projection, a test, settings"
 EXAMPLE = """
 projectionist init             here

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, told
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.runner.journey import Journey, Journeys, Passage, Standing
 
+TOPIC = Topic.LOOK
 HELP = "show everything that happened to an event, an aggregate, or the event of an intent"
 EXAMPLE = """
 projectionist journey e-17                     one event: arrivals, consumers, intents, attempts, replies

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from projectionist.projections import Definition
     from projectionist.runner.readmodels import Change
 
+TOPIC = Topic.RUN
 HELP = "create or change the tables this release and the app need, or show what that would do"
 EXAMPLE = """
 projectionist migrate shop.app:app          apply what is pending: our tables, then the read models

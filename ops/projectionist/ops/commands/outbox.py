@@ -7,12 +7,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.outbox.verbs import Done, Filter, Verbs
 
+TOPIC = Topic.DECIDE
 HELP = "list intents, show one, and retry, discard or resolve those that wait for a person"
 EXAMPLE = """
 projectionist outbox list                               what is not sent, by state, provider and error

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 
 from projectionist.ops import pausing
+from projectionist.ops.help import Topic
 
+TOPIC = Topic.DECIDE
 HELP = "have a consumer apply nothing, in all processes and after restarts, until it is resumed"
 EXAMPLE = """
 projectionist pause OrderSummary --reason "the address service is being moved"

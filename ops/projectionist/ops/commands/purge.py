@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, table
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
     from projectionist.runner.retention.purge import Report
 
+TOPIC = Topic.HISTORY
 HELP = "remove settled rows that retention no longer keeps; running processes do the same in the background"
 EXAMPLE = """
 projectionist purge --dry-run                 what would go, and of which consumers nothing goes, and why

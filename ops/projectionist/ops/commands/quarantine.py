@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from projectionist.runner.quarantine_verbs import Place, QuarantineVerbs
     from projectionist.runner.verbs import Act
 
+TOPIC = Topic.DECIDE
 HELP = "list what could not be read, show one entry, and have it read again, correct or discard it"
 EXAMPLE = """
 projectionist quarantine list                                what is there, by consumer and error

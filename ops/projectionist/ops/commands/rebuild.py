@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.builder import Rebuilt
     from projectionist.runner.rebuild.plan import Plan
 
+TOPIC = Topic.HISTORY
 HELP = "build a read model anew from the stream while the old one serves, then swap"
 EXAMPLE = """
 projectionist rebuild shop.app:app OrderSummary           build, compare, swap; after a crash: go on

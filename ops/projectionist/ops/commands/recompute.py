@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, say, say_json
 
+TOPIC = Topic.HISTORY
 HELP = "fold one live row anew from its events and write it where it differs; no effect is made"
 EXAMPLE = """
 projectionist recompute shop.app:app OrderSummary o-17 --reason "row was edited by hand"

@@ -6,12 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps, loops
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.runner.app import App
 
+TOPIC = Topic.RUN
 HELP = "send the intents of an app to its providers until it is told to stop"
 EXAMPLE = """
 projectionist relay shop.app:app    all providers of the app; several relays share the work

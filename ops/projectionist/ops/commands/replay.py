@@ -6,11 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.runner.rebuild.replay import Replayed
 
+TOPIC = Topic.HISTORY
 HELP = "hand a range of the stream to a consumer again; what is settled stays as it is"
 EXAMPLE = """
 projectionist replay shop.app:app OrderSummary --from 1000 --to 2000 --dry-run --reason "a look"

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, confirmed, note, say, told
 
 if TYPE_CHECKING:
     from projectionist.runner.resetting import Emptied
 
+TOPIC = Topic.HISTORY
 HELP = "start a consumer as new: empty its rows and inbox and read the stream again, without earlier effects"
 EXAMPLE = """
 projectionist reset OrderSummary --reason "rows were edited by hand"         says what it would do, and asks

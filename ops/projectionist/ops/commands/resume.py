@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 
 from projectionist.ops import pausing
+from projectionist.ops.help import Topic
 
+TOPIC = Topic.DECIDE
 HELP = "let a paused consumer go on"
 EXAMPLE = """
 projectionist resume OrderSummary --reason "the address service has moved"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps, loops
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
 
+TOPIC = Topic.RUN
 HELP = "run the projections and reactors of an app until it is told to stop"
 EXAMPLE = """
 projectionist run shop.app:app                       all consumers of the app

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, styled, table
 from projectionist.runner.status import ConsumerStatus, Counted, SetbackStatus
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Nats, Postgres, Settings
 
+TOPIC = Topic.LOOK
 HELP = "show servers, pending migrations, and where every consumer stands"
 EXAMPLE = """
 projectionist status              for people

@@ -6,11 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.runner.rebuild.verify import Verified
 
+TOPIC = Topic.HISTORY
 HELP = "compare the live rows with what their events make, on the live system; changes nothing"
 EXAMPLE = """
 projectionist verify shop.app:app OrderSummary                a hundred rows by chance

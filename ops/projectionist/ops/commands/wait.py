@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops import apps
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, say, say_json
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from projectionist.runner.app import App
     from projectionist.runner.waiting.answers import Answer
 
+TOPIC = Topic.LOOK
 HELP = "wait until a consumer has applied an event; says at once if it is parked, and why"
 EXAMPLE = """
 projectionist wait shop.app:app OrderSummary order/7 3       version 3 of an aggregate
