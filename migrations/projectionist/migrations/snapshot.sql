@@ -234,6 +234,7 @@ CREATE TABLE projectionist.consumers (
     durable text DEFAULT ''::text NOT NULL,
     own_type text COLLATE pg_catalog."C",
     repeats boolean DEFAULT false NOT NULL,
+    own_since text,
     CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
@@ -258,6 +259,8 @@ COMMENT ON COLUMN projectionist.consumers.key_name IS 'the name under which the 
 COMMENT ON COLUMN projectionist.consumers.own_type IS 'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
 
 COMMENT ON COLUMN projectionist.consumers.repeats IS 'it was reset after decisions were recorded: live batches obey those, as a rebuild does';
+
+COMMENT ON COLUMN projectionist.consumers.own_since IS 'the event that decided own_type, as errors name it';
 
 ALTER TABLE projectionist.consumers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.consumers_number_seq

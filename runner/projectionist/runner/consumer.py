@@ -10,6 +10,7 @@ from projectionist.projections.judge import start
 from projectionist.runner.evidence import Progress
 from projectionist.runner.exists import Exists
 from projectionist.runner.kinds import Kinds
+from projectionist.runner.owntype import OwnType
 from projectionist.runner.parking import Reading
 from projectionist.runner.reading import Reader
 from projectionist.runner.trail import Tracing
@@ -74,6 +75,7 @@ class Consumer:
         self.generation = 0
         self.effects: tuple[int, int] = (0, 0)
         self.own_type: str | None = None
+        self.own_since: str | None = None
         self.repeats = False
         """Whether fresh deliveries are compared with what was decided before a reset."""
         self.marks: int | None = None
@@ -131,13 +133,19 @@ class Consumer:
             *(self.epoch, self.incarnation, self.generation),
         ):
             self.join(control)
-        self.own_type = control["own_type"]
+        self.own_type, self.own_since = control["own_type"], control["own_since"]
         self.repeats = control["repeats"]
         self.marks = None if control["build"] is None else control["slot"]
 
     def frozen_slot(self, slot: str) -> str:
         """The name under which a slot was first registered."""
         return self._slots.get(slot, slot)
+
+    def owned(self) -> OwnType:
+        """Whose ids are keys of the rows, as far as that is known now."""
+        table = self.definition.table
+        column = "" if table is None or table.key is None else table.key.name
+        return OwnType(column, self.own_type, self.own_since)
 
     def is_real(self, seq: int, incarnation: int | None = None) -> bool:
         """Whether the intents of the event at this stream sequence are real, or from before the effects mark."""

@@ -13,7 +13,7 @@ from projectionist.projections.fold import Folded as FoldedSteps
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
 from projectionist.runner.closing import Broken
-from projectionist.runner.owntype import kind_of, refusal
+from projectionist.runner.owntype import OwnType, kind_of, named
 from projectionist.runner.retry import Failing, Refusal, after
 from projectionist.runner.writes import Again
 
@@ -86,37 +86,50 @@ class Pure:
         steps = [
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
         ]
-        loaded, folded = await self._folded(steps)
+        loaded, folded = await self._folded(steps, order)
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
             broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
         wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
         return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
 
-    async def _folded(self, steps: list[Step]) -> tuple[Rows, FoldedSteps]:
+    async def _folded(
+        self, steps: list[Step], order: Sequence[tuple[int, Delivery]]
+    ) -> tuple[Rows, FoldedSteps]:
         """The rows that the steps need, and what becomes of them."""
         if self._rows is None or not steps:
             return {}, fold(self._consumer.definition, steps, {})
         loaded = await self._rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
-        own, kinds = self._consumer.own_type, {kind_of(step.aggregate) for step in steps if step.handler.own}
-        if kinds <= {own}:
+        own = self._consumer.owned()
+        kinds = list(dict.fromkeys(kind_of(step.aggregate) for step in steps if step.handler.own))
+        if set(kinds) <= {own.known}:
             return loaded, fold(self._consumer.definition, steps, loaded)
-        candidates = sorted(kinds) if own is None else [own]
-        return loaded, await self._own_folded(self._rows, steps, loaded, candidates)
+        candidates = kinds if own.known is None else [own.known]
+        return loaded, await self._own_folded(self._rows, steps, loaded, candidates, order)
 
     async def _own_folded(
-        self, table: RowTable, steps: list[Step], loaded: Rows, candidates: Sequence[str]
+        self,
+        table: RowTable,
+        steps: list[Step],
+        loaded: Rows,
+        candidates: Sequence[str],
+        order: Sequence[tuple[int, Delivery]],
     ) -> FoldedSteps:
         """Two types of aggregates never share a row because their ids are alike: one type is the rows' own.
 
-        That is the first of which an event was applied; one that fails decides nothing.
+        That is the first, in stream order, of which an event was applied; one that fails decides nothing.
         """
         keys = [step.key for step in steps]
-        for own in candidates:
+        for kind in candidates:
+            own = self._consumer.owned()
+            if own.known is None:
+                first = next(one for one in steps if one.handler.own and kind_of(one.aggregate) == kind)
+                own.decide(first.handler, order[first.index][1])
             _refuse_others(steps, keys, own)
             folded = fold(self._consumer.definition, steps, loaded)
-            if self._consumer.own_type is None and _applied(steps, folded, own):
-                if await table.own_type(own) != own:
+            decided = _applied(steps, folded, kind) if self._consumer.own_type is None else None
+            if decided is not None:
+                if await table.own_type(kind, named(order[decided.index][1])) != kind:
                     raise Again("an event of another type was applied meanwhile")
                 break
         return folded
@@ -127,20 +140,20 @@ class Pure:
             raise Again("a row that was absent has been written by another batch")
 
 
-def _refuse_others(steps: list[Step], keys: list[Any], own: str) -> None:
+def _refuse_others(steps: list[Step], keys: list[Any], own: OwnType) -> None:
     for step, key in zip(steps, keys, strict=True):
-        stranger = step.handler.own and kind_of(step.aggregate) != own
-        step.key = refusal(own) if stranger else key
+        stranger = step.handler.own and kind_of(step.aggregate) != own.known
+        step.key = own.refusal(step.aggregate) if stranger else key
 
 
-def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> bool:
-    """Whether an event of this type was applied to a row of its own: a run that fails may have got past its first."""
+def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> Step | None:
+    """The first event of this type that was applied to a row of its own: a run that fails may have got past it."""
     for step in steps:
         if step.handler.own and kind_of(step.aggregate) == own:
             failure = folded.failures.get(step.index) or folded.failures.get(step.aggregate)
             if failure is None or step.index < failure.step.index:
-                return True
-    return False
+                return step
+    return None
 
 
 def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[int, Delivery]]:

@@ -1,6 +1,7 @@
 """The type of aggregates whose ids are keys of a consumer's rows: two types never share a row because ids are alike.
 
-It is the first of which an event was applied; live, rebuilt and verified rows refuse the events of all others alike.
+It is the first, in stream order, of which an event was applied; live, rebuilt and verified rows refuse the events of
+all others alike, and name the event that decided.
 """
 
 from __future__ import annotations
@@ -11,23 +12,35 @@ from projectionist.projections.errors import BadValue
 
 if TYPE_CHECKING:
     from projectionist.projections.handlers import Handler
+    from projectionist.runner.delivery import Delivery
 
 
 class OwnType:
-    """The type, as far as it is known."""
+    """The type, as far as it is known, and the event that decided it, where that is known."""
 
-    def __init__(self, known: str | None = None) -> None:
-        self.known = known
+    def __init__(self, column: str, known: str | None = None, since: str | None = None) -> None:
+        self.known, self.since = known, since
+        self._column = column
 
     def check(self, handler: Handler, aggregate: str | None) -> None:
         """Raise BadValue where this aggregate is of another type, and its id would be the key of the row."""
         if handler.own and self.known is not None and kind_of(aggregate) != self.known:
-            raise refusal(self.known)
+            raise self.refusal(aggregate)
 
-    def decide(self, handler: Handler, aggregate: str | None) -> None:
-        """Note that an event of this aggregate was applied."""
+    def decide(self, handler: Handler, delivery: Delivery) -> None:
+        """Note that this event was applied."""
         if handler.own and self.known is None:
-            self.known = kind_of(aggregate)
+            self.known, self.since = kind_of(delivery.aggregate), named(delivery)
+
+    def refusal(self, aggregate: str | None) -> BadValue:
+        """What is wrong with an event of this aggregate, whose type is another than the rows' own."""
+        since = f", decided by {self.since}" if self.since else ""
+        return BadValue(
+            f"is the id of aggregates of type {self.known!r}{since}; this event is of an aggregate of type "
+            f"{kind_of(aggregate)!r}. Give handlers of other types a key=; if the other event has the wrong type, "
+            "mend its producer, or set aggregate_type of the consumer, and reset it",
+            self._column,
+        )
 
 
 def kind_of(aggregate: str | None) -> str:
@@ -35,6 +48,6 @@ def kind_of(aggregate: str | None) -> str:
     return (aggregate or "").partition("/")[0]
 
 
-def refusal(own: str) -> BadValue:
-    """What is wrong with an event of another type than the rows' own."""
-    return BadValue(f"is the id of aggregates of type {own!r}; give other types a key=")
+def named(delivery: Delivery) -> str:
+    """An event as errors name it."""
+    return f"event {delivery.id} of {delivery.source} (sequence {delivery.seq})"

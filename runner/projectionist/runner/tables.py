@@ -54,9 +54,9 @@ class RowTable:
             if (row := tuple(record))
         }
 
-    async def own_type(self, kind: str) -> str:
+    async def own_type(self, kind: str, since: str) -> str:
         """The type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none has."""
-        return str(await self._connection.fetchval(self._own_type, self._consumer.number, kind))
+        return str(await self._connection.fetchval(self._own_type, self._consumer.number, kind, since))
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""

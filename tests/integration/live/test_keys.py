@@ -59,6 +59,39 @@ async def test_the_events_of_one_type_count_where_those_of_another_fail_in_the_s
     assert await live.value("select own_type from {s}.consumers") == "order"
 
 
+async def test_of_two_types_in_one_batch_the_one_that_the_stream_has_first_stays(live: Rig) -> None:
+    """Not the one whose name comes first: one event without a type would have all others fail."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,):
+        right = [hand.read(OrderPlaced("ann", n), f"z{n}", 1, id=f"e{n}") for n in range(5)]
+        await hand.settle(*right, hand.read(OrderPlaced("bob", 9), "last", 1, id="x2", kind=""))
+
+    assert len(await live.rows("orders")) == 5
+    assert await live.value("select own_type from {s}.consumers") == "order"
+    error = await live.value("select error from {s}.parked")
+    assert error.startswith(
+        "column 'order_id' is the id of aggregates of type 'order', decided by event e0 of shop"
+    )
+    assert f"(sequence {right[0].seq}); this event is of an aggregate of type ''" in error
+    assert "set aggregate_type of the consumer, and reset it" in error
+
+
+async def test_who_comes_later_is_told_which_event_has_decided(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    seq = await live.publish(OrderPlaced("bob", 9), "7", 1, id="x2", headers={"ce-aggregatetype": ""})
+    await live.settle(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "8", 1)
+    await live.settle(s.Orders)
+
+    error = await live.value("select error from {s}.parked")
+    assert (
+        f"of type '', decided by event x2 of shop (sequence {seq}); this event is of an aggregate of type 'order'"
+        in error
+    )
+
+
 async def test_of_two_types_that_come_first_at_once_one_wins_and_the_other_fails(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)

@@ -34,6 +34,7 @@ def control(of: Consumer, **given: Any) -> dict[str, Any]:
         "effects_incarnation": 2,
         "effects_mark": 10,
         "own_type": "order",
+        "own_since": None,
         "repeats": False,
         "breaker": None,
         "prober": None,

@@ -20,7 +20,6 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC, UNORDERED
-from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk, Slow
 from projectionist.runner.rebuild.catchup import CatchUp
@@ -220,7 +219,7 @@ class Builder:
         decisions = Decisions(await desk.rows("build_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
-            own = OwnType(consumer.own_type)
+            own = consumer.owned()
 
             async def begun() -> Bulk:
                 judge = await self._judge(desk, build, decisions)
@@ -232,7 +231,9 @@ class Builder:
                 await sql.run(filter_subject)
             else:
                 await self._fold(desk, build, shadow, begun, filter_subject)
-            if own.known is not None and own.known != await desk.value("own_type", build.consumer, own.known):
+            if own.known is not None and own.known != await desk.value(
+                "own_type", build.consumer, own.known, own.since
+            ):
                 raise RebuildError(
                     "live has applied events of other aggregates than this build took the rows' ids to be of",
                     remedy="Rebuild with --restart",
@@ -388,7 +389,7 @@ async def consumer_for(desk: Desk, definition: Definition, settings: Settings, b
     assert control is not None, "consumers are never deleted"
     made = Consumer(definition, settings.policy(definition.name), build.consumer, control["key_name"], 0)
     made.join(control)
-    made.own_type = control["own_type"]
+    made.own_type, made.own_since = control["own_type"], control["own_since"]
     made.generation = build.generation
     return made
 

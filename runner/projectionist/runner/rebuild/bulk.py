@@ -79,7 +79,7 @@ class Folding:
                     track.cell = cell
             answer = self._rows.put(handler, cell, event, delivery.envelope)
             if self._own.known is None:
-                self._own.decide(handler, aggregate)
+                self._own.decide(handler, delivery)
         except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
@@ -146,9 +146,7 @@ class Bulk:
             if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
                 folding.fold(delivery)  # it fails, whatever is in the row
             elif step is not None and delivery.arrival is not None:
-                self._own.decide(
-                    step.handler, delivery.aggregate
-                )  # in stream order, whatever bucket comes first
+                self._own.decide(step.handler, delivery)  # in stream order, whatever bucket comes first
                 into.put(bucket_of(step.key, into.buckets), delivery.arrival)
 
         async for _ in self.read(filter_subject, first, last, put):

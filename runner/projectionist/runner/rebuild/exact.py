@@ -22,7 +22,6 @@ from projectionist.runner import jetstream
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import step_of
-from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
@@ -82,7 +81,7 @@ class Exact:
         self._decided = len(decided)
         self._next = 1
         self._rows = Rows(definition.cls, table, {})
-        self._own = OwnType(consumer.own_type)
+        self._own = consumer.owned()
         self._ordered = definition.sequence != UNORDERED
         self._since = {key: Since(table, row) for key, row in live.items()}
         self._counts = dict.fromkeys(live, 0)

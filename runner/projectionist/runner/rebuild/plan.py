@@ -13,7 +13,6 @@ from projectionist.projections.subjects import Subjects
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import UNORDERED
-from projectionist.runner.owntype import OwnType
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.catchup import Gone
@@ -204,10 +203,10 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
     """Events a second, reading and folding the first of them; nothing is written."""
     if definition.kind is Kind.SQL or not stream.state.messages:
         return 0.0
-    reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
+    consumer = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0)
     judge = Judge(UNORDERED, {}, Decisions())
-    given = (client, definition, reader, judge, Decisions(), Logged(definition.name))
-    own = OwnType()
+    given = (client, definition, consumer.reader, judge, Decisions(), Logged(definition.name))
+    own = consumer.owned()
     bulk = Bulk(*given, own)
     first, fold = stream.state.first_seq, Folding(definition, bulk.silent, own).fold
     began = clock.now()

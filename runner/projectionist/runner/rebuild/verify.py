@@ -12,7 +12,6 @@ from projectionist.core.signals import announce
 from projectionist.projections import ddl
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC, UNORDERED
-from projectionist.runner.owntype import OwnType
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.decisions import Decisions
@@ -140,7 +139,7 @@ class Verifier:
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
         given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-        bulk, filter_subject = Bulk(*given, OwnType(consumer.own_type)), self._definition.subjects.filter
+        bulk, filter_subject = Bulk(*given, consumer.owned()), self._definition.subjects.filter
         self._progress.begin("folding", floor)
         buckets = -(-max(len(judge.tracks), 1) // ROWS_AT_ONCE)
         if buckets == 1:
@@ -268,5 +267,5 @@ async def live_consumer(desk: Desk, definition: Definition, settings: Settings) 
     assert control is not None, "it is registered"
     made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
     made.join(control)
-    made.own_type = control["own_type"]
+    made.own_type, made.own_since = control["own_type"], control["own_since"]
     return made, await desk.value("generation_code", row["number"], row["generation"])

@@ -2,5 +2,5 @@
 -- again. Under the exclusive barrier.
 update {schema}.consumers c
 set epoch = epoch + 1, effects_incarnation = incarnation, effects_mark = $2, own_type = null,
-    repeats = exists (select from {schema}.decisions d where d.consumer = c.number)
+    own_since = null, repeats = exists (select from {schema}.decisions d where d.consumer = c.number)
 where number = $1
