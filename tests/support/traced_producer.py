@@ -27,8 +27,7 @@ async def _publish(versions: list[int]) -> None:
             for version in versions:
                 await publisher.publish(
                     EVENTS[version],
-                    aggregate="o1",
-                    aggregate_type="order",
+                    aggregate="order/o1",
                     version=version,
                     id=f"o1:{version}",
                 )

@@ -10,6 +10,7 @@ import msgspec
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from projectionist.core import headers, tokens
+from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.texts import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.ids import Part, business_key
@@ -51,8 +52,7 @@ class Producer:
         event: TypedEvent | msgspec.Struct | dict[str, Any] | bytes,
         *,
         aggregate: str,
-        version: int | None = None,
-        aggregate_type: str | None = None,
+        version: int | None,
         id: str | None = None,  # noqa: A002 the envelope's word
         identity: str | tuple[str, ...] | None = None,
         type: str | None = None,  # noqa: A002 the envelope's word
@@ -64,35 +64,43 @@ class Producer:
     ) -> Draft:
         """An event to be sent. Its id is `id`, or made of the fields that `identity` names: give one.
 
-        Type and schema come from the event's class. The trace that is going on here goes with it. Raises PublishError
-        for what consumers would put into quarantine.
+        `aggregate` is written `type/id`, as everywhere ("/7" for one without a type), `version` is None only for events
+        that have no order. Type and schema come from the event's class. The trace that is going on here goes with it.
+        Raises PublishError for what consumers would put into quarantine, or could not decode.
         """
         kind = type or getattr(event, "__event_type__", None)
         if not kind:
             raise PublishError(
                 "the event has no type", remedy="Give type=, or an Event class that declares it"
             )
+        try:
+            aggregate_type, name = parted(aggregate)
+        except AggregateError as error:
+            raise PublishError(error.message, remedy=error.remedy) from None
         fields: dict[str, str | None] = {
             "id": _identity(event, kind, id, identity),
             "source": self._source,
             "type": kind,
             "schema": str(schema or getattr(event, "__event_schema__", 1)),
-            "aggregate_type": aggregate_type,
-            "aggregate": aggregate,
+            "aggregate_type": aggregate_type or None,
+            "aggregate": name,
             "version": None if version is None else str(version),
             "time": _written(time or datetime.now(UTC)),
             "correlation": correlation,
             "causation": causation,
         }
         _check_fields(fields)
-        subject = self._subject(aggregate_type or "", aggregate)
+        subject = self._subject(aggregate_type, name)
         named = headers.compose(fields)
         # Streams compare this header alone, and two sources may use the same ids.
         named[headers.MESSAGE_ID] = f"{named[headers.DEFAULTS['source']]} {named[headers.DEFAULTS['id']]}"
         if expected_last_subject_sequence is not None:
             named[headers.EXPECTED_SEQUENCE] = str(expected_last_subject_sequence)
         TraceContextTextMapPropagator().inject(named)
-        return Draft(subject, named, _body(event))
+        data = _body(event)
+        if type is None and schema is None:
+            _check_body(event, data)
+        return Draft(subject, named, data)
 
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
         values = {"{aggregate}": aggregate, "{type}": aggregate_type}
@@ -122,10 +130,7 @@ def _check_fields(fields: Mapping[str, str | None]) -> None:
                 raise PublishError(f"the {name} {value} is not a number from 1 to {most}")
         elif value is not None:
             _check(name, value, TEXT_BYTES)
-    kind = fields["aggregate_type"] or ""
-    if "/" in kind:
-        raise PublishError(f"the aggregate's type {kind!r} holds a slash")
-    _check("aggregate", f"{kind}/{fields['aggregate']}", TEXT_BYTES)
+    _check("aggregate", f"{fields['aggregate_type'] or ''}/{fields['aggregate']}", TEXT_BYTES)
 
 
 def _identity(event: object, kind: str, id: str | None, identity: str | tuple[str, ...] | None) -> str:  # noqa: A002
@@ -151,6 +156,20 @@ def _part(event: object, name: str) -> Part:
             remedy="Name fields that are always there, or give id=",
         )
     return value
+
+
+def _check_body(event: object, data: bytes) -> None:
+    """Refuse what consumers with the same class could not read: msgspec checks types where it reads, not before."""
+    read = getattr(event.__class__, "__event_decode__", None)
+    if read is None:
+        return
+    try:
+        read(data)
+    except msgspec.MsgspecError as error:
+        raise PublishError(
+            f"no consumer could read this {event.__class__.__name__}: {error}",
+            remedy="Give its fields values of the types that the class declares",
+        ) from error
 
 
 def _body(event: Any) -> bytes:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Draft", "NotPublished", "PublishError", "Published", "Publisher", "WrongSequence"]
 
 RETRY = Retry(initial_s=0.1, coefficient=2, maximum_s=5)
+STREAM_S = 5.0
+"""How long a stream may be missing, a leader's election included, before that is taken for a fault of the set-up."""
 ANSWER_S = 5.0
+NO_STREAM = "no stream takes this subject"
 _WRONG_SEQUENCE = (10071, 10164)
 _LATER = (429, 500, 503)
 
@@ -50,7 +53,8 @@ class Published(msgspec.Struct, frozen=True):
 class Publisher(Producer):
     """A producer with a connection: `async with Publisher(client, source=…, subject=…) as publisher`.
 
-    The client should come from `projectionist.core.broker`, which keeps nothing back while it is away.
+    An outage is waited out for `within_s`, a stream that is not there for five seconds at most. The client should come
+    from `projectionist.core.broker`, which keeps nothing back while it is away.
     """
 
     def __init__(self, client: Client, *, source: str, subject: str, within_s: float = 30.0) -> None:
@@ -101,8 +105,8 @@ class Publisher(Producer):
             raise PublishError(
                 "the Publisher is not open", remedy="Use it as: async with Publisher(…) as publisher"
             )
-        trouble, attempt = "no answer", 0
-        with anyio.move_on_after(self._within_s):
+        trouble, attempt, missing, began = "no answer", 0, True, anyio.current_time()
+        with anyio.move_on_after(self._within_s) as waiting:
             while True:
                 answer: Published | str
                 try:
@@ -114,7 +118,14 @@ class Publisher(Producer):
                 if isinstance(answer, Published):
                     return answer
                 trouble, attempt = answer, attempt + 1
+                missing = missing and trouble == NO_STREAM
+                waiting.deadline = began + (min(STREAM_S, self._within_s) if missing else self._within_s)
                 await anyio.sleep(wait(RETRY, attempt, chance=random.random()))  # noqa: S311 no secret
+        if missing and attempt:
+            raise NotPublished(
+                f"no stream takes the subject {draft.subject}",
+                remedy="Make the stream (`nats stream add`, or js.add_stream), or correct subject= of the Publisher",
+            )
         raise NotPublished(
             f"{draft.subject}: no stream took the event within {self._within_s:g} s ({trouble})",
             remedy="Check that a stream takes this subject, and publish the same draft again",
@@ -175,7 +186,7 @@ async def _once(acks: Acks, draft: Draft) -> Published | str:
     if ack is None:
         return "no answer"
     if ack.no_responders:
-        return "no stream takes this subject"
+        return NO_STREAM
     if ack.error is None:
         return Published(ack.stream, ack.seq, ack.duplicate)
     if ack.error.err_code in _WRONG_SEQUENCE:

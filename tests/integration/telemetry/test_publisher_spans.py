@@ -28,7 +28,7 @@ async def publishing(live: Rig) -> AsyncIterator[Publisher]:
 
 
 def draft(publisher: Publisher, number: int, traceparent: str | None = None) -> Draft:
-    made = publisher.draft(OrderPlaced("ann", 1), aggregate=f"o{number}", version=1, id=f"e{number}")
+    made = publisher.draft(OrderPlaced("ann", 1), aggregate=f"order/o{number}", version=1, id=f"e{number}")
     if traceparent is not None:
         made.headers["traceparent"] = traceparent
     return made

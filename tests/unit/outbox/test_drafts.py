@@ -32,9 +32,9 @@ class TestDrafts:
     producer = Producer(source="/shop", subject="shop.order.{aggregate}")
 
     def test_an_identity_of_fields_is_the_same_for_ever(self) -> None:
-        one = self.producer.draft(Placed(order_id="7"), aggregate="7", identity="order_id")
+        one = self.producer.draft(Placed(order_id="7"), aggregate="order/7", version=1, identity="order_id")
         other = self.producer.draft(
-            {"order_id": "7"}, type="order.placed", aggregate="8", identity=("order_id",)
+            {"order_id": "7"}, type="order.placed", aggregate="order/8", version=2, identity=("order_id",)
         )
         assert one.headers["ce-id"] == other.headers["ce-id"] == business_key("order.placed", "7")
 
@@ -50,11 +50,15 @@ class TestDrafts:
             ({"id": "a\nb"}, "cannot be printed"),
             ({"id": "1", "time": datetime(2026, 1, 1)}, "no time zone"),  # noqa: DTZ001  that is the point
             ({"id": "1", "correlation": "\ud800"}, "not UTF-8"),
-            ({"id": "1", "aggregate": ""}, "gives no subject"),
-            ({"id": "1", "aggregate": "a\x1fb"}, "the aggregate holds a character"),
-            ({"id": "1", "aggregate": "x" * 512}, "the aggregate has 513 bytes"),
-            ({"id": "1", "aggregate": " " * 200}, "the subject has 611 bytes"),
-            ({"id": "1", "aggregate_type": "a/b"}, "holds a slash"),
+            ({"id": "1", "aggregate": ""}, "'' does not say its type"),
+            (
+                {"id": "1", "aggregate": "o-1"},
+                r"'o-1' does not say its type\. Write type/id, like 'order/o-1'",
+            ),
+            ({"id": "1", "aggregate": "order/"}, "has no id"),
+            ({"id": "1", "aggregate": "/a\x1fb"}, "the aggregate holds a character"),
+            ({"id": "1", "aggregate": "/" + "x" * 512}, "the aggregate has 513 bytes"),
+            ({"id": "1", "aggregate": "/" + " " * 200}, "the subject has 611 bytes"),
             ({"id": "1", "type": "a\x1eb"}, "the type holds a character"),
             ({"id": "1", "correlation": "\x1f"}, "the correlation holds a character"),
             ({"id": "1", "causation": "x" * 513}, "the causation has 513 bytes"),
@@ -64,33 +68,49 @@ class TestDrafts:
         ],
     )
     def test_what_cannot_be_told_apart_is_refused(self, wish: dict[str, Any], says: str) -> None:
+        given: dict[str, Any] = {"aggregate": "order/7", "version": 1} | wish
         with pytest.raises(PublishError, match=says):
-            self.producer.draft(Placed(order_id="7", total=1.5), **{"aggregate": "7"} | wish)
+            self.producer.draft(Placed(order_id="7", total=1.5), **given)
 
     def test_an_event_without_a_type_is_refused(self) -> None:
         with pytest.raises(PublishError, match="no type"):
-            self.producer.draft({"order_id": "7"}, aggregate="7", id="1")
+            self.producer.draft({"order_id": "7"}, aggregate="order/7", version=1, id="1")
 
     def test_a_number_that_json_does_not_know_is_refused(self) -> None:
         with pytest.raises(PublishError, match="NaN"):
-            self.producer.draft(Placed(order_id="7", total=float("nan")), aggregate="7", id="1")
+            self.producer.draft(
+                Placed(order_id="7", total=float("nan")), aggregate="order/7", version=1, id="1"
+            )
+
+    def test_what_no_consumer_could_decode_is_refused_before_it_is_stored(self) -> None:
+        values: dict[str, Any] = {"order_id": "7", "total": "NOT"}
+        wrong = Placed(**values)
+        with pytest.raises(
+            PublishError, match=r"no consumer could read this Placed: Expected `float`, got `str`"
+        ):
+            self.producer.draft(wrong, aggregate="order/7", version=1, id="1")
+
+    def test_an_aggregate_without_a_type_is_published_where_that_is_said(self) -> None:
+        draft = self.producer.draft(Placed(order_id="7"), aggregate="/7", version=1, id="1")
+        assert "ce-aggregatetype" not in draft.headers
+        assert draft.headers["ce-aggregateid"] == "7"
 
     def test_a_pattern_with_a_wildcard_gives_no_subject(self) -> None:
         open_ended = Producer(source="/shop", subject="shop.*.{aggregate}")
         with pytest.raises(PublishError, match="Name every token"):
-            open_ended.draft(Placed(order_id="7"), aggregate="7", id="1")
+            open_ended.draft(Placed(order_id="7"), aggregate="order/7", version=1, id="1")
 
     @pytest.mark.parametrize("source", ["a\x1fb", "x" * 513, "\ud800", ""])
     def test_a_source_that_no_event_can_bear_is_refused(self, source: str) -> None:
         with pytest.raises(PublishError, match="source"):
             Producer(source=source, subject="shop.order.{aggregate}")
 
-    @pytest.mark.parametrize(
-        "field", ["id", "type", "aggregate", "aggregate_type", "correlation", "causation", "source"]
-    )
+    @pytest.mark.parametrize("field", ["id", "type", "aggregate", "correlation", "causation", "source"])
     def test_what_cannot_be_printed_is_refused_in_every_field(self, field: str) -> None:
         for letter in UNPRINTABLE:
-            wish: dict[str, Any] = {"id": "1", "type": "t", "aggregate": "7"} | {field: f"a{letter}b"}
+            wish: dict[str, Any] = {"id": "1", "type": "t", "aggregate": "order/7", "version": 1} | {
+                field: f"a/{letter}b"
+            }
             with pytest.raises(PublishError, match=r"cannot be printed|not UTF-8"):
                 Producer(source=wish.pop("source", "/shop"), subject="shop.order.{aggregate}").draft(
                     {}, **wish
@@ -98,7 +118,7 @@ class TestDrafts:
 
     @given(
         st.fixed_dictionaries(
-            {"aggregate": ANYTHING, "id": ANYTHING, "aggregate_type": ANYTHING},
+            {"aggregate": ANYTHING, "id": ANYTHING, "kind": ANYTHING},
             optional={
                 "type": ANYTHING,
                 "correlation": ANYTHING,
@@ -110,6 +130,8 @@ class TestDrafts:
         ANYTHING,
     )
     def test_what_can_be_published_can_be_read(self, wish: dict[str, Any], source: str) -> None:
+        aggregate = f"{wish.pop('kind')}/{wish['aggregate']}"
+        wish |= {"aggregate": aggregate, "version": wish.get("version")}
         try:
             producer = Producer(source=source, subject="shop.{type}.{aggregate}")
             draft = producer.draft({"order_id": "7"}, **{"type": "order.placed"} | wish)
@@ -121,17 +143,17 @@ class TestDrafts:
         reader = Reader(
             Policy(),
             stream="SHOP",
-            ordered="version" in wish,
+            ordered=wish["version"] is not None,
             match=Subjects(["shop.{type}.{aggregate}"]).match,
             known=(),
             decode=lambda *_: Placed(order_id="7"),
         )
         found = reader.read(arrival)
         assert isinstance(found, Delivery), found
-        assert (found.source, found.id, found.version) == (source, wish["id"], wish.get("version"))
-        assert found.aggregate == f"{wish['aggregate_type']}/{wish['aggregate']}"
+        assert (found.source, found.id, found.version) == (source, wish["id"], wish["version"])
+        assert found.aggregate == aggregate
 
     @given(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=100))
     def test_the_subject_is_the_one_consumers_look_for(self, aggregate: str) -> None:
-        draft = self.producer.draft(Placed(order_id="7"), aggregate=aggregate, id="1")
+        draft = self.producer.draft(Placed(order_id="7"), aggregate=f"/{aggregate}", version=1, id="1")
         assert draft.subject == SubjectPattern("shop.order.{aggregate}").subject_for("", aggregate)

@@ -173,8 +173,7 @@ async def _publish(client: Client, facts: Sequence[Fact], seed: int) -> int:
 def _draft(publisher: Publisher, fact: Fact, *, again: bool) -> Draft:
     draft = publisher.draft(
         fact.event,
-        aggregate=fact.aggregate,
-        aggregate_type=fact.kind,
+        aggregate=f"{fact.kind}/{fact.aggregate}",
         version=fact.version,
         id=f"{fact.kind}-{fact.aggregate}-{fact.version}",
     )

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from projectionist.core import broker, db
+from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
 from projectionist.core.trouble import is_transient
@@ -80,11 +81,12 @@ class Waiter:
                 f"{name} has no order, so it knows no versions",
                 remedy="Wait for the answer of the publish, or for source and id",
             )
-        if "/" not in aggregate or version < 1:
-            raise CannotWait(
-                f"{aggregate!r} at {version} is no version of an aggregate",
-                remedy="Name it as type/id, version from 1",
-            )
+        try:
+            parted(aggregate)
+        except AggregateError as error:
+            raise CannotWait(error.message, remedy=error.remedy) from None
+        if version < 1:
+            raise CannotWait(f"{version} is no version of an aggregate", remedy="Versions count from 1")
 
         async def find() -> Wanted:
             return Wanted(await self._number(name), aggregate, version)
