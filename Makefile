@@ -3,7 +3,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 EXTRAS := bench,embedded,http,prometheus,smtp,telemetry,test,uvloop
-PROM := $(VENV)/prometheus/usr/bin
 DEBIAN := $(VENV)/debian
 STAMP := $(VENV)/.installed
 
@@ -27,8 +26,8 @@ demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
 
 $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 	@rm -rf $(DEBIAN)
-	@if LIBRARIES='lib(c-?ares|event)[^ ,|]*' .ci/debian $(DEBIAN) pgbouncer libfaketime; then touch $@; \
-	 else echo 'pgbouncer and libfaketime cannot be had from Debian: tests of poolers and of clocks are left out' >&2; fi
+	@if LIBRARIES='lib(c-?ares|event)[^ ,|]*' .ci/debian $(DEBIAN) pgbouncer libfaketime prometheus; then touch $@; \
+	 else echo 'pgbouncer, libfaketime and prometheus cannot be had from Debian: tests of poolers, clocks and alerts are left out' >&2; fi
 
 test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core, with branch coverage; none is tried twice
 	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile
@@ -50,11 +49,10 @@ fmt: $(STAMP)  ## mend formatting and imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-alerts: $(STAMP)  ## check and test the alert rules with Debian's promtool, and let a real Prometheus scrape
-	@command -v promtool >/dev/null 2>&1 || test -x $(PROM)/promtool || .ci/debian $(VENV)/prometheus prometheus
-	@cd ops/alerts && PATH="$(CURDIR)/$(PROM):$$PATH" promtool check rules projectionist.yml
-	@cd ops/alerts && PATH="$(CURDIR)/$(PROM):$$PATH" promtool test rules projectionist.test.yml
-	@PATH="$(CURDIR)/$(PROM):$$PATH" $(BIN)/python -m pytest -q tests/integration/telemetry/test_prometheus.py
+alerts: $(STAMP) $(DEBIAN)/.unpacked  ## check and test the alert rules with Debian's promtool, on made-up series and on those of real processes
+	@cd ops/alerts && PATH="$(CURDIR)/$(DEBIAN)/usr/bin:$$PATH" promtool check rules projectionist.yml
+	@cd ops/alerts && PATH="$(CURDIR)/$(DEBIAN)/usr/bin:$$PATH" promtool test rules projectionist.test.yml
+	@$(BIN)/python -m pytest -q tests/integration/telemetry/test_prometheus.py tests/integration/telemetry/test_dead_fleet.py
 
 snapshot: $(STAMP)  ## write the schema that all migrations make, for review
 	@REGENERATE_SNAPSHOT=1 $(BIN)/python -m pytest -q tests/integration/test_snapshot.py

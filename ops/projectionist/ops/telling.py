@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.telemetry import health as healths
+from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.health import Health
 from projectionist.core.telemetry.sdk import exporting
 
@@ -21,6 +22,7 @@ async def telling(settings: Settings, service: str) -> AsyncIterator[Health]:
     """Export and listen as `[telemetry]` says, for the length of the block; the block says when it has begun."""
     health = Health()
     with exporting(settings.telemetry, service) as scrape:
+        meters.show(names.POLICY, meters.thresholds(settings.telemetry.alerts))
         async with anyio.create_task_group() as beside:
             beside.start_soon(healths.answer, settings.telemetry.listens, health, scrape)
             yield health

@@ -15,10 +15,9 @@ import anyio
 from projectionist.core import broker
 from projectionist.core.errors import DefinitionError
 from projectionist.core.signals import announce
-from projectionist.core.telemetry import meters
+from projectionist.core.telemetry import meters, names
 from projectionist.outbox.failover import judge
 from projectionist.outbox.link import Away, Link
-from projectionist.outbox.observed import Observer
 from projectionist.outbox.opener import Opener
 from projectionist.outbox.providers.build import running
 from projectionist.outbox.providers.provider import Provider, Site
@@ -68,8 +67,7 @@ async def run(
             tasks.start_soon(_stop_on_signal, relay, tasks.cancel_scope, settings.run.shutdown_s)
             if health is not None:
                 health.started, health.troubles = True, relay.troubles
-            if meters.on():
-                tasks.start_soon(Observer(settings).run)
+            meters.ask(names.REACHABLE, lambda: meters.reachable(postgresql=not relay.troubles()))
             await relay.run()
             tasks.cancel_scope.cancel()
     announce("relay.stopped")

@@ -153,6 +153,14 @@ class Breaker(Struct, frozen=True, kw_only=True):
             raise ValueError(f"open_s ({self.open_s:g}) is more than maximum_s ({self.maximum_s:g})")
 
 
+class FleetAlerts(Struct, frozen=True, kw_only=True):
+    """What of a process or the outbox is too much: values for alerts to compare with, as `Alerts` of a consumer."""
+
+    outbox_s: Duration = 900
+    loop_s: Duration = 120
+    purge_failures: Annotated[int, Meta(ge=0)] = 2
+
+
 class Telemetry(Struct, frozen=True, kw_only=True):
     """`[telemetry]`: who is told how it goes."""
 
@@ -166,6 +174,7 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     baggage: tuple[Name, ...] = ()
     logs: Literal["human", "json"] = "human"
     unwatched: Literal["refused", "accepted"] = "refused"
+    alerts: FleetAlerts = FleetAlerts()
 
     def __post_init__(self) -> None:
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
@@ -194,6 +203,7 @@ class Telemetry(Struct, frozen=True, kw_only=True):
 class Alerts(Struct, frozen=True, kw_only=True):
     """What of a consumer is too much. Nothing here changes what is done: the values are metrics, alerts compare."""
 
+    runners: Count = 1
     lag: Count = 10_000
     pending_s: Duration = 300
     gap_s: Duration = 300

@@ -1,4 +1,4 @@
-"""Where consumers stand, as metrics: looked up in the database and at the broker now and then, shown when asked for."""
+"""Where consumers and the outbox stand, as metrics: looked up in the database and at the broker."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import anyio
 import msgspec
 
 from projectionist.core.headers import timestamp
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.meters import Shown
 from projectionist.core.telemetry.names import Metric
-from projectionist.core.trouble import is_transient
+from projectionist.outbox.observed import OutboxObserver
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.status import ConsumerStatus, consumers
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Alerts, Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.office import Office
 
 _BREAKER = {"half_open": 1, "open": 2}
 
@@ -61,89 +59,83 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Observer:
-    """Looks, until cancelled, where the consumers of one process stand; and which server answers."""
+    """Looks where consumers and the outbox stand, whoever runs them, and shows it."""
 
-    def __init__(
-        self, definitions: Sequence[Definition], settings: Settings, client: Client, office: Office
-    ) -> None:
-        self._names = [definition.name for definition in definitions]
-        self._every_s = settings.telemetry.every_s
-        self._client = client
-        self._office = office
+    def __init__(self, definitions: Sequence[Definition] | None, settings: Settings) -> None:
+        """Without `definitions` it looks after every consumer that is registered."""
+        self._names = None if definitions is None else [definition.name for definition in definitions]
+        self._settings = settings
         self._schema = settings.postgres.schema
-        self._sql = Statements("projectionist.runner", settings.postgres.schema)
-        for name in self._names:
-            show(names.POLICY, name, names.THRESHOLD, thresholds(settings.policy(name).alerts))
+        self._sql = Statements("projectionist.runner", self._schema)
+        self._outbox = OutboxObserver(self._schema)
 
-    async def run(self) -> None:
-        """Look now, and then every so often."""
-        while True:
-            await self._look()
-            announce("telemetry.observed")
-            await anyio.sleep(self._every_s)
+    async def look(self, connection: Connection, client: Client | None) -> None:
+        """Look once, at the database and, where it can be reached, at the broker."""
+        standing = {one.name: one for one in await consumers(connection, self._schema)}
+        waiting = {one.name: one for one in map(_waiting, await connection.fetch(self._sql["observed"]))}
+        await self._outbox.look(connection)
+        for name in standing if self._names is None else self._names:
+            _show_thresholds(name, self._settings.policy(name).alerts)
+            one, each = standing.get(name), waiting.get(name)
+            if one is None or each is None:
+                show(names.RUNNERS, name, None, {"": 0})  # nobody has ever run it, nor migrated
+                show(names.LAG, name, None, {"": 1})
+                continue
+            _show_standing(one)
+            _show_waiting(each)
+            asked = await _ask_broker(client, each)
+            told = one.lag if asked is None else asked
+            show(names.LAG, name, None, {"": max(1, each.unread) if told is None else told})
 
-    async def _look(self) -> None:
-        answers = False
-        try:
-            with anyio.move_on_after(self._every_s):
-                async with self._office.lend() as connection:
-                    standing = await consumers(connection, self._schema)
-                    waiting = [_waiting(row) for row in await connection.fetch(self._sql["observed"])]
-                answers = True
-                self._show(standing, waiting)
-                await self._ask_broker(waiting)
-        except Exception as error:  # an outage is told by the gate, and shown here
-            if not is_transient(error):
-                raise
-        servers = {names.POSTGRESQL: answers, names.NATS: self._client.is_connected}
-        meters.show(names.REACHABLE, [(float(up), {names.SERVER: name}) for name, up in servers.items()])
 
-    def _show(self, standing: Sequence[ConsumerStatus], waiting: Sequence[Waiting]) -> None:
-        unread = {one.name: one.unread for one in waiting}
-        ours = [one for one in standing if one.name in self._names]
-        for one in ours:
-            lag = max(1, unread.get(one.name, 1)) if one.lag is None else one.lag
-            show(names.LAG, one.name, None, {"": lag})
-            show(names.UNACKED, one.name, None, {"": max((r.unacked or 0 for r in one.runners), default=0)})
-            show(names.RUNNERS, one.name, None, {"": len(one.runners)})
-            show(names.PAUSED, one.name, None, {"": one.paused})
-            state = "closed" if one.breaker is None else one.breaker.state
-            show(names.BREAKER, one.name, None, {"": _BREAKER.get(state, 0)})
-            show(names.OUTCOMES, one.name, names.OUTCOME, one.outcomes)
-            show(names.BACKLOG, one.name, None, {"": one.backlog})
-            show(names.PENDING_AGE, one.name, None, {"": one.oldest_s or 0})
-            show(names.HEADS, one.name, names.STATE, one.heads)
-        for each in (one for one in waiting if one.name in self._names):
-            show(names.PARKED, each.name, names.CAUSE, each.parked)
-            show(names.PARKED_AGE, each.name, names.STATE, each.ages)
-            show(names.GAPS, each.name, names.FINDING, each.gaps)
-            show(names.QUARANTINE, each.name, names.REASON, each.quarantine)
-            show(names.INCIDENTS, each.name, names.KIND, each.incidents)
-            show(names.REPLAYS, each.name, None, {"": each.replays})
-            show_build(each.name, each.build)
+def _show_thresholds(consumer: str, alerts: Alerts) -> None:
+    others = [pair for pair in meters.shown(names.POLICY) if pair[1].get(names.CONSUMER) != consumer]
+    meters.show(names.POLICY, [*others, *meters.thresholds(alerts, {names.CONSUMER: consumer})])
 
-    async def _ask_broker(self, waiting: Sequence[Waiting]) -> None:
-        for one in waiting:
-            if one.name in self._names and one.durable:
-                try:
-                    await self._ask_about(one)
-                except BrokerError:
-                    continue  # what was known before stays
 
-    async def _ask_about(self, one: Waiting) -> None:
-        stream = await jetstream.stream(self._client, one.stream)
-        durable = await jetstream.consumer(self._client, one.stream, one.durable)
+def _show_standing(one: ConsumerStatus) -> None:
+    show(names.UNACKED, one.name, None, {"": max((r.unacked or 0 for r in one.runners), default=0)})
+    show(names.RUNNERS, one.name, None, {"": len(one.runners)})
+    show(names.PAUSED, one.name, None, {"": one.paused})
+    state = "closed" if one.breaker is None else one.breaker.state
+    show(names.BREAKER, one.name, None, {"": _BREAKER.get(state, 0)})
+    show(names.OUTCOMES, one.name, names.OUTCOME, one.outcomes)
+    show(names.BACKLOG, one.name, None, {"": one.backlog})
+    show(names.PENDING_AGE, one.name, None, {"": one.oldest_s or 0})
+    show(names.HEADS, one.name, names.STATE, one.heads)
+
+
+def _show_waiting(one: Waiting) -> None:
+    show(names.PARKED, one.name, names.CAUSE, one.parked)
+    show(names.PARKED_AGE, one.name, names.STATE, one.ages)
+    show(names.GAPS, one.name, names.FINDING, one.gaps)
+    show(names.QUARANTINE, one.name, names.REASON, one.quarantine)
+    show(names.INCIDENTS, one.name, names.KIND, one.incidents)
+    show(names.REPLAYS, one.name, None, {"": one.replays})
+    show_build(one.name, one.build)
+
+
+async def _ask_broker(client: Client | None, one: Waiting) -> int | None:
+    """Show what the broker says; the messages it has not delivered, None where it does not answer."""
+    if client is None or not one.durable:
+        return None
+    try:
+        stream = await jetstream.stream(client, one.stream)
+        durable = await jetstream.consumer(client, one.stream, one.durable)
         floor = durable.ack_floor.stream_seq
         age = 0.0
         if durable.num_pending or durable.num_ack_pending:
             subject = durable.config.filter_subject or ">"
             first = max(floor + 1, stream.state.first_seq)
-            message = await jetstream.message(self._client, one.stream, first, subject)
+            message = await jetstream.message(client, one.stream, first, subject)
             age = 0.0 if message is None else max(0.0, time.time() - timestamp(message.time).timestamp())
-        show(names.UNREAD_AGE, one.name, None, {"": age})
-        show(names.MAX_AGE, one.name, None, {"": stream.config.max_age / 1e9})
-        show(names.FILL, one.name, None, {"": _fill(stream)})
-        show(names.HEADROOM, one.name, None, {"": max(0, floor + 1 - stream.state.first_seq)})
+    except BrokerError:
+        return None  # what was shown before stays
+    show(names.UNREAD_AGE, one.name, None, {"": age})
+    show(names.MAX_AGE, one.name, None, {"": stream.config.max_age / 1e9})
+    show(names.FILL, one.name, None, {"": _fill(stream)})
+    show(names.HEADROOM, one.name, None, {"": max(0, floor + 1 - stream.state.first_seq)})
+    return durable.num_pending
 
 
 def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[str, float]) -> None:
@@ -175,11 +167,6 @@ def show_build(consumer: str, build: Build | None) -> None:
     )
     for metric, value in told:
         show(metric, consumer, names.PHASE, {} if not doing or value is None else {doing: value})
-
-
-def thresholds(alerts: Alerts) -> dict[str, float]:
-    """The thresholds of a consumer by name."""
-    return {name: float(value) for name, value in msgspec.structs.asdict(alerts).items()}
 
 
 def _fill(stream: jetstream.Stream) -> float:

@@ -16,12 +16,11 @@ from projectionist.core.broker import BrokerRefused, BrokerUnreachable
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.signals import announce
-from projectionist.core.telemetry import meters
+from projectionist.core.telemetry import meters, names
 from projectionist.outbox.wake import Waker
 from projectionist.runner.board import Board, failing
 from projectionist.runner.gate import Gate, postgres_reach
 from projectionist.runner.groups import flattened
-from projectionist.runner.observed import Observer
 from projectionist.runner.office import Office
 from projectionist.runner.retention.janitor import Janitor
 from projectionist.runner.setbacks import kept
@@ -78,9 +77,7 @@ async def run(
                 if health is not None:
                     health.troubles = partial(_troubles, client, office, crew)
                     health.started = True
-                if meters.on():
-                    observer = Observer(definitions, settings, client, office)
-                    tasks.start_soon(kept, "observing", observer.run, office.book)
+                meters.ask(names.REACHABLE, partial(_reachable, client, office))
                 await _together(definitions, settings, client, office, crew)
             tasks.cancel_scope.cancel()
     announce("run.stopped")
@@ -110,6 +107,10 @@ def _troubles(client: Client, office: Office, crew: Sequence[Supervised]) -> lis
     return away + [one.trouble for one in crew if one.trouble is not None]
 
 
+def _reachable(client: Client, office: Office) -> meters.Shown:
+    return meters.reachable(postgresql=not office.gates.closed, nats=client.is_connected)
+
+
 def _setbacks(office: Office, crew: Sequence[Supervised]) -> list[Told]:
     """What this process cannot do, for whoever asks the database."""
     return [*(one.setback for one in crew if one.setback is not None), *failing(office.book)]
@@ -117,6 +118,7 @@ def _setbacks(office: Office, crew: Sequence[Supervised]) -> list[Told]:
 
 @asynccontextmanager
 async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
+    meters.show(names.REACHABLE, meters.reachable(postgresql=False))
     reach = postgres_reach()
     open_pool = partial(
         db.pool, settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS
@@ -132,6 +134,7 @@ async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record
 
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Client]:
+    meters.show(names.REACHABLE, meters.reachable(postgresql=True, nats=False))
     reach = Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")
     connect = partial(broker.connect, settings.nats, name="projectionist run")
     client = await reach.until(connect, _is_away)

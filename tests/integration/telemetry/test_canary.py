@@ -58,13 +58,19 @@ async def test_secrets_reach_no_log_span_metric_or_error_text(live: Rig, tmp_pat
             "MAIL_TOKEN": TOKEN,
         }
         said: list[str] = []
-        for command, done in (
-            ("run", "select count(*) from {s}.counters where outcome = 'incident_identity_reuse'"),
-            ("relay", "select count(*) from {s}.outbox where attempt > 0"),
+        tried = "select count(*) from {s}.outbox where attempt > 0"
+        for command, done, at_work in (
+            (
+                "run",
+                "select count(*) from {s}.counters where outcome = 'incident_identity_reuse'",
+                "worker.running",
+            ),
+            ("relay", tried, "relay.running"),
+            ("observe", tried, "telemetry.observed"),
         ):
             async with projectionist(command, APP, cwd=tmp_path, env=env) as child:
+                await child.heard(at_work)
                 await live.value_of(done, 1)
-                await child.heard("telemetry.observed", 2)
                 said += [(await get(port, path)).text for path in ("/metrics", "/ready", "/live")]
                 child.signal(signal.SIGTERM)
                 ended = await child.ended()

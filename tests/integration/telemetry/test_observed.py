@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from tests.support.lab import SCHEMA
 from tests.support.outbox import outbox
 from tests.support.rebuilding import Slow
 from tests.support.rig import Rig
@@ -15,7 +16,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.core.settings import Alerts
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.names import Metric
-from projectionist.outbox.observed import Observer as OutboxObserver
+from projectionist.outbox.observed import OutboxObserver
 from projectionist.projections import definition
 from projectionist.runner.observed import Observer
 from projectionist.runner.rebuild import turn
@@ -38,8 +39,8 @@ def shown(metric: Metric) -> dict[tuple[str, ...], float]:
 
 
 async def look(live: Rig, *consumers: type) -> None:
-    observer = Observer([definition(one) for one in consumers], live.settings, live.nats, live.office)
-    await observer._look()
+    async with live.pool.acquire() as connection:
+        await Observer([definition(one) for one in consumers], live.settings).look(connection, live.nats)
 
 
 async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Rig) -> None:
@@ -51,9 +52,26 @@ async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Rig
 
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
+    for number in range(2, 5):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
     await look(live, s.Orders)
-    assert shown(names.LAG)["Orders",] >= 1
+    assert shown(names.LAG)["Orders",] == 3, "asked at the broker, whoever runs it"
     assert shown(names.OUTCOMES)["Orders", "applied"] == 1
+    live.tampered = True
+
+
+async def test_a_consumer_that_was_never_migrated_is_told_as_run_by_nobody(live: Rig) -> None:
+    await look(live, shop(live.stream).Orders)
+    assert shown(names.RUNNERS) == {("Orders",): 0}
+    assert shown(names.LAG) == {("Orders",): 1}
+
+
+async def test_without_an_app_all_that_are_registered_are_told(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    async with live.pool.acquire() as connection:
+        await Observer(None, live.settings).look(connection, live.nats)
+    assert shown(names.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
 
 
 async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
@@ -77,7 +95,6 @@ async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
         "the last event was published after the runner had stopped"
     )
     assert shown(names.HEADROOM) == {("Orders",): 5}
-    assert shown(names.REACHABLE) == {("postgresql",): 1, ("nats",): 1}
     assert shown(names.REBUILDING) == {("Orders",): 0}
     live.tampered = True
 
@@ -129,7 +146,7 @@ async def test_thresholds_are_those_of_the_consumer(live: Rig) -> None:
     s = shop(live.stream)
     own = msgspec.structs.replace(live.policy, alerts=Alerts(lag=7))
     live.settings = msgspec.structs.replace(live.settings, consumers={"Spend": own})
-    Observer([definition(s.Orders), definition(s.Spend)], live.settings, live.nats, live.office)
+    await look(live, s.Orders, s.Spend)
     found = shown(names.POLICY)
     assert (found["Orders", "lag"], found["Spend", "lag"]) == (10_000, 7)
     assert found["Spend", "pending_s"] == 300
@@ -137,14 +154,12 @@ async def test_thresholds_are_those_of_the_consumer(live: Rig) -> None:
 
 async def test_the_outbox_is_told_by_provider_and_state_and_nothing_as_nothing(database: str) -> None:
     async with outbox(database) as rig:
-        observer = OutboxObserver(rig.settings)
-        await observer._look()
+        observer = OutboxObserver(SCHEMA)
+        await observer.look(rig.connection)
         assert shown(names.INTENTS) == shown(names.INTENTS_AGE) == shown(names.CIRCUITS) == {(): 0}
 
         await rig.want()
         await rig.want("elsewhere")
-        await observer._look()
+        await observer.look(rig.connection)
         assert shown(names.INTENTS) == {("ready", "stub"): 1, ("ready", "elsewhere"): 1}
         assert all(0 <= age < 60 for age in shown(names.INTENTS_AGE).values())
-
-        await observer._link.close()

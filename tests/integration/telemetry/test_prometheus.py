@@ -1,16 +1,20 @@
-"""A real Prometheus loads the rules and scrapes a real process: `make alerts` brings one."""
+"""A real Prometheus loads what is delivered, and scrapes real processes: `make alerts` brings one."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import signal
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+import yaml
 from tests.integration.telemetry.test_scrape import some_history, telling
+from tests.support.debian import program
 from tests.support.process import ROOT, projectionist
 from tests.support.rig import Rig
 from tests.support.scrape import free_port, get
@@ -18,44 +22,83 @@ from tests.support.shop import shop
 from tests.support.traced_app import APP
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.asyncio,
-    pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus here: make alerts"),
-]
+pytestmark = pytest.mark.asyncio
 
-CONFIG = """
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: ["{rules}"]
-scrape_configs: [{{job_name: shop, static_configs: [{{targets: ["127.0.0.1:{port}"]}}]}}]
-"""
+DEPLOY = ROOT / "ops" / "deploy"
 
 
-async def test_a_real_prometheus_scrapes_a_process_and_an_alert_fires(live: Rig, tmp_path: Path) -> None:
+@asynccontextmanager
+async def prometheus(folder: Path, places: Mapping[str, str]) -> AsyncIterator[int]:
+    """Prometheus with the configuration that compose mounts, for the length of the block; where it answers.
+
+    `places`: where the processes are that the configuration knows by the names of containers.
+    """
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    for volume in compose["services"]["prometheus"]["volumes"]:
+        source, target, _ = volume.split(":")
+        text = (DEPLOY / source).read_text("utf-8").replace(": 15s", ": 1s")
+        for name, place in places.items():
+            text = text.replace(name, place)
+        (folder / Path(target).name).write_text(text, "utf-8")
+    config = folder / "prometheus.yml"
+    check = (str(program("promtool")), "check", "config", str(config))
+    checked = await asyncio.create_subprocess_exec(*check, stdout=asyncio.subprocess.DEVNULL)
+    assert await checked.wait() == 0
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        *(str(program("prometheus")), f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
+        f"--web.listen-address=127.0.0.1:{port}",
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield port
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def asked(port: int, query: str) -> list[dict[str, Any]]:
+    """What Prometheus answers; it has to take the query."""
+    answer = await get(port, f"/api/v1/query?query={quote(query)}", version="1.0")
+    assert answer.status == 200, (query, answer.text)
+    found: list[dict[str, Any]] = json.loads(answer.text)["data"]["result"]
+    return found
+
+
+async def test_a_real_prometheus_scrapes_processes_fires_and_answers_every_dashboard(
+    live: Rig, tmp_path: Path
+) -> None:
     await live.migrate(shop(live.stream).Orders)
     await some_history(live)
-    port, own = free_port(), free_port()
-    config = tmp_path / "prometheus.yml"
-    config.write_text(CONFIG.format(rules=ROOT / "ops/alerts/projectionist.yml", port=port))
-    async with projectionist("run", APP, env=telling(live, port)) as runner:
-        await runner.heard("telemetry.observed", 3)
-        prometheus = await asyncio.create_subprocess_exec(
-            *("prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}"),
-            f"--web.listen-address=127.0.0.1:{own}",
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        try:
+    ports = {"run": free_port(), "observe": free_port()}
+    places = {"collector:8889": f"127.0.0.1:{ports['run']}", "observe:9464": f"127.0.0.1:{ports['observe']}"}
+    async with (
+        projectionist("run", APP, env=telling(live, ports["run"])) as runner,
+        projectionist("observe", APP, env=telling(live, ports["observe"])) as observer,
+    ):
+        await runner.heard("worker.running")
+        await observer.heard("telemetry.observed")
+        async with prometheus(tmp_path, places) as port:
 
             async def fires() -> bool:
-                asked = quote('ALERTS{alertstate="firing"}')
-                answer = await get(own, f"/api/v1/query?query={asked}", version="1.0")
-                assert answer.status == 200
-                found = {row["metric"]["alertname"] for row in json.loads(answer.text)["data"]["result"]}
-                assert {"ProjectionistParkedFailed", "ProjectionistQuarantined"} <= found
+                found = {
+                    row["metric"]["alertname"] for row in await asked(port, 'ALERTS{alertstate="firing"}')
+                }
+                assert {"ProjectionistParkedFailed", "ProjectionistQuarantined"} <= found, found
                 return True
 
-            await eventually(fires, seconds=30)
-        finally:
-            prometheus.terminate()
-            await prometheus.wait()
-        runner.signal(signal.SIGTERM)
-        assert (await runner.ended()).code == 0
+            await eventually(fires, seconds=60)
+            for board in sorted((ROOT / "ops/dashboards").glob("*.json")):
+                shown = 0
+                for expression in expressions(board):
+                    shown += bool(await asked(port, expression))
+                assert shown, f"{board.name} shows nothing at all"
+            names = {row["metric"]["job"] for row in await asked(port, "up == 1")}
+    assert names == {"projectionist", "projectionist-observe"}
+
+
+def expressions(board: Path) -> list[str]:
+    """Every query of a dashboard, with all values of its variables."""
+    panels = json.loads(board.read_text("utf-8"))["panels"]
+    found = [target["expr"] for panel in panels for target in panel["targets"]]
+    return [re.sub(r"\$\w+", ".*", expression) for expression in found]

@@ -62,20 +62,27 @@ async def some_history(live: Rig) -> None:
 async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> None:
     await live.migrate(shop(live.stream).Orders)
     await some_history(live)
-    port = free_port()
+    port, other = free_port(), free_port()
     async with projectionist("run", APP, env=telling(live, port)) as runner:
+        await runner.heard("worker.running")
         await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
-        await runner.heard("telemetry.observed", 3)
-        shown = await scrape_with(port, "projectionist_quarantine{")
-        assert_numbers(shown)
+        await live.value_of("select count(*) from {s}.positions where head = 'waiting'", 2)
+        shown = await scrape_with(port, "projectionist_batches_total{")
+        async with projectionist("observe", APP, env=telling(live, other)) as observer:
+            await observer.heard("telemetry.observed")
+            stands = await scrape_with(other, "projectionist_quarantine{")
+            assert_numbers(shown + stands)
+            observer.signal(signal.SIGTERM)
+            assert (await observer.ended()).code == 0
         runner.signal(signal.SIGTERM)
         assert (await runner.ended()).code == 0
     async with projectionist("relay", APP, env=telling(live, port)) as relay:
+        await relay.heard("relay.running")
         shown_too = await scrape_with(port, "messaging_client_operation_duration_seconds_bucket")
         relay.signal(signal.SIGTERM)
         assert (await relay.ended()).code == 0
 
-    types = {**families(shown), **families(shown_too)}
+    types = {**families(shown), **families(stands), **families(shown_too)}
     assert {scraped(one): str(one.instrument) for one in METRICS.values()} == {
         name: kind for name, kind in types.items() if name != "target_info"
     }
@@ -102,8 +109,10 @@ def assert_numbers(text: str) -> None:
     assert of("projectionist_failures_total", error_type="ValueError") == 1
     assert of("projectionist_inbox_outcomes", projectionist_outcome="applied") == 3
     assert of("messaging_client_consumed_messages_total") == 7
-    assert of("projectionist_heads", projectionist_state="waiting") == 1
-    assert of("projectionist_gaps") == 1
+    assert of("projectionist_heads", projectionist_state="waiting") == 2, (
+        "a failure, a gap that cannot be filled"
+    )
+    assert of("projectionist_gaps") == 0
     assert of("projectionist_parked", projectionist_cause="failed") == 1
     assert of("projectionist_parked", projectionist_cause="gap") == 1
     assert of("projectionist_quarantine") == 1
@@ -168,10 +177,13 @@ async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: Rig) -> N
     traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     for number in range(20):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, headers=traced)
-    env = environment(live, telemetry__endpoint="http://127.0.0.1:1", telemetry__every_s="0.2")
+    env = environment(
+        live, telemetry__endpoint="http://127.0.0.1:1", telemetry__every_s="0.2", run__heartbeat_s="0.1"
+    )
     async with projectionist("run", APP, env=env) as runner:
+        await runner.heard("worker.running")
         await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 20)
-        await runner.heard("telemetry.observed", 10)
+        await runner.heard("heart.beat", 20)
         runner.signal(signal.SIGTERM)
         ended = await runner.ended()
     assert ended.code == 0

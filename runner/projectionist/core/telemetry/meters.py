@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, NoOpMeterProvider, Observation
 
@@ -14,7 +16,7 @@ from projectionist.core.telemetry.names import Instrument, Metric
 Shown = Sequence[tuple[float, Mapping[str, str]]]
 
 _instruments: dict[str, Any] = {}
-_shown: dict[str, Shown] = {}
+_shown: dict[str, Callable[[], Shown]] = {}
 
 
 def on() -> bool:
@@ -35,13 +37,29 @@ def record(metric: Metric, value: float, attributes: Mapping[str, str] | None = 
 
 def show(metric: Metric, values: Shown) -> None:
     """What an observed metric says from now on, in place of what it said before."""
-    _shown[metric.name] = values
+    ask(metric, lambda: values)
+
+
+def ask(metric: Metric, answer: Callable[[], Shown]) -> None:
+    """Who is asked what an observed metric says, whenever somebody wants to know."""
+    _shown[metric.name] = answer
     _instrument(metric)
 
 
 def shown(metric: Metric) -> Shown:
     """What an observed metric says now."""
-    return _shown.get(metric.name, ())
+    return _shown.get(metric.name, tuple)()
+
+
+def reachable(**servers: bool) -> Shown:
+    """What `names.REACHABLE` says of servers by their names."""
+    return [(float(answers), {names.SERVER: name}) for name, answers in servers.items()]
+
+
+def thresholds(alerts: Struct, who: Mapping[str, str] = {}) -> Shown:
+    """What `names.POLICY` says of a section of settings, of a consumer or of the process."""
+    values = asdict(alerts)
+    return [(float(value), {**who, names.THRESHOLD: name}) for name, value in values.items()]
 
 
 def forget() -> None:

@@ -1,0 +1,141 @@
+"""`observe`: a process that tells where consumers and the outbox stand, also when nobody runs them."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from projectionist.core import broker, db
+from projectionist.core.broker import BrokerRefused, BrokerUnreachable
+from projectionist.core.signals import announce
+from projectionist.core.telemetry import meters, names, pulse
+from projectionist.core.trouble import is_transient
+from projectionist.runner.gate import Gate
+from projectionist.runner.groups import flattened
+from projectionist.runner.observed import Observer
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.core.settings import Settings
+    from projectionist.core.telemetry.health import Health
+    from projectionist.projections.definition import Definition
+
+log = logging.getLogger("projectionist.observe")
+
+LOOKING_S = 20.0
+"""How long one look may take, over all consumers."""
+
+
+async def observe(
+    definitions: Sequence[Definition] | None,
+    settings: Settings,
+    *,
+    prepared: Callable[[Connection], Awaitable[None]],
+    health: Health,
+) -> None:
+    """Look every `[telemetry] every_s` seconds, until SIGTERM or SIGINT.
+
+    `definitions`: the consumers to look after, registered or not; None: all that are registered. A server that is
+    away is waited for, and shown as away. `prepared` looks at the database at first, and raises if it does not fit.
+    """
+    watch = _Watch(Observer(definitions, settings), settings, prepared)
+    health.troubles = watch.troubles
+    meters.ask(names.REACHABLE, watch.reachable)
+    with flattened():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
+            tasks.start_soon(watch.keep_connected)
+            tasks.start_soon(watch.run, health)
+    announce("observe.stopped")
+
+
+class _Watch:
+    """The connections of one observer, and its looks."""
+
+    def __init__(
+        self, observer: Observer, settings: Settings, prepared: Callable[[Connection], Awaitable[None]]
+    ) -> None:
+        self._observer, self._settings, self._prepared = observer, settings, prepared
+        self._connection: Connection | None = None
+        self._client: Client | None = None
+        self._answers: bool | None = None
+
+    def reachable(self) -> meters.Shown:
+        return meters.reachable(postgresql=bool(self._answers), nats=self._broker_answers())
+
+    def troubles(self) -> list[str]:
+        away = [] if self._broker_answers() else ["NATS cannot be reached"]
+        return away + ([] if self._answers else ["PostgreSQL cannot be used"])
+
+    def _broker_answers(self) -> bool:
+        return self._client is not None and self._client.is_connected
+
+    async def keep_connected(self) -> None:
+        """Connect to the broker, however long that takes; it comes back by itself afterwards."""
+        reach = Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")
+        connect = partial(broker.connect, self._settings.nats, name="projectionist observe")
+        self._client = await reach.until(connect, _is_away)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await self._client.close()
+
+    async def run(self, health: Health) -> None:
+        every_s = self._settings.telemetry.every_s
+        try:
+            while True:
+                await self._look()
+                health.started = health.started or not self.troubles()
+                pulse.beat("observe", within_s=2 * (every_s + LOOKING_S))
+                announce("telemetry.observed")
+                await anyio.sleep(every_s)
+        finally:
+            self._give_up()
+
+    async def _look(self) -> None:
+        try:
+            with anyio.fail_after(LOOKING_S):
+                if self._connection is None:
+                    self._connection = await db.connect(
+                        self._settings.postgres, application_name="projectionist observe"
+                    )
+                    await self._prepared(self._connection)
+                await self._observer.look(self._connection, self._client)
+        except Exception as error:
+            self._give_up()
+            if not is_transient(error):
+                raise
+            self._tell(answers=False, why=str(error) or "no answer")
+        else:
+            self._tell(answers=True)
+
+    def _give_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    def _tell(self, *, answers: bool, why: str = "") -> None:
+        if not answers and self._answers is not False:
+            log.warning("PostgreSQL cannot be used, waiting for it: %s", why)
+        if answers and self._answers is False:
+            log.info("PostgreSQL can be used again")
+        self._answers = answers
+
+
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
+
+
+async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+            return
