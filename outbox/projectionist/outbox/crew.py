@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from projectionist.core.raised import Stray
+
 T = TypeVar("T")
 
 
@@ -59,6 +61,12 @@ class Crew:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if error := self._error_of(task):
             self._error = self._error or error
             self._failed()
+
+    @staticmethod
+    def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+        if not task.cancelled():
+            return task.exception()
+        return None if task.cancelling() else Stray("something that was awaited has been cancelled")

@@ -14,6 +14,7 @@ import anyio
 
 from projectionist.core import broker
 from projectionist.core.errors import DefinitionError
+from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
 from projectionist.outbox.failover import judge
@@ -98,12 +99,12 @@ class Relay:
     async def run(self) -> None:
         """Send until `stop`, then return when what was started is settled."""
         async with anyio.create_task_group() as beside:
-            beside.start_soon(self._listener.run)
-            beside.start_soon(self._tend)
-            beside.start_soon(self._opener.run)
+            beside.start_soon(lasting, self._listener.run)
+            beside.start_soon(lasting, self._tend)
+            beside.start_soon(lasting, self._opener.run)
             async with anyio.create_task_group() as senders:
                 for sender in self._senders:
-                    senders.start_soon(sender.run)
+                    senders.start_soon(lasting, sender.run)
             beside.cancel_scope.cancel()
 
     def wake(self) -> None:

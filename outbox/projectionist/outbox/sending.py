@@ -16,6 +16,7 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.breaker import longest
+from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
 from projectionist.core.states import Effect
 from projectionist.core.telemetry import pulse
@@ -107,7 +108,7 @@ class Sender:
     async def run(self) -> None:
         """Send until stopped."""
         async with anyio.create_task_group() as settling_tasks:
-            settling_tasks.start_soon(self._settler.run)
+            settling_tasks.start_soon(lasting, self._settler.run)
             try:
                 async with Crew(self.wake) as sends:
                     self._sends = sends

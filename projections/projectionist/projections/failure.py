@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from projectionist.core.raised import RAISED
 from projectionist.projections.outcome import Refuse, Retry
 from projectionist.projections.steps import Step
 
@@ -35,7 +36,7 @@ class Failure(msgspec.Struct, frozen=True):
     """Seconds the handler asked to wait, for RETRY."""
 
 
-def failure_of(step: Step, error: Exception) -> Failure:
+def failure_of(step: Step, error: BaseException) -> Failure:
     """The failure of `step` that `error` means."""
     kind, after = FailureKind.RAISED, None
     if isinstance(error, Retry):
@@ -45,20 +46,20 @@ def failure_of(step: Step, error: Exception) -> Failure:
     return Failure(step, kind, _named(error), _message(error), _stack(error), after)
 
 
-def _named(error: Exception) -> str:
+def _named(error: BaseException) -> str:
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 an exception whose own text cannot be made must still be recorded
+    except RAISED:  # an exception whose own text cannot be made must still be recorded
         text = "(its message cannot be shown)"
     return storable(text[:MOST_MESSAGE])
 
 
-def _stack(error: Exception) -> str:
+def _stack(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
     return storable("".join(traceback.format_list(frames)))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from projectionist.core.raised import RAISED
 from projectionist.outbox.intent import Intent
 from projectionist.projections.copying import copied
 from projectionist.projections.definition import Definition, Kind
@@ -69,7 +70,7 @@ def fold(
             continue
         try:
             answer = apply(step)
-        except Exception as error:  # noqa: BLE001 a handler is a user's code: what it raises is its event's failure
+        except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
             cut[unit] = step.index
             failures[unit] = failure_of(step, error)
             continue

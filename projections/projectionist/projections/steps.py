@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from projectionist.core.raised import RAISED
 from projectionist.projections.definition import Definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
@@ -55,7 +56,7 @@ def key_of(handler: Handler, aggregate_id: str | None, event: Event) -> Any:
         return handler.row_key(aggregate_id, event)
     except BadValue as bad:
         return bad
-    except Exception as error:  # noqa: BLE001 key= may be a user's function, whose error is its event's failure
+    except RAISED as error:  # key= may be a user's function, whose error is its event's failure
         wrong = BadValue(f"key= raised {type(error).__name__}: {error}")
         wrong.__cause__ = error
         return wrong

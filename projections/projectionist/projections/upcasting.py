@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from projectionist.core.errors import DefinitionError
+from projectionist.core.raised import RAISED
 from projectionist.projections.errors import EventError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def stepped(event: type[Event], kind: str, schema: int, document: Document) -> D
         )
     try:
         return step(document)
-    except Exception as error:  # the step is a user's code and may raise anything
+    except RAISED as error:  # the step is a user's code and may raise anything
         raised = type(error).__name__
         raise EventError(f"{_place(step)} raised {raised} on schema {schema} of {kind!r}") from error
 

@@ -12,6 +12,7 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.backoff import Retry
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
 from projectionist.runner.rearm import Rearm
 from projectionist.runner.setbacks import Chore
@@ -84,7 +85,7 @@ class Heart:
     async def run(self) -> None:
         """Beat at every interval; what else there is to do never keeps a beat waiting."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._chores)
+            tasks.start_soon(lasting, self._chores)
             while True:
                 await self._beats.step()
                 await anyio.sleep(self._interval_s)

@@ -187,6 +187,11 @@ def failed(failure: Failure, delivery: Delivery, retry: Retry) -> Failed:
     return _after(kind, delivery, retry, failure.error_class, failure.message, failure.stack, failure.after)
 
 
+def later(delivery: Delivery, retry: Retry, why: str) -> Failed:
+    """The failure of an event whose handler has come to no end, which may be what it waits for."""
+    return _after(Failing.ALONE, delivery, retry, Failing.ALONE, why)
+
+
 _KINDS = {
     FailureKind.RAISED: Failing.RAISED,
     FailureKind.RETRY: Failing.RETRY,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +15,7 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
+from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import pulse
 from projectionist.runner.batch import Applied, Batch
@@ -95,11 +97,11 @@ class Pipeline:
         """Work until `stop` is called; a batch that has begun is brought to its end."""
         try:
             async with anyio.create_task_group() as keeping:
-                keeping.start_soon(self._keep)
+                keeping.start_soon(lasting, self._keep)
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._read)
+                    tasks.start_soon(lasting, self._read)
                     for settler in self._settlers:
-                        tasks.start_soon(self._work, settler)
+                        tasks.start_soon(lasting, partial(self._work, settler))
                 keeping.cancel_scope.cancel()
         except* REFUSALS:
             for arrivals in self._open:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core import clock
 from projectionist.core.headers import MOST_SCHEMA, MOST_VERSION, HeaderError
+from projectionist.core.raised import RAISED
 from projectionist.core.texts import ID_BYTES, TEXT_BYTES
 from projectionist.runner import guards, structured
 from projectionist.runner.checks import (
@@ -239,7 +240,7 @@ class Reader:
             return None, "no handler declares its type" if self._policy.unknown == "fail" else None
         try:
             return self._decode(kind, schema, data), None
-        except Exception as error:  # noqa: BLE001  upcasters are a user's code
+        except RAISED as error:  # upcasters and types are a user's code
             return None, clean(f"{type(error).__name__}: {error}")
 
     def decodes(self, kind: str) -> bool:

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.raised import lasting
 from projectionist.core.telemetry import names, places
 from projectionist.core.trouble import is_transient
 from projectionist.projections.definition import Kind
@@ -121,12 +122,12 @@ class Serving:
         clean = True
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._heart.run)
+                tasks.start_soon(lasting, self._heart.run)
                 if self._consumer.sequence == CONTIGUOUS:
-                    tasks.start_soon(self._gaps.run)
+                    tasks.start_soon(lasting, self._gaps.run)
                 async with anyio.create_task_group() as work:
                     if self._drain is not None:
-                        work.start_soon(self._drain.run)
+                        work.start_soon(lasting, self._drain.run)
                     await self._pipeline.run()
                     self.stop()
                 tasks.cancel_scope.cancel()

@@ -12,6 +12,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.backoff import Retry, interval
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import is_transient
@@ -118,7 +119,7 @@ class Chore:
         if clock.now() < self._not_before:
             return
         try:
-            await self._do()
+            await lasting(self._do)
         except Exception as error:  # nothing that is done beside the work may end it by failing
             if passes(error):
                 log.debug("%s: %s", self._what, error)
@@ -141,7 +142,7 @@ async def kept(what: str, run: Callable[[], Awaitable[None]], book: Book | None 
     while True:
         began = clock.now()
         try:
-            return await run()
+            return await lasting(run)
         except Exception as error:  # noqa: BLE001  nothing that is done beside the work may end it
             missed(what)
             pause_s = setbacks.note(error, well_s=clock.now() - began)

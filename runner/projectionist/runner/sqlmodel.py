@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import asyncpg
 import msgspec
 
+from projectionist.core.raised import RAISED, is_cancelled
 from projectionist.core.sql import Statements
 from projectionist.core.trouble import is_transient
 from projectionist.projections.copying import copied
@@ -18,7 +22,7 @@ from projectionist.projections.reactions import answer_of
 from projectionist.projections.sql_tables import resolved
 from projectionist.projections.steps import Step
 from projectionist.runner.closing import Broken
-from projectionist.runner.model import Folded, Wished, failed, ordered, preset, step_of
+from projectionist.runner.model import Folded, Wished, failed, later, ordered, preset, step_of
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
@@ -48,6 +52,10 @@ _STAY = (
 )
 
 
+IDLE_S = 20.0
+"""After so long without a statement a handler is given up: a little later PostgreSQL would end the session."""
+
+
 class OpenTx:
     """The transaction as a handler sees it: `{table}` stands for the generation that is written.
 
@@ -57,31 +65,56 @@ class OpenTx:
     def __init__(self, connection: Connection, names: dict[str, str]) -> None:
         self._connection = connection
         self._names = names
+        self._patience = anyio.CancelScope()
 
     async def execute(self, sql: str, *args: Any) -> str:
         """Run a statement; returns its command tag."""
-        if args:
-            return await self._connection.execute(self._resolved(sql), *args)
-        # Without arguments the driver would run several at once, of which only the first can be looked at.
-        prepared = await self._connection.prepare(self._resolved(sql))
-        await prepared.fetch()
-        return prepared.get_statusmsg() or ""
+        with self._used():
+            if args:
+                return await self._connection.execute(self._resolved(sql), *args)
+            # Without arguments the driver would run several at once, of which only the first can be looked at.
+            prepared = await self._connection.prepare(self._resolved(sql))
+            await prepared.fetch()
+            return prepared.get_statusmsg() or ""
 
     async def executemany(self, sql: str, args: Any) -> None:
         """Run a statement for each sequence of arguments."""
-        await self._connection.executemany(self._resolved(sql), args)
+        with self._used():
+            await self._connection.executemany(self._resolved(sql), args)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """All rows."""
-        return await self._connection.fetch(self._resolved(sql), *args)
+        with self._used():
+            return await self._connection.fetch(self._resolved(sql), *args)
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
         """The first row, if there is one."""
-        return await self._connection.fetchrow(self._resolved(sql), *args)
+        with self._used():
+            return await self._connection.fetchrow(self._resolved(sql), *args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
         """The first column of the first row."""
-        return await self._connection.fetchval(self._resolved(sql), *args)
+        with self._used():
+            return await self._connection.fetchval(self._resolved(sql), *args)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around a handler; raises Unused once it has gone without a statement of the transaction for too long."""
+        with anyio.CancelScope(deadline=anyio.current_time() + IDLE_S) as self._patience:
+            yield
+        if self._patience.cancelled_caught:
+            raise Unused(
+                f"the handler has made no use of its transaction for {IDLE_S:g} s, and has not returned"
+            )
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """Around a statement, which PostgreSQL ends when it takes too long."""
+        self._patience.deadline = inf
+        try:
+            yield
+        finally:
+            self._patience.deadline = anyio.current_time() + IDLE_S
 
     def _resolved(self, sql: str) -> str:
         if _END.match(sql):
@@ -89,6 +122,10 @@ class OpenTx:
         if _SETS.match(sql):
             raise ValueError(f"a handler cannot change settings, which {_STAY}")
         return resolved(sql, self._names)
+
+
+class Unused(Exception):
+    """A handler neither goes on nor returns."""
 
 
 class _HasSet(Exception):
@@ -165,11 +202,12 @@ class OwnSql:
         try:
             async with self._connection.transaction():
                 args = (self._handlers, self._tx, event)
-                result = (
-                    await handler.call(*args, step.envelope())
-                    if handler.envelope
-                    else await handler.call(*args)
-                )
+                with self._tx.waiting():
+                    result = (
+                        await handler.call(*args, step.envelope())
+                        if handler.envelope
+                        else await handler.call(*args)
+                    )
                 answer = answer_of(result)
                 if answer.delete:
                     raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
@@ -183,7 +221,11 @@ class OwnSql:
             return failed(
                 msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry
             )
-        except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
+        except Unused as error:
+            return later(delivery, retry, str(error))
+        except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
+            if is_cancelled(error):
+                raise
             return failed(failure_of(step, error), delivery, retry)
         wished.extend(Wished(delivery, slot, intent, body) for slot, intent, body in answer.intents)
         return None

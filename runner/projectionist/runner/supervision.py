@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
 from projectionist.runner.board import told
@@ -74,7 +75,7 @@ class Supervised:
         """Serve until told to stop; whether it was. False: it is over for good, or has just failed."""
         self.stuck, self._before = None, self.stuck
         try:
-            await self.worker.run()
+            await lasting(self.worker.run)
         except Exception as error:  # noqa: BLE001  the others are at their work, or bring theirs to an end
             self._judge(chief(error))
             return self.worker.stopping

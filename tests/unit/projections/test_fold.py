@@ -226,15 +226,24 @@ def test_whatever_a_handler_raises_is_the_failure_of_its_event(error: type[Excep
     assert folded(Raising, ("o", OrderPaid("o"))).failures["/o"].error_class == error.__name__
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_ends_the_process_or_the_task_passes_through(error: type[BaseException]) -> None:
+def ending(error: type[BaseException]) -> type[Reactor]:
     class Ending(Reactor, stream="S", subjects="s.{aggregate}"):
         @on(OrderPaid)
         def paid(self, event: OrderPaid) -> None:
             raise error
 
-    with pytest.raises(error):
-        folded(Ending, ("o", OrderPaid("o")))
+    return Ending
+
+
+def test_what_a_person_ends_the_process_with_passes_through() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        folded(ending(KeyboardInterrupt), ("o", OrderPaid("o")))
+
+
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError])
+def test_a_handler_ends_neither_its_task_nor_the_process(error: type[BaseException]) -> None:
+    failure = folded(ending(error), ("o", OrderPaid("o"))).failures["/o"]
+    assert failure.error_class.endswith(error.__name__)
 
 
 def test_an_exception_that_cannot_be_shown_is_recorded_all_the_same() -> None:

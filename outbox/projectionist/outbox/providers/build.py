@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from projectionist.core.raised import RAISED, is_cancelled
 from projectionist.core.settings import Settings
 from projectionist.outbox.providers.profiles import check_schedule
 from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
@@ -46,7 +47,7 @@ def prepare(provider: Provider, request: Request) -> bytes | Reply:
         return provider.render(request)
     except RenderError as error:
         return _unrenderable(error)
-    except Exception as error:  # noqa: BLE001 - a provider is the user's code: its bug is one intent's fate, not the relay's
+    except RAISED as error:  # a provider is the user's code: its bug is one intent's fate, not the relay's
         return Reply(outcome=Outcome.REFUSED, reason=f"rendering raised {type(error).__name__}")
 
 
@@ -64,7 +65,9 @@ async def attempt(provider: Provider, request: Request) -> Reply:
         # Not a cancel scope, which costs three times as much.
         async with asyncio.timeout(request.timeout_s + _GRACE_S) as deadline:
             reply = await provider.send(request)
-    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+    except RAISED as error:  # a provider is the user's code; after a call the outcome is unknown
+        if is_cancelled(error):
+            raise
         if not deadline.expired():
             reply = _raised(error)
     outcome = _final(reply, provider.settings.retry)
@@ -97,7 +100,9 @@ async def marks(provider: Provider, requests: Sequence[Request]) -> list[str | N
         for index, request in enumerate(requests):
             try:
                 noted[index] = await provider.mark(request)
-            except Exception:  # noqa: BLE001 - a provider is the user's code; without a mark a lookup finds less
+            except RAISED as error:  # a provider is the user's code; without a mark a lookup finds less
+                if is_cancelled(error):
+                    raise
                 return noted
     return noted
 
@@ -108,7 +113,9 @@ async def sought(provider: Provider, request: Request) -> Reply:
     with anyio.move_on_after(request.timeout_s + _GRACE_S):
         try:
             reply = await provider.lookup(request)
-        except Exception as error:  # noqa: BLE001 - a provider is the user's code
+        except RAISED as error:  # a provider is the user's code
+            if is_cancelled(error):
+                raise
             reply = Reply(outcome=Outcome.RETRY, reason=f"the lookup raised {type(error).__name__}")
     return _storable(reply)
 

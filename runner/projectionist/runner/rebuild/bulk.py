@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
+from projectionist.core.raised import RAISED
 from projectionist.core.signals import announce
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
@@ -80,7 +81,7 @@ class Folding:
             answer = self._rows.put(handler, cell, event, delivery.envelope)
             if self._own.known is None:
                 self._own.decide(handler, delivery)
-        except Exception as error:  # noqa: BLE001 - a handler is a user's code: what it raises is its event's failure
+        except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
         if answer is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.raised import RAISED
 from projectionist.core.signals import announce
 from projectionist.core.states import Decided, Entry
 from projectionist.projections.readmodel import ReadModel
@@ -201,7 +202,7 @@ class Exact:
             try:
                 self._own.check(step.handler, delivery.aggregate)
                 self._rows.apply(step)
-            except Exception as error:  # a user's code: what it raises is told with its event
+            except RAISED as error:  # a user's code: what it raises is told with its event
                 if self._ordered and delivery.aggregate not in self._held:
                     self.disordered.add(
                         delivery.aggregate or ""

@@ -1,0 +1,146 @@
+"""Handlers that neither return nor raise an error: cancelled, leaving the process, waiting for what never comes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.support.lab import Stream
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted, shop
+from tests.support.waiting import listening
+
+from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
+from projectionist.runner import sqlmodel
+from projectionist.runner.careful import Careful
+
+pytestmark = pytest.mark.asyncio
+
+NOTES = "select array_agg(note order by note) from notes"
+GOOD = [f"g{number}" for number in range(6)]
+
+
+async def awaits_what_was_cancelled() -> None:
+    """Await a task that somebody has cancelled."""
+    task = asyncio.create_task(asyncio.sleep(600))
+    task.cancel()
+    await task
+
+
+async def waits_for_ever() -> None:
+    """Await what never comes."""
+    await asyncio.Event().wait()
+
+
+def is_cancelled() -> None:
+    """Raise as if cancelled."""
+    raise asyncio.CancelledError
+
+
+def leaves() -> None:
+    """End the process, as a parser of arguments does."""
+    sys.exit(2)
+
+
+def by_sql(stream: Stream, bad: Callable[[], Awaitable[None]]) -> type[SqlProjection]:
+    """Notes by SQL; what is bad is met after its row was written."""
+
+    class Notes(SqlProjection, stream=stream.name, subjects=stream.subject("order", "{aggregate}")):
+        tables = {"notes": "note text primary key"}
+
+        @on(OrderNoted)
+        async def noted(self, tx: Tx, event: OrderNoted, envelope: Envelope) -> None:
+            await tx.execute("insert into {notes} (note) values ($1)", envelope.aggregate_id)
+            if event.text == "bad":
+                await bad()
+
+    return Notes
+
+
+def in_memory(stream: Stream, bad: Callable[[], None]) -> type[Projection]:
+    """Notes as rows."""
+
+    class Notes(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="notes",
+        key="note",
+    ):
+        note: str
+        times: int = 0
+
+        @on(OrderNoted)
+        def noted(self, event: OrderNoted) -> None:
+            self.times += 1
+            if event.text == "bad":
+                bad()
+
+    return Notes
+
+
+async def failed_alone(live: Rig, cls: type) -> tuple[Any, ...]:
+    """Run it over one bad note among good ones: the bad one's failure."""
+    await live.migrate(cls)
+    for number, name in enumerate(GOOD):
+        if number == len(GOOD) // 2:
+            await live.publish(OrderNoted("bad"), "bad", 1)
+        await live.publish(OrderNoted("x"), name, 1)
+    async with live.running(cls):
+        await live.value_of(NOTES, GOOD)
+        await live.value_of("select count(*) from {s}.parked", 1)
+        await live.publish(OrderNoted("x"), "later", 1)
+        await live.value_of(NOTES, [*GOOD, "later"])
+    ((aggregate, *failure),) = await live.fetch("select aggregate, cause, error_class, error from {s}.parked")
+    assert aggregate == "order/bad"
+    return tuple(failure)
+
+
+async def test_a_handler_that_awaits_what_was_cancelled_fails_its_event_alone(live: Rig) -> None:
+    failure = await failed_alone(live, by_sql(live.stream, awaits_what_was_cancelled))
+    assert failure == ("failed", "asyncio.exceptions.CancelledError", "")
+
+
+@pytest.mark.parametrize("bad", [is_cancelled, leaves])
+async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
+    live: Rig, bad: Callable[[], None]
+) -> None:
+    cause, error_class, _ = await failed_alone(live, in_memory(live.stream, bad))
+    assert (cause, error_class) in [
+        ("failed", "asyncio.exceptions.CancelledError"),
+        ("failed", "SystemExit"),
+    ]
+
+
+async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlmodel, "IDLE_S", 0.5)
+    cause, error_class, error = await failed_alone(live, by_sql(live.stream, waits_for_ever))
+    assert (cause, error_class) == ("failed", "alone")
+    assert error == "the handler has made no use of its transaction for 0.5 s, and has not returned"
+
+
+async def test_a_task_that_is_cancelled_by_nobody_is_an_error_and_the_consumer_begins_again(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Mailer)
+    settle, tries = Careful.settle, iter([1])
+
+    async def strayed(self: Careful, *given: Any) -> Any:
+        for _ in tries:
+            raise asyncio.CancelledError
+        return await settle(self, *given)
+
+    monkeypatch.setattr(Careful, "settle", strayed)
+    await live.publish(OrderNoted("x"), "o1", 1)
+    with listening() as heard:
+        async with live.running(s.Mailer, supervised=True):
+            await heard.wait("worker.stuck")
+            await live.settled(s.Mailer)
+
+    assert await live.states(s.Mailer) == {"e1": "applied"}
