@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.errors import SettingsError
 from projectionist.ops import apps, loops
+from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
 
+TOPIC = Topic.RUN
 HELP = "export where consumers and the outbox stand, also while nobody runs them, until it is told to stop"
 EXAMPLE = """
 projectionist observe shop.app:app                    the consumers of an app, started or not, and the outbox
