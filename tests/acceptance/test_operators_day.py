@@ -102,7 +102,7 @@ async def see(desk: Desk, expected: list[tuple[Any, ...]]) -> None:
         assert found == expected, found
         return True
 
-    await eventually(so, seconds=30)
+    await eventually(so)
 
 
 @pytest.mark.deadline(240)

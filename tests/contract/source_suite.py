@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
 from tests.support.lab import Lab, Stream
-from tests.support.waiting import cancelled, eventually, listening
+from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core import broker
 from projectionist.core.secret import Url
@@ -94,7 +94,7 @@ def sequences(arrivals: Sequence[Arrival]) -> list[int]:
 
 async def take_all(source: JetStreamSource, count: int, most: int = 1000) -> list[Arrival]:
     taken: list[Arrival] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         while len(taken) < count:
             taken += await source.take(most, MANY, 0.005)
     return taken
@@ -182,7 +182,7 @@ class SourceSuite:
         source = await bench.open()
         waiting = asyncio.ensure_future(source.take(10, MANY, 60))
         await bench.publish(1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             assert len(await waiting) == 1
 
     async def test_a_backlog_fills_the_batch(self, bench: Bench) -> None:
@@ -228,7 +228,7 @@ class SourceSuite:
         assert first.ack(taken) == len(taken)
         await first.close()
         second = await bench.open()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             rest = await take_all(second, 20 - len(taken))
         assert sorted(sequences(taken) + sequences(rest)) == list(range(1, 21))
 
@@ -414,7 +414,7 @@ class SourceSuite:
         waiting = asyncio.ensure_future(source.take(10, MANY, 0))
         await bench.js.delete_consumer(bench.stream.name, DURABLE)
         with pytest.raises(SourceLost):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG_S):
                 await waiting
         await source.open()
         assert source.ack(first) == 0
@@ -427,7 +427,7 @@ class SourceSuite:
         await bench.js.delete_stream(bench.stream.name)
         await bench.js.add_stream(name=bench.stream.name, subjects=[bench.stream.subjects])
         with pytest.raises(SourceLost):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG_S):
                 await source.take(10, MANY, 0)
         await bench.publish(3)
         await source.open()
@@ -453,7 +453,7 @@ class SourceSuite:
             await heard.wait("source.resumed")
         assert source.ack(before) == 0
         await eventually(lambda: publishes(bench))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             after = await waiting
             while sequences(after)[-1] != 7:  # a killed broker may have forgotten what it had delivered
                 after = await source.take(10, MANY, 0)
@@ -467,7 +467,7 @@ class SourceSuite:
             with pytest.MonkeyPatch.context() as lost:
                 lost.setattr(source._pulls._line, "post", lambda *_: True)
                 source._pulls.renew()
-                await heard.wait("source.silent", seconds=5)
+                await heard.wait("source.silent")
             await bench.publish(2)
             assert len(await take_all(source, 2)) == 2
 

@@ -40,7 +40,7 @@ class TestOnTheWire(SourceSuite):
                 assert source.ack(taken) == 6
                 assert client.pending_data_size > 0
                 await client.force_reconnect()
-                await heard.wait("broker.reconnected", seconds=5)
+                await heard.wait("broker.reconnected")
             await client.flush()
             assert (await bench.consumer())["num_ack_pending"] == 6
             await bench.publish(1)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, eventually
 
 from projectionist.ops.embedded import Embedded, EmbeddedError, account, binaries, home, places, processes
 from projectionist.ops.embedded.processes import HOST, runs
@@ -55,7 +55,7 @@ def ports(servers: Embedded) -> list[str]:
 def kill(servers: Embedded) -> None:
     for pid in pids(servers):
         os.kill(pid, signal.SIGKILL)
-    assert processes.until(lambda: pids(servers) == [0, 0], seconds=5)
+    assert processes.until(lambda: pids(servers) == [0, 0], seconds=HANG_S)
 
 
 def test_a_second_up_finds_the_same_servers(servers: Embedded) -> None:
@@ -327,10 +327,10 @@ def test_root_runs_a_users_servers_as_that_user(servers: Embedded) -> None:
 
 def test_a_process_is_known_by_its_arguments_and_not_by_its_pid() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
-        assert processes.until(lambda: runs(process.pid, "60"), seconds=5)
+        assert processes.until(lambda: runs(process.pid, "60"), seconds=HANG_S)
         assert not runs(process.pid, "61")
         process.kill()
-        assert processes.until(lambda: not runs(process.pid, "60"), seconds=5)  # a zombie does not run
+        assert processes.until(lambda: not runs(process.pid, "60"), seconds=HANG_S)  # a zombie does not run
         assert process.returncode is None
     assert not runs(0, "60")
 

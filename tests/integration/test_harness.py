@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.lab import Lab
 from tests.support.process import projectionist, run_projectionist
+from tests.support.waiting import HANG_S
 
 from projectionist.ops.embedded.processes import runs, until
 
@@ -38,7 +39,7 @@ async def test_a_process_is_killed_at_a_moment_and_the_moment_is_heard(
 async def test_a_process_can_be_paused_at_a_moment(urls: dict[str, str], tmp_path: Path) -> None:
     async with projectionist("status", cwd=tmp_path, env=urls, pause_at={"broker.connected": 1}) as child:
         await child.heard("broker.connected")
-        assert until(lambda: _state(child.pid) == "T", seconds=5)
+        assert until(lambda: _state(child.pid) == "T", seconds=HANG_S)
         assert child.out == ""
         child.signal(signal.SIGCONT)
         assert (await child.ended()).code == 0

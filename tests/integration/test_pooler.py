@@ -110,11 +110,11 @@ async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_sto
             await sleeper.heard("batch.written")
             async with live.running(s.Orders, s.Spend, processes=2):
                 await load.more(20)
-                await live.settled(s.Orders, s.Spend, seconds=30)
+                await live.settled(s.Orders, s.Spend)
                 sleeper.signal(signal.SIGCONT)
-                await sleeper.heard("batch.acked", seconds=30)
+                await sleeper.heard("batch.acked")
                 await load.more(10)
-                await live.settled(s.Orders, s.Spend, seconds=30)
+                await live.settled(s.Orders, s.Spend)
             sleeper.signal(signal.SIGTERM)
             assert (await sleeper.ended()).code == 0
     await load.check()

@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from nats.js.api import SubjectTransform
 from opentelemetry.sdk.trace import TracerProvider
 from tests.support.lab import Lab, Stream
-from tests.support.waiting import listening
+from tests.support.waiting import HANG_S, listening
 
 from projectionist.core import broker
 from projectionist.core.secret import Url
@@ -65,7 +65,7 @@ async def read_all(client: Client, stream: Stream, count: int) -> list[Delivery]
     )
     await source.open()
     read: list[Delivery] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while len(read) < count:
             for arrival in await source.take(1000, 16 << 20, 0.01):
                 found = reader.read(arrival)

@@ -30,7 +30,7 @@ _errors = pytest.StashKey[TextIO]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The setting `deadline_s`."""
-    parser.addini("deadline_s", "seconds for each of setup, call and teardown of a test", default="120")
+    parser.addini("deadline_s", "seconds for each of setup, call and teardown of a test", default="300")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as _Span
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, eventually
 
 KINDS = {number: name.removeprefix("SPAN_KIND_") for name, number in _Span.SpanKind.items()}
 
@@ -80,7 +80,7 @@ class Sink:
         ]
         return sorted(found, key=lambda span: span.start_ns)
 
-    async def until(self, ask: Callable[[], object], seconds: float = 20) -> None:
+    async def until(self, ask: Callable[[], object], seconds: float = HANG_S) -> None:
         """Wait until it has what is asked for."""
 
         async def there() -> bool:

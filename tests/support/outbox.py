@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import asyncpg
 import msgspec
 from tests.support.lab import SCHEMA
-from tests.support.waiting import cancelled, eventually
+from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres, Settings
@@ -174,7 +174,7 @@ class Outbox:
         seq = (await self.row(key))["seq"]
         return await self.connection.fetch(Statements("projectionist.outbox", SCHEMA)["attempts_of"], seq)
 
-    async def becomes(self, key: str, state: str, seconds: float = 10) -> asyncpg.Record:
+    async def becomes(self, key: str, state: str, seconds: float = HANG_S) -> asyncpg.Record:
         """Wait until an intent is in this state."""
 
         async def reached() -> asyncpg.Record:
@@ -184,7 +184,7 @@ class Outbox:
 
         return await eventually(reached, seconds)
 
-    async def becomes_known(self, key: str, seconds: float = 10) -> None:
+    async def becomes_known(self, key: str, seconds: float = HANG_S) -> None:
         """Wait until somebody has opened this wish."""
 
         async def opened() -> bool:
@@ -195,7 +195,7 @@ class Outbox:
 
         await eventually(opened, seconds)
 
-    async def all_become(self, state: str, seconds: float = 20) -> None:
+    async def all_become(self, state: str, seconds: float = HANG_S) -> None:
         """Wait until every intent is in this state."""
 
         async def reached() -> bool:

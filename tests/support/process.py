@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 from tests.support.child import Orders
-from tests.support.waiting import Heard, eventually
+from tests.support.waiting import HANG_S, Heard, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ class Child:
         """What it has written to its standard error so far."""
         return _text(self._err)
 
-    async def heard(self, name: str, count: int = 1, seconds: float = 20) -> None:
+    async def heard(self, name: str, count: int = 1, seconds: float = HANG_S) -> None:
         """Return when it has announced `name` `count` times; fail at once if it ends before."""
         waiting = asyncio.create_task(self._heard.wait(name, count, seconds))
         ending = asyncio.create_task(self._process.wait())
@@ -90,7 +90,7 @@ class Child:
 
         await eventually(stopped)
 
-    async def ended(self, seconds: float = 20) -> Ended:
+    async def ended(self, seconds: float = HANG_S) -> Ended:
         """Wait until it has ended."""
         try:
             async with asyncio.timeout(seconds):
@@ -148,7 +148,7 @@ async def projectionist(
 async def run_projectionist(*arguments: str, cwd: Path | None = None, **env: str) -> Ended:
     """Run `projectionist ARGUMENTS` to its end."""
     async with projectionist(*arguments, cwd=cwd, env=env) as child:
-        return await child.ended(seconds=110)
+        return await child.ended()
 
 
 class _Lines(asyncio.Protocol):

@@ -14,7 +14,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.lab import SCHEMA, Lab, Stream
-from tests.support.waiting import cancelled, eventually
+from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core import broker, db
 from projectionist.core.backoff import Retry
@@ -202,12 +202,14 @@ class Rig:
         for pool in self._pools:
             pool.terminate()
 
-    async def settle(self, *consumers: type, processes: int = 1, seconds: float = 20, **options: Any) -> None:
+    async def settle(
+        self, *consumers: type, processes: int = 1, seconds: float = HANG_S, **options: Any
+    ) -> None:
         """Run the consumers until every event of the stream has been settled and acked, then stop them."""
         async with self.running(*consumers, processes=processes, **options):
             await self.settled(*consumers, seconds=seconds)
 
-    async def settled(self, *consumers: type, seconds: float = 20) -> None:
+    async def settled(self, *consumers: type, seconds: float = HANG_S) -> None:
         """Wait until nothing is unread or unacked at the broker, and nothing is due."""
 
         async def done() -> bool:

@@ -41,7 +41,7 @@ class Standby:
             async def replayed() -> bool:
                 return bool(await here.fetchval("select pg_last_wal_replay_lsn() >= $1::text::pg_lsn", end))
 
-            await eventually(replayed, seconds=30)
+            await eventually(replayed)
         finally:
             await here.close()
             await primary.close()
@@ -69,7 +69,7 @@ class Standby:
                 )
                 return bool(found)
 
-            await eventually(heard, seconds=30)
+            await eventually(heard)
         finally:
             await primary.close()
 

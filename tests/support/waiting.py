@@ -12,8 +12,11 @@ from projectionist.core import signals
 
 Value = TypeVar("Value")
 
+HANG_S = 60.0
+"""How long a test waits for what has to happen. It bounds a hang, and says nothing of speed on a busy machine."""
 
-async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = 10) -> Value:
+
+async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HANG_S) -> Value:
     """What `probe` answers once that is true; an AssertionError inside it also means "not yet"."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
@@ -55,7 +58,7 @@ class Heard:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait(self, name: str, count: int = 1, seconds: float = 20) -> None:
+    async def wait(self, name: str, count: int = 1, seconds: float = HANG_S) -> None:
         """Return when `name` has been announced `count` times."""
         try:
             async with asyncio.timeout(seconds):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -68,7 +67,7 @@ async def test_what_somebody_else_acks_while_a_runner_works_is_read_again_and_to
                     await other.ask(3)
                     await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
                 assert other.took
-                await eventually(lambda: count(live, 30), seconds=20)
+                await eventually(lambda: count(live, 30))
                 await heard.wait("standing.acked_elsewhere")
                 await live.settled(s.Orders)
 
@@ -193,7 +192,7 @@ async def test_what_is_deleted_from_the_stream_is_missed_by_nobody(live: Rig) ->
     with listening() as heard:
         async with live.running(s.Orders):
             await live.value_of("select count(*) from orders", 7)
-            await asyncio.wait_for(heard.wait("standing.recorded", heard.counts["standing.recorded"] + 3), 20)
+            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 3)
 
     live.tampered = True  # three messages are gone
     assert await live.value(OPEN) == 0

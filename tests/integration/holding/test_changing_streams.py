@@ -185,7 +185,7 @@ async def test_two_processes_whose_durable_is_narrowed_under_load_lose_nothing(l
                 await eventually(lambda: narrowed(live))
                 await load.more(30)
                 await heard.wait("source.open", seen + 1)
-            await live.settled(s.Orders, seconds=40)
+            await live.settled(s.Orders)
 
     assert len(await orders(live)) == 90
     assert (await durable(live)).config.filter_subject == live.stream.subject("order", "*")

@@ -99,7 +99,7 @@ async def test_who_is_frozen_is_ended_though_its_heartbeat_is_of_a_later_clock(
         clock.set(-HOUR)
         async with live.running(s.Orders, s.Spend):
             await load.more(5)
-            await live.settled(s.Orders, s.Spend, seconds=60)
+            await live.settled(s.Orders, s.Spend)
         await load.check()
         sleeper.signal(signal.SIGCONT)
         sleeper.signal(signal.SIGTERM)
@@ -140,7 +140,7 @@ async def test_a_lease_of_a_later_clock_ends_within_its_own_time(clock: Clock, d
         async def granted() -> bool:
             return await second.acquire(connection, "thing", 1.0) is not None
 
-        await eventually(granted, seconds=5)
+        await eventually(granted)
         assert await first.renew(connection, lease) is None
     finally:
         await connection.close()
@@ -179,7 +179,7 @@ async def test_a_clock_that_jumps_under_load_loses_and_doubles_nothing(
                 clock.set(seconds)
                 await heard.wait("heart.beat", heard.counts["heart.beat"] + 12)
         load.stop()
-        await live.settled(s.Orders, s.Spend, seconds=30)
+        await live.settled(s.Orders, s.Spend)
     await load.check()
 
 
@@ -198,10 +198,10 @@ async def test_a_relay_goes_on_with_what_is_due_and_leased_by_a_later_clock(
         async with rig.relaying(provider):
             await rig.becomes(dead, "sent")
             clock.set(-HOUR)
-            await rig.all_become("sent", seconds=30)
+            await rig.all_become("sent")
             for _ in range(10):
                 await rig.want()
-            await rig.all_become("sent", seconds=30)
+            await rig.all_become("sent")
     assert set(cls.executions.values()) == {1}
     assert cls.executions[down] == 1
 
@@ -218,7 +218,7 @@ async def test_a_relay_that_starts_behind_a_clock_that_went_back_takes_up_what_a
         )
         clock.set(-HOUR)
         async with rig.relaying(made(cls, timeout_s=0.1)):
-            await rig.becomes(key, "sent", seconds=30)
+            await rig.becomes(key, "sent")
 
 
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR], ids=["forward", "back"])
@@ -237,9 +237,9 @@ async def test_what_a_relay_is_sending_when_the_clock_jumps_is_done_once(
             later = [await rig.want() for _ in range(4)]
             async with rig.relaying(made(cls)):
                 for key in later:
-                    await rig.becomes(key, "sent", seconds=30)
+                    await rig.becomes(key, "sent")
                 answers.set()
-                await rig.all_become("sent", seconds=30)
+                await rig.all_become("sent")
     assert cls.executions == dict.fromkeys([*keys, *later], 1)
 
 
@@ -261,7 +261,7 @@ async def test_a_clock_that_goes_back_makes_no_key_look_younger_than_its_provide
             third = await rig.want(lane="c")
             await rig.becomes(third, "sent")
             await rig.make_due()
-            await rig.becomes(key, "reconcile", seconds=30)
+            await rig.becomes(key, "reconcile")
     assert not cls.executions[key]
 
 
@@ -303,7 +303,7 @@ async def reaches(live: Rig, cls: type, version: int) -> None:
         assert head == (version, "clear", 0)
         return True
 
-    await eventually(reached, seconds=15)
+    await eventually(reached)
 
 
 async def test_the_library_moves_the_servers_clock_alone(clock: Clock, live: Rig) -> None:

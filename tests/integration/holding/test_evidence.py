@@ -42,7 +42,7 @@ async def comes(rig: Rig, sql: str, wanted: object) -> None:
         assert found == wanted, f"{sql} says {found!r}, not {wanted!r}"
         return True
 
-    await eventually(there, seconds=60)
+    await eventually(there)
 
 
 async def publish(rig: Rig, bad: str, good: int, first: int = 0) -> list[str]:
@@ -222,7 +222,7 @@ async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_appl
     with listening() as heard:
         async with live.running(cls, processes=processes):
             await comes(live, NOTES, names)
-            await heard.wait("batch.blamed", 3, seconds=60)
+            await heard.wait("batch.blamed", 3)
             await comes(live, NOTES, names)
             await comes(live, "select head from {s}.positions where aggregate = 'order/bad'", "waiting")
 

@@ -50,7 +50,7 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
                         Postgres(url=Url(there), schema=SCHEMA), application_name="rig", most=4
                     )
                     live.tampered = True  # the old primary, which nobody asks any more, is not sound
-                    await live.settled(s.Orders, s.Spend, seconds=30)
+                    await live.settled(s.Orders, s.Spend)
         await load.check()
         assert await live.failed_tries() == 0
         live.pool.terminate()
@@ -79,7 +79,7 @@ async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(liv
                         live.pool,
                     )
                     live.tampered = True  # the old primary, of which nothing is expected any more
-                    await live.settled(s.Orders, s.Spend, seconds=30)
+                    await live.settled(s.Orders, s.Spend)
         await load.check()
         live.pool.terminate()
         live.pool = before

@@ -40,7 +40,7 @@ async def survived(rig: Rig, env: Mapping[str, str] | None = None, *, starts: in
                 done = await head(rig, "order/bad") in [(1, "waiting", 1), (1, "waiting", 2)]
                 return done or child.has_ended
 
-            await eventually(over, seconds=20)
+            await eventually(over)
             if not child.has_ended:
                 await rig.settled(shop(rig.stream).Orders)
                 child.signal(signal.SIGTERM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -58,14 +59,16 @@ async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_back
                 attempts, lines = gate.attempts, len(told)
                 gate.cut()
                 await heard.wait("postgres.reach.ill")
+                begun = time.monotonic()
                 await silent_for(heard, "batch.acked", seconds)
                 tried, said = gate.attempts - attempts, told[lines:]
+                elapsed = time.monotonic() - begun
                 gate.refusing = False
-                await heard.wait("postgres.reach.well", seconds=3)
+                await heard.wait("postgres.reach.well")
         async with live.running(s.Orders, s.Spend):
             await live.settled(s.Orders, s.Spend)
 
-    assert tried <= seconds + 2
+    assert tried <= elapsed + 2
     assert len(said) == 1, said
     assert len([line for line in told if "PostgreSQL" in line]) == 2
     await load.check()
@@ -105,8 +108,8 @@ async def test_a_connection_that_falls_silent_is_given_up_in_time(live: Rig) -> 
                 gate.stall()
                 await load.more(100)
                 gate.abandon()
-                await heard.wait("session.ill", seconds=15)
-                await heard.wait("session.well", seconds=15)
+                await heard.wait("session.ill")
+                await heard.wait("session.well")
                 await live.settled(s.Orders, s.Spend)
 
     await load.check()
@@ -130,8 +133,9 @@ async def test_a_postgresql_that_takes_no_writes_is_tried_once_a_second_and_told
                 await load.more(50)
                 await heard.wait("postgres.use.ill")
                 before = gate.attempts
+                begun = time.monotonic()
                 await asyncio.sleep(3)
-                assert gate.attempts - before <= 5
+                assert gate.attempts - before <= time.monotonic() - begun + 2
                 async with live.pool.acquire() as connection:
                     await connection.execute("set default_transaction_read_only = off")
                     await connection.execute(f"alter database {name} reset default_transaction_read_only")
@@ -183,7 +187,7 @@ async def test_a_nats_server_that_is_killed_under_load_is_waited_for(live: Rig, 
             await asyncio.to_thread(live.lab.up)
             await heard.wait("broker.reconnected")
             await eventually(lambda: load_after(load))
-            await live.settled(s.Orders, s.Spend, seconds=30)
+            await live.settled(s.Orders, s.Spend)
 
     await load.check()
 
@@ -256,8 +260,8 @@ async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
             with live.lab.nats_stopped():
                 await asyncio.sleep(stopped_s)
                 said = told[lines:]
-            await eventually(lambda: load_after(load), seconds=30)
-            await live.settled(s.Orders, s.Spend, seconds=60)
+            await eventually(lambda: load_after(load))
+            await live.settled(s.Orders, s.Spend)
 
     # At most one line for each of the four consumers and of the two connections.
     assert len(said) <= 6, said
@@ -289,10 +293,10 @@ async def test_a_way_to_nats_that_carries_nothing_while_the_server_runs_is_waite
                     gate.abandon()
                     await heard.wait("broker.reconnected", 2)
                 else:
-                    await eventually(lambda: at_rest(heard), seconds=20)
+                    await eventually(lambda: at_rest(heard))
                     gate.flow()
                 await load.more(50)
-                await live.settled(s.Orders, s.Spend, seconds=60)
+                await live.settled(s.Orders, s.Spend)
         said = told[lines:]
 
     assert len(said) <= 12, said

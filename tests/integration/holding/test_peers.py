@@ -16,7 +16,7 @@ from tests.support.load import Load, tuned
 from tests.support.process import Child, projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
-from tests.support.waiting import cancelled, eventually, listening
+from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core import db
 from projectionist.runner import sighting
@@ -84,14 +84,14 @@ async def test_who_sleeps_in_a_batch_stops_nobody_and_awake_again_neither_commit
         await stopped(sleeper)
         async with live.running(s.Orders, s.Spend):
             await load.more(20)
-            await live.settled(s.Orders, s.Spend, seconds=30)
+            await live.settled(s.Orders, s.Spend)
             await load.check()
             before = await ledger(live)
             sleeper.signal(signal.SIGCONT)
-            await sleeper.heard("batch.acked", seconds=30)
+            await sleeper.heard("batch.acked")
             assert await ledger(live) == before
             await load.more(10)
-            await live.settled(s.Orders, s.Spend, seconds=30)
+            await live.settled(s.Orders, s.Spend)
         sleeper.signal(signal.SIGTERM)
         assert (await sleeper.ended()).code == 0
 
@@ -212,7 +212,7 @@ async def test_two_processes_under_one_name_share_the_work_and_one_finishes_what
         await first.heard("batch.committed", 2)
         first.signal(signal.SIGKILL)
         await load.more(20)
-        await live.settled(s.Orders, s.Spend, seconds=30)
+        await live.settled(s.Orders, s.Spend)
         second.signal(signal.SIGTERM)
         await second.ended()
 
@@ -310,7 +310,7 @@ async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_
     joining = [asyncio.create_task(join(number)) for number in numbers]
     waiting = "select count(*)::int from pg_locks where not granted and locktype = 'advisory'"
     await live.value_of(waiting, MOST_CONNECTIONS - 1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(HANG_S):
         for _ in range(20):
             await office.beat(0, "running", 0, None, None, None, None)
     assert not any(one.done() for one in joining)

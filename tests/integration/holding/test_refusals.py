@@ -20,7 +20,7 @@ from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist
 from tests.support.rig import Rig
 from tests.support.shop import shop
-from tests.support.waiting import cancelled, listening, silent_for
+from tests.support.waiting import HANG_S, cancelled, listening, silent_for
 
 pytestmark = pytest.mark.asyncio
 
@@ -78,7 +78,7 @@ async def full(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
 
     filling = asyncio.create_task(fill())
     try:
-        await asyncio.wait_for(refused.wait(), 30)
+        await asyncio.wait_for(refused.wait(), HANG_S)
         yield release
     finally:
         await release()
@@ -103,7 +103,7 @@ async def test_a_postgresql_without_a_connection_to_spare_is_tried_once_a_second
                         await heard.wait("postgres.reach.ill")
                         await silent_for(heard, "batch.acked", 3)
                         assert gate.attempts - attempts <= 5
-                    await heard.wait("postgres.reach.well", seconds=5)
+                    await heard.wait("postgres.reach.well")
                 await live.settled(s.Orders, s.Spend)
 
     lines = [line for line in told if "PostgreSQL" in line]
@@ -180,7 +180,7 @@ async def test_a_full_disk_is_waited_for_and_costs_no_attempt(live: Rig, told: l
                         "checkpoint"
                     )  # only then are the files of a dropped table given back
                     await heard.wait("postgres.use.well")
-                await live.settled(s.Orders, s.Spend, seconds=60)
+                await live.settled(s.Orders, s.Spend)
         await live.pool.execute(f"alter table {SCHEMA}.inbox set tablespace pg_default")
         await live.pool.execute("checkpoint")
         await live.pool.execute(f"drop tablespace {space}")

@@ -231,7 +231,7 @@ async def test_a_durable_deleted_under_two_processes_loses_nothing(live: Rig) ->
             for name in await durables(live):
                 with suppress(NotFoundError):
                     await live.nats.jetstream().delete_consumer(live.stream.name, name)
-        await live.settled(s.Orders, s.Spend, seconds=40)
+        await live.settled(s.Orders, s.Spend)
 
     await load.check()
 
@@ -386,7 +386,7 @@ async def test_a_database_restored_under_working_processes_reads_again_what_it_l
             await heard.wait("worker.rejoins", 2)
             await load.more(5)
             await heard.wait("standing.moved", 2)
-            await live.settled(s.Orders, s.Spend, seconds=40)
+            await live.settled(s.Orders, s.Spend)
             await eventually(lambda: rows_are(live, 65))
 
     await load.check()

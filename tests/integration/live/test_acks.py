@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
-from tests.support.waiting import listening
+from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.settings import Batch as Limits
 from projectionist.projections import definition
@@ -47,7 +47,7 @@ async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redeliver
 async def redelivered(live: Rig, cls: type) -> None:
     """Wait until the broker has lost its patience with both events."""
     durable = await live.value("select durable from {s}.consumers where name = $1", definition(cls).name)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while True:
             info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
             if (info.num_redelivered or 0) >= 2:

@@ -46,5 +46,5 @@ async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_
         return any("tries of it ended" in str(row) for row in await live.fetch(failed))
 
     async with live.running(s.Orders, supervised=True):
-        await eventually(told, seconds=30)
+        await eventually(told)
     assert len(await live.rows("orders")) == 5

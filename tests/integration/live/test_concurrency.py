@@ -38,7 +38,7 @@ async def test_two_runners_on_one_durable_end_equal_to_the_reckoning(live: Rig) 
     await live.publish_all((told(a, v), f"o{a}", v, f"{a}:{v}") for _, (a, v) in order)
 
     with listening() as heard:
-        await live.settle(s.Orders, s.Spend, processes=2, limits=Limits(max_rows=200), seconds=60)
+        await live.settle(s.Orders, s.Spend, processes=2, limits=Limits(max_rows=200))
 
     expected = reckon(await facts(live), await decisions(live, "Orders"))
     assert await live.rows("orders") == expected.orders

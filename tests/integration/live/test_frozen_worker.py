@@ -78,7 +78,7 @@ async def test_what_a_frozen_worker_had_claimed_is_applied_by_another(live: Rig,
         await fill(live)
         await frozen.heard("drain.claimed")
         async with projectionist("run", cwd=folder) as other:
-            await eventually(lambda: complete(live), seconds=40)
+            await eventually(lambda: complete(live))
             await ended(other)
         frozen.signal(signal.SIGCONT)
         await ended(frozen)
@@ -101,7 +101,7 @@ async def test_what_a_frozen_worker_had_in_hand_is_applied_by_another(
         await frozen.heard("worker.running")
         await fill(live)
         await frozen.heard(moment)
-        await eventually(lambda: complete(live), seconds=40)
+        await eventually(lambda: complete(live))
         await ended(other)
         frozen.signal(signal.SIGCONT)
         await ended(frozen)
@@ -124,13 +124,13 @@ async def test_a_worker_that_is_slow_and_lives_keeps_what_it_has_claimed(live: R
     async with projectionist("run", cwd=folder) as slow, projectionist("run", cwd=folder) as other:
         await slow.heard("source.open")
         await other.heard("source.open")
-        await eventually(lambda: held(live), seconds=20)
+        await eventually(lambda: held(live))
         [owner] = await live.fetch("select owner from {s}.positions")
         for _ in range(5):
             await renewed(live, owner[0])
         assert await live.fetch("select owner from {s}.positions") == [owner]
         (folder / "go").touch()
-        await eventually(lambda: applied(live), seconds=20)
+        await eventually(lambda: applied(live))
         await ended(slow)
         await ended(other)
 

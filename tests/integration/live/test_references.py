@@ -297,7 +297,7 @@ async def test_a_fetch_and_a_drain_stop_at_a_number_of_bytes(live: Rig) -> None:
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
 
     with listening() as heard:
-        await live.settle(s.Orders, policy=policy, limits=limits, seconds=40)
+        await live.settle(s.Orders, policy=policy, limits=limits)
 
     assert await live.head(s.Orders, "order/o1") == (51, "clear", 0)
     assert heard.counts["references.fetched"] >= 3

@@ -142,7 +142,7 @@ async def test_ten_thousand_events_by_two_workers_equal_the_fold(live: Rig) -> N
     events, expected = history(random.Random(7), aggregates=200, each=50)
     await live.publish_all(events)
 
-    await live.settle(s.Orders, processes=2, seconds=60, policy=STORE, limits=Limits(max_rows=300))
+    await live.settle(s.Orders, processes=2, policy=STORE, limits=Limits(max_rows=300))
 
     assert {row[0]: row[3] for row in await live.rows("orders")} == expected
     assert await live.value("select count(*) from {s}.inbox where state <> 'applied'") == 0

@@ -10,6 +10,7 @@ import pytest
 from tests.support.crew import crew
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
+from tests.support.waiting import HANG_S
 
 from projectionist.core.settings import Batch as Limits
 from projectionist.runner.batch import Applied, Batch
@@ -33,7 +34,7 @@ async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(l
             if len(tasks) > 1:
                 await tasks[-2]  # each has one connection
             tasks.append(asyncio.create_task(hand.settler.settle(Batch([hand.read(event, "o1", n)]), turn)))
-        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+        await asyncio.wait_for(asyncio.gather(*tasks), HANG_S)
 
     assert await live.head(s.Orders, "order/o1") == (40, "clear", 0)
     assert await live.fetch("select distinct verdict from {s}.inbox") == [("next",)], "nothing was parked"
@@ -64,7 +65,7 @@ async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_h
             one.settler.settle(Batch([one.read(OrderPlaced("ann", 1), "o1", 1, seq=1001)]), first),
             other.settler.settle(Batch([other.read(OrderPlaced("ann", 1), "o1", 1, seq=1002)]), Turn(first)),
         )
-        await asyncio.wait_for(asyncio.gather(*settling), 5)
+        await asyncio.wait_for(asyncio.gather(*settling), HANG_S)
 
     assert await live.head(s.Orders, "order/o1") == (1, "clear", 0)
     # Whichever wakes first has it: the other is its repeat.

@@ -26,7 +26,7 @@ from tests.support.outbox import (
     outbox,
     scripted,
 )
-from tests.support.waiting import cancelled, eventually, listening
+from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.breaker import BreakerPolicy
 from projectionist.core.sql import Statements
@@ -314,13 +314,13 @@ async def test_a_slow_destination_leaves_room_to_the_others(
         await rig.want(destination=f"slow{n % crowds}")
     async with rig.relaying(made(stub, concurrency=8, timeout_s=600)) as relay:
         for _ in range(8):
-            assert (await asyncio.wait_for(arrived.get(), 20)) != "fast"
+            assert (await asyncio.wait_for(arrived.get(), HANG_S)) != "fast"
         fast = [await rig.want(destination="fast") for _ in range(5)]
         relay.wake()
         slow_ones = 0
         for _ in fast:
             answers.release()
-            while await asyncio.wait_for(arrived.get(), 20) != "fast":
+            while await asyncio.wait_for(arrived.get(), HANG_S) != "fast":
                 slow_ones += 1
                 answers.release()
         for _ in range(400):
@@ -368,7 +368,7 @@ async def test_a_lost_wake_up_costs_a_poll(rig: Outbox, monkeypatch: pytest.Monk
     monkeypatch.setattr("projectionist.outbox.relay.POLL_S", 0.2)
     stub = scripted()
     async with rig.relaying(made(stub)):
-        await rig.becomes(await rig.want(), "sent", seconds=5)
+        await rig.becomes(await rig.want(), "sent")
 
 
 async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
@@ -384,7 +384,7 @@ async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
                 key = await rig.want()
                 for _ in range(100):
                     waker.wake()
-                await rig.becomes(key, "sent", seconds=5)
+                await rig.becomes(key, "sent")
         await cancelled(running)
         assert heard.counts["waker.notified"] < 50, "many wake-ups, few notifies"
 
@@ -397,7 +397,7 @@ async def test_an_idle_relay_asks_at_most_once_a_second(rig: Outbox) -> None:
         await rig.becomes(stuck, "reconcile")
         with listening() as heard:
             began = asyncio.get_running_loop().time()
-            await heard.wait("relay.asked", 7, seconds=30)
+            await heard.wait("relay.asked", 7)
             took = asyncio.get_running_loop().time() - began
     assert took > 6, f"7 questions within {took:.1f} s"
 
@@ -461,7 +461,7 @@ async def test_a_reply_is_kept_through_an_outage_of_the_database(rig: Outbox, la
             await heard.wait("relay.away")
             lab.up()
             async with outbox(rig.settings.postgres.url.reveal()) as again:  # type: ignore[union-attr] # set above
-                row = await again.becomes(key, "sent", seconds=30)
+                row = await again.becomes(key, "sent")
     assert row["attempt"] == 1
     assert stub.executions == {key: 1}
 

@@ -235,7 +235,7 @@ async def test_a_row_of_many_events_takes_no_memory_for_them(
     s = shop(rig.stream)
     await rig.migrate(s.Spend)
     await rig.publish_all([(OrderPlaced("ann", 1), f"o{n}", 1, f"e{n}") for n in range(many)])
-    await rig.settle(s.Spend, seconds=60)
+    await rig.settle(s.Spend)
     tracemalloc.start()
     try:
         done = await mend(yard, s.Spend, "ann")

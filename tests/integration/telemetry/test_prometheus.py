@@ -87,7 +87,7 @@ async def test_a_real_prometheus_scrapes_processes_fires_and_answers_every_dashb
                 assert {"ProjectionistParkedFailed", "ProjectionistQuarantined"} <= found, found
                 return True
 
-            await eventually(fires, seconds=60)
+            await eventually(fires)
             for board in sorted((ROOT / "ops/dashboards").glob("*.json")):
                 shown = 0
                 for expression in expressions(board):

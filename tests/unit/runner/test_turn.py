@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.waiting import HANG_S
 
 from projectionist.runner.turn import Turn
 
@@ -42,12 +43,12 @@ async def test_a_batch_that_is_rolled_back_holds_nobody_up() -> None:
     first = Turn()
     second = Turn(first)
     first.over()
-    await asyncio.wait_for(second.begin(), 1)
-    await asyncio.wait_for(second.lock(), 1)
-    await asyncio.wait_for(first.begin(), 1)
-    await asyncio.wait_for(first.lock(), 1)
+    await asyncio.wait_for(second.begin(), HANG_S)
+    await asyncio.wait_for(second.lock(), HANG_S)
+    await asyncio.wait_for(first.begin(), HANG_S)
+    await asyncio.wait_for(first.lock(), HANG_S)
 
 
 async def test_the_first_batch_waits_for_nobody() -> None:
-    await asyncio.wait_for(Turn().begin(), 1)
-    await asyncio.wait_for(Turn().lock(), 1)
+    await asyncio.wait_for(Turn().begin(), HANG_S)
+    await asyncio.wait_for(Turn().lock(), HANG_S)
