@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -14,8 +15,10 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.standby import standby
 from tests.support.waiting import listening
 
+from projectionist.core.db import Connection
 from projectionist.core.secret import Url
 from projectionist.runner.rebuild import snapshots
+from projectionist.runner.rebuild.builder import Rebuilt
 
 pytestmark = pytest.mark.asyncio
 
@@ -108,3 +111,41 @@ async def test_a_standby_that_does_not_tell_of_its_readers_needs_a_word(
             rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, unseen_readers=True)
         )
         assert (await yard.rebuild(orders)).generation == 2
+
+
+async def _seen_after_the_swap(yard: Yard, reader: Connection, building: asyncio.Future[Rebuilt]) -> int:
+    """How many orders a transaction sees that began before: as soon as the swap waits for it, or is done."""
+    with listening() as heard:
+        waiting = asyncio.create_task(heard.wait("rebuild.waiting"))
+        both: list[asyncio.Future[Any]] = [waiting, building]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+    seen: int = await reader.fetchval("select count(*) from orders")
+    await reader.execute("commit")
+    return seen
+
+
+async def test_a_reader_that_began_while_it_was_catching_up_is_waited_for(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    async with rig.running(orders), rig.pool.acquire() as reader:
+        async with yard.frozen(orders, "rebuild.bulk_done") as building:
+            await rig.publish(OrderPlaced("cyd", 1), "o9", 1)
+            await yard.settled(orders)
+            await reader.execute("begin isolation level repeatable read; select 1")
+            yard.free(building)
+            assert await _seen_after_the_swap(yard, reader, building) == 4
+        assert (await building).generation == 2
+
+
+async def test_a_reader_that_began_before_a_rollback_is_waited_for(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    await yard.rebuild(orders)
+    await rig.publish(OrderPlaced("cyd", 1), "o9", 1)
+    await rig.settle(orders)
+    async with rig.pool.acquire() as reader:
+        await reader.execute("begin isolation level repeatable read; select 1")
+        building = asyncio.ensure_future(yard.rebuild(orders, back_to=1))
+        assert await _seen_after_the_swap(yard, reader, building) == 4
+        assert (await building).generation == 1

@@ -338,6 +338,7 @@ class Builder:
             await self._phase("catch_up", self._converge(catch_up, brake))
             comparison = await self._comparison(desk, build)
             await self._phase("verify", self._verify(catch_up, comparison, brake))
+            await self._phase("catch_up", self._converge(catch_up, brake))
             await snapshots.wait()
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()

@@ -1,4 +1,4 @@
-"""Waits for those who would find the new generation empty: their snapshot is from before its rows were there."""
+"""Waits for those whose snapshot is from before the new generation had caught up: they would see old rows, or none."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ WAIT_S = 60.0
 UNSEEN_S = 5.0
 """So long a standby that has just connected may take to say what its readers see."""
 PAUSE_S = 0.2
+FRESH_S = 300.0
+"""For so long after it had caught up once, later readers are not waited for as well: there may always be some."""
 
 
 class Waited(RebuildError):
-    """A reader with an old snapshot would find the new generation empty, and did not end in time."""
+    """A reader with an old snapshot would be shown old rows of the new generation, or none, and did not end in time."""
 
 
 class Unseen(RebuildError):
@@ -33,35 +35,39 @@ class Snapshots:
 
     def __init__(self, desk: Desk, build: Build, progress: Progress, *, blindly: bool) -> None:
         self._desk = desk
-        self._build = build.number
+        self._build = build
         self._progress = progress
         self._blindly = blindly
         self._waited: list[str] | None = None
         """Those that were there at the first look: who began later sees the new rows."""
 
     async def wait(self) -> None:
-        """Wait until nobody sees the time before the shadow was filled; raises Waited after a minute, or Unseen."""
+        """Wait until nobody sees the time before the shadow had caught up; raises Waited after a minute, or Unseen."""
         began, told = clock.now(), False
+        async with self._desk.connection.transaction():
+            await self._desk.hold(self._build)
+            if await self._desk.value("build_settled", self._build.number, FRESH_S) is not None:
+                self._waited = None
         while old := [*await self._sessions(), *await self._standbys(clock.now() - began)]:
             named = ", ".join(old)
             if not told:
-                self._progress.say(f"waiting for readers from before the new rows were there: {named}")
+                self._progress.say(f"waiting for readers from before it had caught up: {named}")
                 announce("rebuild.waiting")
                 told = True
             if clock.now() > began + WAIT_S:
                 raise Waited(
-                    f"readers from before the new rows are still there: {named}",
+                    f"readers from before it had caught up are still there: {named}",
                     remedy="End their transactions, then rebuild again: it goes on from here",
                 )
             await anyio.sleep(PAUSE_S)
 
     async def _sessions(self) -> list[str]:
-        rows = await self._desk.rows("build_old_snapshots", self._build, self._waited)
+        rows = await self._desk.rows("build_old_snapshots", self._build.number, self._waited)
         self._waited = [row["transaction"] for row in rows]
         return [f"pid {row['pid']} {row['name']!r}" for row in rows]
 
     async def _standbys(self, waited_s: float) -> list[str]:
-        rows = await self._desk.rows("build_old_standbys", self._build)
+        rows = await self._desk.rows("build_old_standbys", self._build.number)
         unseen = [row["name"] for row in rows if row["unseen"] and not self._blindly]
         if unseen and waited_s > UNSEEN_S:
             raise Unseen(

@@ -1,3 +1,3 @@
--- The bulk is in: $2 remembers the transaction, which snapshots from before it do not see.
+-- The bulk is in.
 update {schema}.builds
-set phase = 'catch_up', settled = pg_current_xact_id(), touched = clock_timestamp() where number = $1
+set phase = 'catch_up', touched = clock_timestamp() where number = $1
