@@ -250,7 +250,8 @@ class ReadModels:
         assert control is not None, "a planned change is about a registered consumer"
         for table in d.owned:
             # In the order in which readers lock them: the view, and what it shows.
-            await self._connection.execute(f"lock table {ddl.public(table)} in access exclusive mode")
+            if (lock := await desk.value("lock_view", ddl.public(table))) is not None:
+                await self._connection.execute(lock)
             await check_own(desk, ddl.public(table), ddl.physical(table, self._schema, control["generation"]))
             around += await options(desk, ddl.public(table))
         return around

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -44,16 +44,35 @@ async def exchange(
             f"{', '.join(stuck)} would be lost with the change of {public}",
             remedy="Drop what is named, try again, and make it again afterwards, on the view where it can be",
         )
-    if anew:
-        await desk.connection.execute(f"drop view if exists {public}")
     chosen = ", ".join(quoted(name, what="column") for name in columns)
     word = "create view" if live is None else "create or replace view"
-    await desk.connection.execute(f"{word} {public} as\nselect {chosen} from {fresh}")
-    for row in await desk.rows("policies_of", fresh) if live is not None else ():
+    try:
+        if anew:
+            await desk.connection.execute(f"drop view if exists {public}")
+        await desk.connection.execute(f"{word} {public} as\nselect {chosen} from {fresh}")
+        for name in () if live is None else (fresh, public) if anew else (fresh,):
+            await _run(desk, "bare", name)
+        await restore(desk, [row for row in around if row["col"] is None or row["col"] in columns])
+        await _run(desk, "owner_reads", public, fresh)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise InTheWay(
+            f"{public} cannot be changed by the role that runs this: {error}",
+            remedy="Make that role a member of the one that owns the view, or give the view to it; then try again",
+        ) from error
+
+
+async def _run(desk: Desk, statements: str, *arguments: object) -> None:
+    for row in await desk.rows(statements, *arguments):
         await desk.connection.execute(row["statement"])
-    await restore(desk, [row for row in around if row["col"] is None or row["col"] in columns])
-    for row in await desk.rows("owner_reads", public, fresh):
-        await desk.connection.execute(row["statement"])
+
+
+async def carry_indexes(desk: Desk, live: str, fresh: str, declared: Sequence[str]) -> AsyncIterator[str]:
+    """Make the user's own indexes of the table `live` on `fresh` too; tells of each that cannot be made."""
+    for row in await desk.rows("indexes_around", live, fresh, declared):
+        try:
+            await desk.connection.execute(row["statement"])
+        except (asyncpg.SyntaxOrAccessError, asyncpg.IntegrityConstraintViolationError) as error:
+            yield f"index {row['name']} of {live} cannot be made on {fresh}: {error}"
 
 
 async def options(desk: Desk, public: str) -> list[Row]:
@@ -76,4 +95,4 @@ async def restore(desk: Desk, around: Sequence[Row]) -> None:
 
 async def _around(desk: Desk, public: str, live: str, fresh: str, *, anew: bool) -> list[Row]:
     view = await desk.rows("around_view", public) if anew else await options(desk, public)
-    return [*view, *await desk.rows("around_table", live, fresh)]
+    return [*view, *await desk.rows("around_table", live, fresh, public)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncpg
+import msgspec
 import pytest
 from tests.integration.live.test_evolve import grown
 from tests.support.rebuilding import Yard
-from tests.support.roles import plain
+from tests.support.roles import hand_over, plain
 from tests.support.shop import OrderPlaced, shop
 
+from projectionist.core.secret import Url
 from projectionist.projections import Projection, on
 from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.rebuild.generations import sweep
@@ -170,6 +172,10 @@ create function note() returns trigger language plpgsql as $$ begin return null;
 create trigger noted after insert on {g} for each row execute function note();"""
 
 
+FUNCTION = """
+create function listed() returns setof {g} language sql begin atomic select * from {g}; end"""
+
+
 @pytest.mark.parametrize(
     ("made", "named"),
     [
@@ -179,6 +185,11 @@ create trigger noted after insert on {g} for each row execute function note();""
         (POLICY, "policy own"),
         (TRIGGER, "trigger noted"),
         ("create publication copies for table {g}", "publication copies"),
+        ("create view report as select * from {g}", "view report, which stands on"),
+        ("create materialized view report as select cents from {g}", "materialized view report"),
+        ("create table bills (order_id text references {g})", "bills_order_id_fkey on table bills"),
+        ("create table more () inherits ({g})", "table more"),
+        (FUNCTION, "function listed"),
     ],
 )
 async def test_what_cannot_be_carried_over_is_refused_by_name(yard: Yard, made: str, named: str) -> None:
@@ -229,3 +240,108 @@ async def test_the_way_back_does_not_take_a_name_that_somebody_uses_by_now(yard:
         await yard.rebuild(_spent(yard), back_to=1)
 
     assert await rig.rows("spent") == [("o1", 1)]
+
+
+ON_TABLE = """
+create index on {g} (cents) where cents > 5; create unique index mine on {g} (lower(order_id));
+create table members (known text); insert into members values ('o1');
+alter table {g} set (fillfactor = 70); alter table {g} replica identity full;
+alter table {g} alter cents set statistics 500; alter table {g} add constraint positive check (cents > 0);
+comment on column {g}.cents is 'in cents'; alter table {g} enable row level security;
+create policy own on {g} using (exists (select from members where known = order_id))"""
+ABOUT_TABLE = r"""select reloptions, relreplident::text, col_description(c.oid, 2), relrowsecurity,
+    (select attstattarget from pg_attribute where attrelid = c.oid and attnum = 2),
+    (select array_agg(conname::text) from pg_constraint where conrelid = c.oid and contype = 'c'),
+    (select array_agg(regexp_replace(qual, '__g\d+', '')) from pg_policies where tablename = relname),
+    (select array_agg(split_part(indexdef, ' USING ', 2) order by split_part(indexdef, ' USING ', 2)) from pg_indexes where tablename = relname)
+    from pg_class c where c.oid = 'projectionist.spent__g1'::regclass"""
+
+
+async def test_what_stands_on_the_table_behind_a_view_is_made_on_the_next_one(yard: Yard) -> None:
+    rig = yard.rig
+    await rig.migrate(_spent(yard))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spent(yard))
+    await rig.pool.execute(ON_TABLE.replace("{g}", "projectionist.spent__g1"))
+    before = await rig.fetch(ABOUT_TABLE)
+
+    for generation in (2, 3):
+        await yard.rebuild(_spent(yard))
+        now = ABOUT_TABLE.replace("spent__g1", f"spent__g{generation}")
+        assert await rig.fetch(now) == before
+
+
+async def test_nobody_is_given_a_right_or_a_restriction_by_a_swap(yard: Yard) -> None:
+    """Neither default privileges nor what was so when a kept generation was live."""
+    rig = yard.rig
+    async with plain(rig, "the_reader") as url:
+        await rig.pool.execute(
+            """grant usage on schema projectionist to the_reader;
+            alter default privileges grant select on tables to the_reader"""
+        )
+        await rig.migrate(_spent(yard))
+        await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+        await rig.settle(_spent(yard))
+        await rig.pool.execute(
+            """revoke all on spent, projectionist.spent__g1 from the_reader;
+            grant select (order_id) on spent, projectionist.spent__g1 to the_reader"""
+        )
+        reader = await asyncpg.connect(url)
+        for revision in (_spent(yard), _retyped(yard)):
+            await yard.rebuild(revision)
+            for table in ("spent", f"projectionist.spent__g{await yard.generation(revision)}"):
+                assert await reader.fetchval(f"select order_id from {table}") == "o1"
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await reader.fetchval(f"select * from {table}")
+
+        await rig.pool.execute("alter table projectionist.spent__g2 enable row level security")
+        await rig.pool.execute("create policy none on projectionist.spent__g2 using (false)")
+        await rig.pool.execute("grant select on projectionist.spent__g2 to the_reader")
+        await yard.rebuild(_spent(yard), back_to=2)
+        assert await reader.fetchval("select order_id from projectionist.spent__g2") == "o1"
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await reader.fetchval("select * from projectionist.spent__g2")
+        await reader.close()
+        await rig.pool.execute("alter default privileges revoke select on tables from the_reader")
+
+
+async def test_a_policy_that_reads_another_generation_is_refused(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    await rig.migrate(_spent(yard))
+    await rig.settle(_spent(yard))
+    await rig.pool.execute(
+        "create policy p on projectionist.orders__g1 using (order_id in (select order_id from projectionist.spent__g1))"
+    )
+
+    for one in (orders, _spent(yard)):
+        with pytest.raises(InTheWay, match="policy p"):
+            await yard.rebuild(one)
+
+
+async def test_migrate_changes_a_view_of_another_owner(yard: Yard) -> None:
+    rig = yard.rig
+    await _filled(yard)
+    async with plain(rig, "the_owner"):
+        await rig.pool.execute(
+            """grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
+            alter view orders owner to the_owner"""
+        )
+        await rig.migrate(grown(rig.stream))
+        assert await rig.value("select carrier from orders where order_id = 'o1'") == "none"
+
+
+async def test_whoever_may_not_change_the_view_is_told_what_to_do(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    async with plain(rig, "the_runner") as ours, plain(rig, "the_owner"):
+        await hand_over(rig, "the_runner")
+        await rig.pool.execute(
+            "grant create on schema public to the_owner; alter view orders owner to the_owner"
+        )
+        rig.settings = msgspec.structs.replace(
+            rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
+        )
+        with pytest.raises(InTheWay, match="must be owner of view orders"):
+            await yard.rebuild(orders)
+        assert await yard.generation(orders) == 1

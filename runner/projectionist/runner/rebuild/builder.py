@@ -29,7 +29,7 @@ from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge, Track
-from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.rebuild.names import carry_indexes, table_names
 from projectionist.runner.rebuild.plan import check_history, check_met
 from projectionist.runner.rebuild.progress import Watched
 from projectionist.runner.rebuild.race import Brake, Race, judge
@@ -332,6 +332,7 @@ class Builder:
     async def _swapped(
         self, desk: Desk, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
     ) -> Compared:
+        await self._carry_indexes(desk, build)
         given = (self._client, self._definition.stream, filter_subject)
         snapshots = Snapshots(desk, build, self._progress, blindly=self._settings.postgres.unseen_readers)
         for number in range(MOST_TRIES):
@@ -354,6 +355,13 @@ class Builder:
             f"{self._definition.name} could not be swapped in {MOST_TRIES} tries",
             remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",
         )
+
+    async def _carry_indexes(self, desk: Desk, build: Build) -> None:
+        """What users have made on the live tables, before anybody waits."""
+        control = await desk.row("build_control", build.consumer)
+        assert control is not None, "consumers are never deleted"
+        async for told in carry_indexes(desk, build.consumer, control["generation"], build.generation):
+            self._progress.say(told)
 
     async def _comparison(self, desk: Desk, build: Build) -> Comparison:
         control = await desk.row("build_control", build.consumer)

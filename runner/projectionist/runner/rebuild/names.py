@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -12,6 +13,7 @@ from projectionist.projections.ddl import marked
 from projectionist.projections.table import Table
 from projectionist.runner.readmodels import Kept
 from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.views import carry_indexes as make_indexes
 from projectionist.runner.views import check_own, exchange
 
 if TYPE_CHECKING:
@@ -130,6 +132,19 @@ async def point(desk: Desk, view: View, live: View | None) -> None:
     if anew:
         await refuse_dependents(desk, view)
     await exchange(desk, view.public, before, view.physical(desk.schema), order, anew=anew)
+
+
+async def carry_indexes(desk: Desk, consumer: int, live: int, fresh: int) -> AsyncIterator[str]:
+    """Make indexes that users have made on the live tables on those of another generation; tells what cannot be."""
+    of = await kept(desk, consumer, live)
+    after = await shown(desk, consumer, fresh)
+    for view in views(of, live):
+        if view.public not in after:
+            continue
+        declared = [f"{view.table}_{name}" for name in of[f"{view.schema}.{view.name}"].indexes]
+        given = (view.physical(desk.schema), after[view.public].physical(desk.schema), declared)
+        async for told in make_indexes(desk, *given):
+            yield told
 
 
 async def withdraw(desk: Desk, view: View) -> None:
