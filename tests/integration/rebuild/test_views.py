@@ -253,7 +253,8 @@ ABOUT_TABLE = r"""select reloptions, relreplident::text, col_description(c.oid, 
     (select attstattarget from pg_attribute where attrelid = c.oid and attnum = 2),
     (select array_agg(conname::text) from pg_constraint where conrelid = c.oid and contype = 'c'),
     (select array_agg(regexp_replace(qual, '__g\d+', '')) from pg_policies where tablename = relname),
-    (select array_agg(split_part(indexdef, ' USING ', 2) order by split_part(indexdef, ' USING ', 2)) from pg_indexes where tablename = relname)
+    (select array_agg(split_part(indexdef, ' USING ', 2) order by indexdef ~ 'lower', indexdef ~ 'cents')
+        from pg_indexes where tablename = relname)
     from pg_class c where c.oid = 'projectionist.spent__g1'::regclass"""
 
 
