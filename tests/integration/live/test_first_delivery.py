@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, OrderShipped, shop
+
+from projectionist.core.settings import Policy
 
 pytestmark = pytest.mark.asyncio
 
@@ -22,6 +26,25 @@ async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(li
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
     assert await live.fetch("select slot, provider, state from {s}.intents") == [("Receipt", "email", "open")]
     assert await live.unaccounted(s.Orders) == []
+
+
+@pytest.mark.parametrize("payload", ["never", "always"])
+async def test_the_payload_of_a_settled_event_stays_in_the_inbox_where_the_policy_says_so(
+    live: Rig, payload: Literal["never", "always"]
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    early = await live.publish(OrderPaid(500), "o1", 2, id="b")
+    placed = await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
+
+    await live.settle(s.Orders, policy=Policy(payload=payload))
+
+    assert await live.states(s.Orders) == {"a": "applied", "b": "applied"}
+    stored = {
+        seq: (await live.nats.jetstream().get_msg(live.stream.name, seq)).data for seq in (early, placed)
+    }
+    kept = dict(await live.fetch("select seq, data from {s}.inbox"))
+    assert kept == (stored if payload == "always" else dict.fromkeys(stored))
 
 
 async def test_the_same_event_under_another_sequence_changes_nothing_and_is_acked(live: Rig) -> None:
