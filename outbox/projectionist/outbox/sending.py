@@ -183,6 +183,7 @@ class Sender:
             resting=self._still_resting(),
             crowd=self._shares.crowd(),
             look=STEPS if look else 0,
+            others_only=look and self._shares.found and bool(self._after[look]),
         )
         if look:
             self._shares.looked(haul)

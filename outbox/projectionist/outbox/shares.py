@@ -27,6 +27,8 @@ class Shares:
         self._most = most
         self._taken: Counter[str] = Counter()
         self._look_at = 0.0
+        self.found = False
+        """Whether the last look found others: more of them may stand before the lane that it came to."""
 
     def take(self, leased: Iterable[Leased]) -> None:
         """These are under way."""
@@ -54,4 +56,5 @@ class Shares:
 
     def looked(self, haul: Haul) -> None:
         """This was found by looking."""
-        self._look_at = 0.0 if haul.others else clock.now() + LOOK_S
+        self._look_at = 0.0 if haul.others or self.found else clock.now() + LOOK_S
+        self.found = haul.others > 0

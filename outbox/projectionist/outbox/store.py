@@ -143,17 +143,19 @@ class Store:
         resting: Sequence[str] = (),
         crowd: Sequence[str] = (),
         look: int = 0,
+        others_only: bool = False,
     ) -> Haul:
         """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes.
 
-        Those for other destinations than the crowd come first; for them it goes on for `look` lanes.
+        Those for other destinations than the crowd come first; for them it goes on for `look` lanes. `others_only`:
+        the crowd gets nothing of what they leave.
         """
         token, asked = uuid4(), clock.now()
         lease_s = lease_of(timeout_s)
         async with self._link.lent() as connection:
             rows = await connection.fetch(
                 *(self._link.sql["lease"], provider, after, most, steps),
-                *(token, lease_s, resting, crowd, look),
+                *(token, lease_s, resting, crowd, look, not others_only),
             )
         first = rows[0]
         found, others, walked = first["found"], first["others"], first["steps"]

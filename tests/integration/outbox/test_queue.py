@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio
 
 SQL = Statements("projectionist.outbox", "projectionist")
 TABLES = ("projectionist.intents", "projectionist.outbox")
-UNCROWDED = ("'{}'", "'{}'", "0")
+UNCROWDED = ("'{}'", "'{}'", "0", "true")
 """No destination rests, none has its share."""
 SENT, HOT, LANES = 1_000_000, 20_000, 500
 
@@ -43,7 +43,7 @@ async def prepared(database: str) -> AsyncIterator[tuple[Connection, dict[str, A
     connection = await asyncpg.connect(database, server_settings={"jit": "off"})
     await connection.execute(SQL["steady"])
     hot = {name: await connection.prepare(SQL[name]) for name in ("lease", "start", "settle", "settle_sent")}
-    await hot["lease"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0)
+    await hot["lease"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0, True)
     await hot["start"].fetch(uuid4(), [1], [None], [None], [None], 1.0)
     await hot["settle"].fetch(*settling(uuid4(), [1]))
     await hot["settle_sent"].fetch(60.0, [1], [None], [None], [None], [None], [None])
@@ -106,7 +106,7 @@ async def test_every_hot_statement_stays_on_its_indexes_whatever_the_table_grew_
     await connection.execute(FILL, "few", LANES, LANES, "open")
     token = uuid4()
     began = await touched(connection)
-    rows = await hot["lease"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0)
+    rows = await hot["lease"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0, True)
     seqs = [row["seq"] for row in rows]
     begun = await hot["start"].fetch(token, seqs, [None] * 100, [b"h"] * 100, [None] * 100, 60.0)
     half = seqs[:50], seqs[50:]

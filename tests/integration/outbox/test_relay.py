@@ -328,6 +328,43 @@ async def test_a_slow_destination_leaves_room_to_the_others(
     assert slow_ones <= 8 + 5 * crowds, "what was leased when the fast ones came, and a turn for everybody"
 
 
+async def test_room_goes_to_those_who_wait_beside_a_crowd_wherever_their_lanes_stand(
+    rig: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last look for others ended behind them; the crowd does not get what is free until it has gone all round."""
+    monkeypatch.setattr("projectionist.outbox.shares.LOOK_S", 0.0)
+    stub, last, slow = scripted(), asyncio.Event(), asyncio.Semaphore(0)
+    arrived: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(provider: Scripted, request: Request) -> Reply:
+        reply = await execute(provider, request)
+        arrived.put_nowait(request.destination)
+        if request.destination == "slow":
+            await slow.acquire()
+        elif request.destination == "last":
+            await last.wait()
+        return reply
+
+    stub.script["*"] = [take] * 400
+    for n in range(50):
+        await rig.want(destination="slow", lane=f"order/{'mz'[n % 2]}{n}")
+    async with rig.relaying(made(stub, concurrency=4, timeout_s=600)) as relay:
+        for _ in range(4):
+            assert await asyncio.wait_for(arrived.get(), 20) == "slow"
+        await rig.want(destination="last", lane="order/p")
+        relay.wake()
+        slow.release()
+        assert await asyncio.wait_for(arrived.get(), 20) == "last"
+        for n in range(5):
+            await rig.want(destination="fast", lane=f"order/a{n}")
+        last.set()
+        for _ in range(5):
+            assert await asyncio.wait_for(arrived.get(), 20) == "fast"
+        for _ in range(50):
+            slow.release()
+        await rig.all_become("sent")
+
+
 async def test_a_destination_has_all_room_while_no_other_waits(rig: Outbox) -> None:
     stub, gate = scripted(), asyncio.Event()
     stub.script["*"] = [held_until(gate)] * 40

@@ -1,5 +1,6 @@
 -- Leases heads of one provider's lanes after the lane $2, and says how far it looked. The walk jumps from lane to lane. Heads
--- for other destinations than the crowd $8 come first: for them it looks at $9 lanes, though there were enough of the crowd.
+-- for other destinations than the crowd $8 come first: for them it looks at $9 lanes, though there were enough of the crowd,
+-- which gets nothing unless $10.
 with recursive walk (seq, lane, able, other, found, others, steps) as (
     select null::bigint, $2::text collate "C", false, false, 0, 0, 0
     union all
@@ -26,7 +27,7 @@ with recursive walk (seq, lane, able, other, found, others, steps) as (
 ),
 free as (
     select o.seq from {schema}.outbox o
-    where o.seq = any (array(select seq from walk where able order by other desc, steps limit $3)) and o.open
+    where o.seq = any (array(select seq from walk where able and (other or $10) order by other desc, steps limit $3)) and o.open
         and o.state in ('ready', 'leased', 'started', 'unknown')
         and coalesce(o.due <= clock_timestamp(), true)
         and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
