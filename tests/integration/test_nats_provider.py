@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import StreamConfig, SubjectTransform
 from tests.support.lab import Lab, Stream
+from tests.support.letters import UNPRINTABLE
 from tests.support.stream_files import StreamFiles
 
 from projectionist.core import clock
@@ -343,7 +344,7 @@ async def test_without_a_connection_to_give_it_the_provider_says_so() -> None:
         await NatsPublish("events", settings, Site()).open()
 
 
-@pytest.mark.parametrize("value", ["", "a.b", "a b", "*", ">", "a\r\nb"])
+@pytest.mark.parametrize("value", ["", "a.b", "a b", "*", ">", "a\r\nb", "x" * 512])
 async def test_a_field_is_one_token_of_the_subject(lab: Lab, stream: Stream, value: str) -> None:
     async with connected(lab) as client, publisher(client, stream.subject("{order_id}")) as events:
         body = msgspec.json.encode({"order_id": value})
@@ -351,6 +352,39 @@ async def test_a_field_is_one_token_of_the_subject(lab: Lab, stream: Stream, val
         reply = prepare(events, request)
     assert isinstance(reply, Reply)
     assert reply.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("header", ["", "ce-id", "ce-AggregateId", "ce-correlationid"])
+async def test_no_event_is_published_with_a_text_that_its_readers_would_refuse(
+    lab: Lab, stream: Stream, header: str
+) -> None:
+    subject, headers = ("x", {header: "{order_id}"}) if header else ("{order_id}", {})
+
+    async with (
+        connected(lab) as client,
+        publisher(client, stream.subject(subject), stream=stream.name, headers=headers) as events,
+    ):
+
+        def outcome(value: str) -> Outcome | None:
+            body = msgspec.json.encode({"order_id": value})
+            request = Request(key="k", provider="events", destination="events", intent="I", body=body)
+            reply = prepare(events, request)
+            return reply.outcome if isinstance(reply, Reply) else None
+
+        for letter in UNPRINTABLE:
+            if not "\ud800" <= letter <= "\udfff":  # which no body holds
+                assert outcome(f"a{letter}b") is Outcome.REFUSED, ascii(letter)
+        assert outcome("é" * 400) is Outcome.REFUSED
+        assert outcome("é" * 100) is None
+
+
+@pytest.mark.parametrize("field", ["source", "type"])
+async def test_a_source_or_a_type_that_readers_would_refuse_is_refused_at_the_start(field: str) -> None:
+    with pytest.raises(SettingsError, match=f"{field}.*cannot be printed"):
+        build(
+            *(NatsSettings, {"subject": "x", field: "a\x1fb"}, ("providers", "events")),
+            Layers(Settings, None, {}),
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.raised import RAISED
+from projectionist.core.texts import storable
 from projectionist.projections.outcome import Refuse, Retry
 from projectionist.projections.steps import Step
 
@@ -62,8 +63,3 @@ def _message(error: BaseException) -> str:
 def _stack(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
     return storable("".join(traceback.format_list(frames)))
-
-
-def storable(text: str) -> str:
-    """Text that PostgreSQL takes: NUL and lone surrogates are written as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -17,6 +17,7 @@ from nats.js.errors import NotFoundError
 from projectionist.core import headers as names_of
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.texts import ID_BYTES, TEXT_BYTES, fits, flaw
 from projectionist.outbox.providers import reached, templates
 from projectionist.outbox.providers.acks import Ack, Acks
 from projectionist.outbox.providers.headers import is_name, trace_context
@@ -32,7 +33,7 @@ MOST_SCANNED = 10_000
 
 _PLAIN = re.compile(r"[\x21-\x7e]*")
 _NAME = re.compile(r"[A-Za-z0-9-]+")
-_TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+")
+_TOKEN = re.compile(r"[^\s.*>]+")
 _DUPLICATE_IN_PROCESS = 10158
 
 
@@ -55,6 +56,9 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
         for name in self.headers:
             if not is_name(name):
                 raise ValueError(f"headers: {name!r} cannot be the name of a header")
+        for what, text in (("source", self.source), ("type", self.type)):
+            if unfit := flaw(text, TEXT_BYTES):
+                raise ValueError(f"{what} {unfit}")
 
 
 class Wire(msgspec.Struct, frozen=True):
@@ -120,10 +124,12 @@ class NatsPublish(Provider):
             }
         )
         for name, template in self.settings.headers.items():
-            headers[name] = names_of.encode(templates.fill(template, fields))
+            headers[name] = _header(name, templates.fill(template, fields))
         headers[names_of.MESSAGE_ID] = request.key
         headers["Nats-Expected-Stream"] = self._stream
         subject = templates.fill(self.settings.subject, fields, _token)
+        if not fits(subject, TEXT_BYTES):
+            raise RenderError(f"the subject is longer than {TEXT_BYTES} bytes, or cannot be printed")
         return msgspec.json.encode(Wire(subject, headers))
 
     def _of(self, request: Request) -> dict[str, str | None]:
@@ -289,6 +295,14 @@ def classify(ack: Ack) -> Reply:
         outcome, reason = Outcome.UNKNOWN, "the stream failed"
     status = f"{error.code}/{error.err_code}"
     return Reply(outcome=outcome, reason=reason, status=status, excerpt=clipped(error.description))
+
+
+def _header(name: str, value: str) -> str:
+    """A header's value, coded; of an event's own no other than consumers read."""
+    most = ID_BYTES if name.lower() == names_of.DEFAULTS["id"] else TEXT_BYTES
+    if name.lower().startswith("ce-") and not fits(value, most):
+        raise RenderError(f"the header {name} would have more than {most} bytes, or could not be printed")
+    return names_of.encode(value)
 
 
 def _token(value: str) -> str:
