@@ -1,7 +1,9 @@
 """The exclusive barrier: a transaction beside which no batch of a consumer is open. All its batches wait meanwhile.
 
 So who holds it waits for PostgreSQL alone, and not for long: what the broker has to say is asked before, and a deadline
-undoes everything. How long it was held is measured, whoever held it.
+undoes everything. How long it was held is measured, whoever held it. One request to the broker is made inside: to move
+a durable (`sighting.move`), which no open batch may see; it is under the same deadline, and made again where it was cut
+off.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.signals import announce
 from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
 from projectionist.runner.jetstream import AckFloor, Consumer, ConsumerConfig, message
@@ -98,6 +99,7 @@ async def move(client: Client, stream: str, durable: str, seq: int, *, back: boo
     A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and whoever opens it
     next makes it anew from the first message on. Where it would go forward it is left where it is, which repeats more.
     """
+    announce("durable.moving")
     if moves(client.connected_server_version):
         body = msgspec.json.encode({"seq": max(seq, 1)})
         await jetstream.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)

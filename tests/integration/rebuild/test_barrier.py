@@ -198,6 +198,39 @@ async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(live: Rig, 
     assert await live.value("select count(*)::int from {s}.inbox") == 1
 
 
+async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batch_waiting_for_long(
+    live: Rig,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    durable = await live.value("select durable from {s}.consumers")
+    somebody = await live.nats.jetstream().pull_subscribe_bind(durable=durable, stream=live.stream.name)
+    for version in (2, 3):
+        await live.publish(OrderNoted("taken"), "o1", version)
+        for message in await somebody.fetch(1):
+            await message.ack_sync()
+
+    moves: list[str] = []
+    with contextlib.ExitStack() as frozen, listening() as heard:
+
+        def hear(name: str) -> None:
+            if name == "durable.moving":
+                moves.append(name)
+                if len(moves) == 1:
+                    frozen.enter_context(live.lab.nats_stopped())
+
+        frozen.callback(signals.listen(hear))
+        async with live.running(s.Orders), watching(live, s.Orders) as waited:
+            await heard.wait("worker.waiting")
+            frozen.close()
+            await live.value_of("select version::int from {s}.positions", 3)
+            await live.settled(s.Orders)
+
+    assert barrier.HOLD_S / 2 < max(waited) < barrier.HOLD_S + SLACK_S
+
+
 async def test_every_hold_of_the_barrier_is_measured(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     holds: list[tuple[str, float]] = []
     monkeypatch.setattr(barrier, "note", lambda what, seconds: holds.append((what, seconds)))
