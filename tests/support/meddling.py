@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from nats.js.api import StreamConfig, StreamSource
+from nats.js.api import ConsumerConfig, ConsumerInfo, StreamConfig, StreamSource
 from nats.js.errors import NotFoundError
 from tests.support.copies import copy_beside
 from tests.support.load import tuned
-from tests.support.rim import Rim
-from tests.support.waiting import listening
+from tests.support.rim import DRAIN_S, Rim
+from tests.support.waiting import eventually, listening
 
 Act = Callable[[Rim], Awaitable[None]]
 
@@ -56,11 +56,12 @@ async def purge_another_subject(rim: Rim) -> None:
 
 async def add_a_source(rim: Rim) -> None:
     """The stream takes up another one, whose messages have other subjects."""
-    js, other = rim.live.nats.jetstream(), f"{rim.live.stream.name}_old"
+    js, name = rim.live.nats.jetstream(), f"old{len(rim.stored)}"
+    other = f"{rim.live.stream.name}_{name}"
     await js.add_stream(name=other, subjects=[f"{other}.>"])
     rim.afterwards.push_async_callback(js.delete_stream, other)
-    await _foreign(rim, "legacy", "_old")
-    await _reshape(rim, sources=("old",))
+    await _foreign(rim, "legacy", f"_{name}")
+    await _reshape(rim, sources=(name,))
 
 
 async def erase_what_is_settled(rim: Rim) -> None:
@@ -79,11 +80,24 @@ async def purge_what_is_settled(rim: Rim) -> None:
     rim.excused.update(seq for seq in rim.stored if seq < last)
 
 
+async def _found(rim: Rim, durable: str) -> ConsumerConfig:
+    """The settings of a durable; somebody may have deleted it just now, and then it is made again."""
+
+    async def look() -> ConsumerConfig | None:
+        with suppress(NotFoundError):
+            info: ConsumerInfo = await rim.live.nats.jetstream().consumer_info(rim.live.stream.name, durable)
+            return info.config
+        return None
+
+    found = await eventually(look, seconds=DRAIN_S)
+    assert found is not None
+    return found
+
+
 async def _edit(rim: Rim, **changed: Any) -> None:
-    js = rim.live.nats.jetstream()
     for durable in await rim.durables():
-        config = (await js.consumer_info(rim.live.stream.name, durable)).config.evolve(**changed)
-        await js.add_consumer(rim.live.stream.name, config)
+        config = (await _found(rim, durable)).evolve(**changed)
+        await rim.live.nats.jetstream().add_consumer(rim.live.stream.name, config)
 
 
 async def edit_sizes(rim: Rim) -> None:
@@ -115,6 +129,7 @@ async def steal(rim: Rim) -> None:
 
 
 async def _steal(rim: Rim, durable: str) -> None:
+    await _found(rim, durable)
     stealing = await rim.live.nats.jetstream().pull_subscribe_bind(
         durable=durable, stream=rim.live.stream.name
     )
@@ -155,5 +170,5 @@ async def end_all_sessions(rim: Rim) -> None:
 ACTS: list[Act] = [
     *(add_a_subject, remove_a_subject, purge_another_subject, add_a_source),
     *(erase_what_is_settled, purge_what_is_settled, edit_sizes, narrow_the_filter, widen_the_filter),
-    *(delete_the_durables, run_a_copy, end_all_sessions),
+    *(delete_the_durables, steal, run_a_copy, end_all_sessions),
 ]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.lab import Lab
 from tests.support.meddling import ACTS, Act
-from tests.support.rim import Rim, rim
+from tests.support.rim import Rim, examples, rim
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(240)]
+SEVERAL = st.lists(st.sampled_from(ACTS), min_size=2, max_size=4, unique=True)
 
 
 async def endure(one: Rim, *acts: Act, processes: int = 1) -> None:
@@ -23,7 +27,22 @@ async def endure(one: Rim, *acts: Act, processes: int = 1) -> None:
         await one.drained()
 
 
+@pytest.mark.asyncio
+@pytest.mark.deadline(240)
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 async def test_what_somebody_does_is_healed_without_help(lab: Lab, act: Act) -> None:
     async with rim(lab, "Orders", "Journal") as one:
         await endure(one, act)
+
+
+@pytest.mark.deadline(3600)
+@examples(few=4, many=200)
+@given(acts=SEVERAL, processes=st.integers(1, 2), sequence=st.sampled_from(["contiguous", "unordered"]))
+def test_whatever_several_do_one_after_the_other_is_healed_without_help(
+    lab: Lab, acts: list[Act], processes: int, sequence: str
+) -> None:
+    async def live_through() -> None:
+        async with rim(lab, "Orders", "Journal", sequence=sequence) as one:
+            await endure(one, *acts, processes=processes)
+
+    asyncio.run(live_through())
