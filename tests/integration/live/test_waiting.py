@@ -255,6 +255,6 @@ async def test_the_command_waits_and_its_exit_code_says_what_became_of_it(live: 
     assert await wait("--source", "shop", "--id", "first") == (0, "applied")
     code, text = await wait("order/o1", "2", "--json")
     assert (code, json.loads(text)["outcome"]) == (3, "parked")
-    code, text = await wait("order/o9", "1", "--timeout", "0.1")
+    code, text = await wait("order/o9", "1", "--timeout", "3")
     assert (code, text) == (1, "pending, because the consumer has seen nothing of it yet")
     assert (await wait())[0] == 2
