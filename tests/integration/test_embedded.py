@@ -17,8 +17,10 @@ import asyncpg
 import pytest
 from tests.support.waiting import HANG_S, eventually
 
+from projectionist.core.local import HOME, find, runs
+from projectionist.core.settings import FILE
 from projectionist.ops.embedded import Embedded, EmbeddedError, account, binaries, home, places, processes
-from projectionist.ops.embedded.processes import HOST, runs
+from projectionist.ops.embedded.processes import HOST
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -29,7 +31,7 @@ def place() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="projectionist-embedded-"))
     folder.chmod(0o711)
     yield folder
-    for made in folder.rglob(home.NAME):
+    for made in folder.rglob(HOME):
         embedded(made.parent, folder).reset()
     shutil.rmtree(folder)
 
@@ -41,7 +43,7 @@ def servers(place: Path) -> Embedded:
 
 
 def embedded(project: Path, place: Path) -> Embedded:
-    return Embedded(project / home.NAME, durable=False, state=place / "state")
+    return Embedded(project / HOME, durable=False, state=place / "state")
 
 
 def pids(servers: Embedded) -> list[int]:
@@ -338,8 +340,8 @@ def test_a_process_is_known_by_its_arguments_and_not_by_its_pid() -> None:
 def test_a_home_is_found_upwards(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    assert home.find(below) == below / home.NAME
+    assert find(below, FILE) == below / HOME
     (tmp_path / "projectionist.toml").touch()
-    assert home.find(below) == tmp_path / home.NAME
-    (tmp_path / "a" / home.NAME).mkdir()
-    assert home.find(below) == tmp_path / "a" / home.NAME
+    assert find(below, FILE) == tmp_path / HOME
+    (tmp_path / "a" / HOME).mkdir()
+    assert find(below, FILE) == tmp_path / "a" / HOME

@@ -13,7 +13,7 @@ from tests.support.lab import Lab, Stream
 from tests.support.waiting import eventually, listening
 
 from projectionist.core import signals
-from projectionist.ops.embedded.processes import runs
+from projectionist.core.local import runs
 
 ROOT = Path(__file__).parents[2]
 

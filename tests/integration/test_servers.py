@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 from tests.support.lab import Lab
+from tests.support.rig import Rig
+from tests.support.shop import OrderPlaced, shop
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Settings
+from projectionist.ops.embedded import temporary
 from projectionist.ops.servers import settings
+from projectionist.outbox.publisher import Published
+from projectionist.runner import App
 
 
 def test_the_file_of_a_folder_above_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +33,35 @@ def test_without_urls_the_servers_of_the_project_are_used_and_named(
     monkeypatch.chdir(tmp_path)
     found = settings()
     assert (found.postgres.url, found.nats.url) == (Url(lab.postgres_url), (Url(lab.nats_url),))
-    told = capsys.readouterr().err
-    assert f"postgres.url is not set, using {Url(lab.postgres_url)}" in told
-    assert f"nats.url is not set, using {lab.nats_url}" in told
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"note: using {Url(lab.postgres_url)} and {lab.nats_url} of `projectionist dev`"]
+
+
+def test_a_server_that_is_down_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with temporary(durable=False) as servers:
+        (tmp_path / ".projectionist").symlink_to(servers.home)
+        monkeypatch.chdir(tmp_path)
+        assert settings().nats.url
+        servers.down()
+        assert settings() == Settings()
+
+
+@pytest.mark.asyncio
+async def test_who_waits_in_a_request_finds_the_servers_that_the_processes_find(
+    live: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks PostgreSQL and NATS: of one the settings have the URL, the other is that of `projectionist dev`."""
+    (tmp_path / ".projectionist").symlink_to(live.lab._servers.home)
+    (tmp_path / "projectionist.toml").write_text(f'[postgres]\nurl = "{live.database}"')
+    monkeypatch.chdir(tmp_path)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    seq = await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    answer = await App(projections=[s.Orders]).wait_for(
+        s.Orders, ack=Published(live.stream.name, seq, duplicate=False)
+    )
+    assert answer.is_applied
 
 
 def test_where_no_servers_run_nothing_is_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,17 +32,8 @@ def given(tmp_path: Path) -> Given:
     return loaded
 
 
-def test_without_file_and_environment_the_defaults_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert load(env={}) == Settings()
-
-
-def test_the_file_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "projectionist.toml").write_text('app = "shop.app:app"')
-    monkeypatch.chdir(tmp_path)
-    assert load(env={}).app == "shop.app:app"
+def test_without_file_and_environment_the_defaults_hold() -> None:
+    assert load(None, {}) == Settings()
 
 
 def test_the_environment_goes_before_the_file_and_the_file_before_the_default(given: Given) -> None:

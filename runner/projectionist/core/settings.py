@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
+from projectionist.core import local
 from projectionist.core.backoff import Retry, Seconds
 from projectionist.core.errors import IdentifierError
 from projectionist.core.identifiers import checked
 from projectionist.core.layers import Layers, Raw, build, unknown
 from projectionist.core.secret import Secret, Url
 from projectionist.core.telemetry.health import address
+
+log = logging.getLogger("projectionist.core")
 
 FILE = "projectionist.toml"
 DEFAULT_LISTEN = "127.0.0.1:9464"
@@ -297,14 +302,37 @@ class Settings(Struct, frozen=True, kw_only=True):
                     raise unknown(name, dict.fromkeys(known), (section,), Layers(Settings, None, {}))
 
 
-def load(path: str | Path | None = None, env: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from `path` (default: `projectionist.toml` here, if there is one) and `env`, which goes first.
+def settings(told: Callable[[str], object] = log.info) -> Settings:
+    """The settings that every process of a project reads: the nearest `projectionist.toml`, here or in a folder above,
+    and the environment.
+
+    A missing URL is that of the servers of `projectionist dev up`, where they run, and `told` is told so. If none runs
+    it stays missing: whoever connects says how to get one.
+    """
+    place = local.find(Path.cwd(), FILE)
+    file = place.parent / FILE
+    found = load(file if file.is_file() else None)
+    if found.postgres.url is not None and found.nats.url:
+        return found
+    running, used = {name: Url(url) for name, url in local.running(place).items()}, []
+    if found.postgres.url is None and (url := running.get("postgres")):
+        found = msgspec.structs.replace(found, postgres=msgspec.structs.replace(found.postgres, url=url))
+        used.append(url)
+    if not found.nats.url and (url := running.get("nats")):
+        found = msgspec.structs.replace(found, nats=msgspec.structs.replace(found.nats, url=(url,)))
+        used.append(url)
+    if used:
+        told(f"using {' and '.join(map(str, used))} of `projectionist dev`")
+    return found
+
+
+def load(path: str | Path | None, env: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from the file `path`, if any, and `env`, which goes first; nothing else is looked for.
 
     `PROJECTIONIST_POSTGRES__URL` is `url` of `[postgres]`: prefix, then the path joined by two underscores.
     Raises SettingsError, which names the key, where it stands and what is allowed there.
     """
-    file = Path(path) if path is not None else Path(FILE)
-    layers = Layers(Settings, file if path is not None or file.is_file() else None, env)
+    layers = Layers(Settings, None if path is None else Path(path), env)
     defaults, consumers = (layers.tree.get(key) for key in ("consumer_defaults", "consumers"))
     if isinstance(defaults, dict) and isinstance(consumers, dict):
         layers.tree["consumers"] = {name: _over(defaults, own) for name, own in consumers.items()}

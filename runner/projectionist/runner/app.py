@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.settings import load
+from projectionist.core.settings import settings as found_settings
 from projectionist.projections.definition import Definition, check_distinct, definition
 from projectionist.runner.waiting.waiter import Waiter
 
@@ -68,7 +68,7 @@ class App:
         """
         name = self.definition(consumer if isinstance(consumer, str) else consumer.__name__).name
         if self._waiter is None:
-            self._waiter = Waiter(self.definitions, self._settings or load())
+            self._waiter = Waiter(self.definitions, self._settings or found_settings())
         if ack is not None and aggregate is None and version is None:
             return await self._waiter.sequence(name, ack, timeout_s)
         if ack is None and aggregate is not None and version is not None:

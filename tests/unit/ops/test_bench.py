@@ -72,7 +72,7 @@ def test_a_process_of_a_scene_gets_the_servers_and_no_other_setting(monkeypatch:
     postgres = Postgres(url=Url("postgresql://u:p@db.example/x"), tls="require", schema="live")
     nats = Nats(url=(Url("nats://a.example"), Url("nats://b.example")), token=Secret("t"))
     told = environment(Settings(postgres=postgres, nats=nats), SCENE)
-    found = load(env=told)
+    found = load(None, told)
     assert found.postgres == Postgres(url=postgres.url, tls="require", schema="bench_1")
     assert found.nats == nats
     assert found.batch == Settings().batch

@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import broker, db
+from projectionist.core import broker, db, local
 from projectionist.core.identifiers import quoted
 from projectionist.core.secret import Url
 from projectionist.core.settings import FILE, Nats, Postgres, Settings
@@ -22,7 +22,7 @@ from projectionist.ops.bench.children import BenchError, finished
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages
 from projectionist.ops.bench.meters import OURS, Meter
 from projectionist.ops.bench.scene import Scene
-from projectionist.ops.embedded import Embedded, home, temporary
+from projectionist.ops.embedded import Embedded, temporary
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -123,7 +123,7 @@ async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncI
 @contextmanager
 def servers(*, sync_always: bool) -> Iterator[tuple[Settings, Embedded | None]]:
     """The servers that the settings name, or a pair of this benchmark alone, which comes second."""
-    file = home.find(Path.cwd()).parent / FILE
+    file = local.find(Path.cwd(), FILE).parent / FILE
     found = load_settings(file if file.is_file() else None)
     if bool(found.postgres.url) != bool(found.nats.url):
         raise BenchError("only one of postgres.url and nats.url is set", remedy="Set both, or neither")

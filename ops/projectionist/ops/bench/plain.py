@@ -71,4 +71,4 @@ async def source(settings: Settings) -> JetStreamSource:
 
 def main(work: Callable[[Settings], Coroutine[Any, Any, None]]) -> None:
     """Run a contender until it is terminated, on the loop that `projectionist run` takes."""
-    loops.run(work(load()))
+    loops.run(work(load(None)))

@@ -15,7 +15,7 @@ from projectionist.runner.readmodels import ReadModels
 
 async def prepare(app: App) -> None:
     """Do it in the schema of the settings."""
-    postgres = load().postgres
+    postgres = load(None).postgres
     connection = await db.connect(postgres, application_name="bench prepare")
     await migrate(connection, postgres.schema)
     models = ReadModels(connection, postgres.schema)

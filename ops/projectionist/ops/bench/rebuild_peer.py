@@ -121,7 +121,7 @@ def fill(shop: Shop, events: int) -> int:
 
 def main(events: int) -> None:
     """Fill, run, and say how long the running took."""
-    env = environment(load())
+    env = environment(load(None))
     done = fill(Shop(env), events)
     began = time.monotonic()
     with ProjectionRunner(

@@ -14,17 +14,6 @@ import msgspec
 from projectionist.ops.embedded.errors import EmbeddedError
 from projectionist.ops.embedded.processes import until
 
-NAME = ".projectionist"
-
-
-def find(start: Path) -> Path:
-    """The home for a command called in `start`: by the nearest settings file or home upwards, else there."""
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / "projectionist.toml").is_file() or (folder / NAME).is_dir():
-            return folder / NAME
-    return start / NAME
-
 
 def make(home: Path) -> None:
     """Make the folder, which git ignores. Root's lets the lent account through, to a folder of its own."""

@@ -9,6 +9,7 @@ import signal
 import socket
 from pathlib import Path
 
+from projectionist.core.local import runs
 from projectionist.ops.embedded import binaries, processes
 
 _CONFIGURATION = """\
@@ -44,13 +45,18 @@ class Nats:
         """The URL of the server, should it listen on `port`."""
         return f"nats://{processes.HOST}:{port}"
 
+    @property
+    def mark(self) -> str:
+        """An argument of the server's process that no other one has."""
+        return str(self._configuration)
+
     def pid(self) -> int:
         """The pid of the running server; 0 if it does not run."""
         try:
             pid = int(self._pid_file.read_text("utf-8"))
         except (OSError, ValueError):  # never started, stopped, or cut off while writing
             return 0
-        return pid if processes.runs(pid, str(self._configuration)) else 0
+        return pid if runs(pid, self.mark) else 0
 
     def start(self, port: int) -> None:
         """Start on `port` and return when JetStream has its streams back; `StartError` if it ends instead."""

@@ -10,6 +10,7 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
+from projectionist.core.local import runs
 from projectionist.ops.embedded import binaries, places, processes
 from projectionist.ops.embedded.account import Account, account_for
 from projectionist.ops.embedded.binaries import POSTGRES_MAJOR
@@ -69,10 +70,15 @@ class Postgres:
         password = (self.folder / "projectionist.password").read_text("utf-8")
         return f"postgresql://postgres:{password}@{processes.HOST}:{port}/postgres"
 
+    @property
+    def mark(self) -> str:
+        """An argument of the server's process that no other one has."""
+        return str(self.folder)
+
     def pid(self) -> int:
         """The pid of the running server; 0 if it does not run."""
         pid = self._noted()[0]
-        return pid if processes.runs(pid, str(self.folder)) else 0
+        return pid if runs(pid, self.mark) else 0
 
     def start(self, port: int) -> None:
         """Start on `port` and return when it takes connections; raises `StartError` if it will not."""
@@ -83,7 +89,7 @@ class Postgres:
         pid = self._noted()[0]
         # A stale note whose pid has passed to a stranger would stop PostgreSQL, unless it takes that for its
         # grandparent. Its other check stays in force: that no process is left on the old shared memory.
-        grandparent = {} if processes.runs(pid, str(self.folder)) else {"PG_GRANDPARENT_PID": str(pid)}
+        grandparent = {} if runs(pid, str(self.folder)) else {"PG_GRANDPARENT_PID": str(pid)}
         if not processes.until(lambda: self._started(command, self._environment | grandparent), seconds=30):
             raise EmbeddedError(f"sessions of a killed PostgreSQL still hold the memory of {self.folder}")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from projectionist.core.local import runs
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
 
 HOST = "127.0.0.1"
-_PROC = Path("/proc/self/cmdline")
 
 
 class Identity(TypedDict, total=False):
@@ -62,22 +62,6 @@ def launch(
     process.kill()
     process.wait()
     raise StartError(log.read_bytes()[begin:].decode("utf-8", "replace").strip())
-
-
-def runs(pid: int, mark: str) -> bool:
-    """True if `pid` lives and has the argument `mark`: a pid alone may have passed to a stranger."""
-    if pid <= 0:
-        return False
-    if _PROC.exists():
-        try:
-            arguments = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty for a zombie
-        except OSError:  # it has gone
-            return False
-        return os.fsencode(mark) in arguments.split(b"\0")
-    try:
-        return mark in run(["ps", "-ww", "-p", str(pid), "-o", "command="])
-    except subprocess.CalledProcessError:  # it has gone
-        return False
 
 
 def end(pid: int, mark: str, signals: Sequence[signal.Signals], seconds: float) -> None:

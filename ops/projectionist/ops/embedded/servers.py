@@ -9,6 +9,7 @@ from typing import Self
 
 import msgspec
 
+from projectionist.core import local
 from projectionist.ops.embedded import home as homes
 from projectionist.ops.embedded import places, processes
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
@@ -58,6 +59,8 @@ class Embedded:
                 notes: list[str] = []
                 postgres = self.postgres.url(self._up(self.postgres, notes))
                 nats = self.nats.url(self._up(self.nats, notes))
+                up = (self.postgres, postgres), (self.nats, nats)
+                local.note(self.home, {one.name: local.Server(url, one.pid(), one.mark) for one, url in up})
         return Addresses(postgres, nats, self.postgres.notes() + notes)
 
     def down(self) -> None:
