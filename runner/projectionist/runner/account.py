@@ -7,7 +7,6 @@ a floor is believed only as far as batches have settled all that lies below it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -20,11 +19,8 @@ from projectionist.core.sql import Statements
 from projectionist.runner.rebuild.scan import scan, sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection, Row
     from projectionist.core.wire import Arrival
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.jetstream import Consumer as Durable
@@ -33,6 +29,9 @@ if TYPE_CHECKING:
 MOST = 100_000
 """How many messages one look lists; the rest is for the next one."""
 LISTING_S = 5.0
+MOST_BYTES = 8 * 1024 * 1024
+"""What may be counted at a time, of 8 bytes a message: more has come together where a floor has stood for long, and is
+listed step by step."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -44,17 +43,6 @@ class Proof(msgspec.Struct, frozen=True):
     """The broker's count of deliveries up to there; None where its floor is higher than what could be proven."""
     missing: Sequence[int] = ()
     """Stream sequences, some of them or all, that were acked and never settled here."""
-
-
-class Runs(msgspec.Struct, frozen=True):
-    """Sequences as runs in order."""
-
-    firsts: Sequence[int]
-    lasts: Sequence[int]
-
-    def __contains__(self, seq: int) -> bool:
-        at = bisect_right(self.firsts, seq) - 1
-        return at >= 0 and seq <= self.lasts[at]
 
 
 def adds_up(floor: int, upto: int, acked: int | None, delivered: int, settled: int) -> bool:
@@ -86,22 +74,19 @@ class Account:
         """
         upto, delivered = durable.ack_floor.stream_seq, durable.ack_floor.consumer_seq
         async with self._lend() as connection:
-            row = await self._row(connection, "settled_above", consumer, self._durable, upto)
-            if row is None or upto <= row["floor"]:
-                return Proof(upto, delivered)
-            if adds_up(row["floor"], upto, row["acked"], delivered, row["settled"]):
-                return Proof(upto, delivered)
-            row = await self._row(connection, "settled_runs", consumer, self._durable)
+            row = await connection.fetchrow(
+                self._sql["settled_above"], consumer, self._durable, upto, MOST_BYTES
+            )
         if row is None or upto <= row["floor"]:
             return Proof(upto, delivered)
+        settled = row["settled"]
+        if settled is not None and adds_up(row["floor"], upto, row["acked"], delivered, settled):
+            return Proof(upto, delivered)
         announce("account.listed")
-        found = await self._listed(row["floor"], upto, Runs(row["firsts"], row["lasts"]))
+        found = await self._listed(consumer, row["floor"], upto)
         return Proof(upto, delivered) if found is None else found
 
-    async def _row(self, connection: Connection, statement: str, *arguments: object) -> Row | None:
-        return await connection.fetchrow(self._sql[statement], *arguments)
-
-    async def _listed(self, floor: int, upto: int, settled: Runs) -> Proof | None:
+    async def _listed(self, consumer: int, floor: int, upto: int) -> Proof | None:
         """What the stream holds of ours up to there and nobody has settled; None if that is nothing."""
         seen, count = floor, 0
         missing: list[int] = []
@@ -111,7 +96,7 @@ class Account:
             )
             async with aclosing(blocks):
                 async for block in blocks:
-                    missing += _unsettled(block, settled, self._is_ours)
+                    missing += await self._unsettled(consumer, floor, block)
                     seen, count = sequence(block[-1]), count + len(block)
                     if count >= MOST:
                         break
@@ -121,13 +106,15 @@ class Account:
             return None
         return Proof(min(seen, missing[0] - 1) if missing else seen, None, missing)
 
+    async def _unsettled(self, consumer: int, floor: int, block: Sequence[Arrival]) -> list[int]:
+        """Those of these messages that are ours and settled by nobody; asked by the block, since floors may stand."""
+        ours = [sequence(one) for one in block if self._is_ours(one.subject)]
+        async with self._lend() as connection:
+            rows = await connection.fetch(self._sql["unsettled"], consumer, self._durable, ours, floor)
+        return [row["seq"] for row in rows]
+
     def _is_ours(self, subject: str) -> bool:
         try:
             return self._subjects.match(subject) is not None
         except ValueError:  # its pattern matched
             return True
-
-
-def _unsettled(block: Sequence[Arrival], settled: Runs, is_ours: Callable[[str], bool]) -> list[int]:
-    seqs = ((sequence(one), one.subject) for one in block)
-    return [seq for seq, subject in seqs if seq not in settled and is_ours(subject)]

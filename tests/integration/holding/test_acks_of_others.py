@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
+from tests.support.lab import Stream
 from tests.support.load import Load, tuned
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.projections import Projection, on
+from projectionist.runner import account
 
 pytestmark = pytest.mark.asyncio
 
@@ -153,11 +155,13 @@ async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Rig) -> 
     assert await live.value("select count(*) from {s}.settled") == 0
 
 
-async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: Rig) -> None:
+def between(stream: Stream) -> type[Projection]:
+    """Orders alone, of a stream that holds others too."""
+
     class Mine(
         Projection,
-        stream=live.stream.name,
-        subjects=live.stream.subject("order", "{aggregate}"),
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
         table="mine",
         key="order_id",
     ):
@@ -168,9 +172,33 @@ async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: 
         def placed(self, event: OrderPlaced) -> None:
             self.total += 1
 
-    await live.migrate(Mine)
+    return Mine
+
+
+async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_not_counted(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account, "MOST_BYTES", 7)
+    monkeypatch.setattr(account, "MOST", 1)
+    cls = between(live.stream)
+    await live.migrate(cls)
+    for number in range(20):
+        await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
     with listening() as heard:
-        async with live.running(Mine):
+        async with live.running(cls):
+            await live.value_of("select floor from {s}.floors", 40)
+
+    assert heard.counts["account.listed"] > 0
+    assert await live.value(OPEN) == 0
+    assert await live.value("select count(*) from {s}.settled") == 0
+
+
+async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: Rig) -> None:
+    cls = between(live.stream)
+    await live.migrate(cls)
+    with listening() as heard:
+        async with live.running(cls):
             await heard.wait("standing.recorded", 2)
             for number in range(20):
                 await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")

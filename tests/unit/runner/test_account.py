@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.runner.account import Runs, adds_up
+from projectionist.runner.account import adds_up
 from projectionist.runner.batch import Batch
 
 
@@ -26,13 +26,6 @@ def test_floors_add_up_by_sequence_or_by_delivery(
     acked: int | None, delivered: int, settled: int, expected: bool
 ) -> None:
     assert adds_up(50, 60, acked, delivered, settled) is expected
-
-
-def test_runs_hold_what_lies_within_one_of_them() -> None:
-    runs = Runs([3, 10], [5, 10])
-
-    assert [seq for seq in range(12) if seq in runs] == [3, 4, 5, 10]
-    assert 3 not in Runs([], [])
 
 
 def test_an_empty_batch_settles_nothing() -> None:
