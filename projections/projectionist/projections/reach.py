@@ -1,15 +1,17 @@
 """Everything that a function or a class leans on, as far as the sources of the same package tell.
 
 Followed are wrapped functions, closures, defaults, and every name that the source refers to: helpers, constants,
-classes, in the module itself and in the modules of its package, from one to the next. Code of other packages is known
-by its name alone. An object whose state no source shows is listed in `blind`.
+classes, in the module itself and in the modules of its package, from one to the next; and what the running program has
+put into such a name: functions and classes that were registered there, or stand in for the one that is written. Code of
+other packages is known by its name alone. An object whose state no source shows is listed in `blind`.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -21,8 +23,10 @@ from uuid import UUID
 
 import msgspec
 
+from projectionist.projections.modules import called, file_of_module, held, is_package, package, target
 from projectionist.projections.sources import (
     Source,
+    bound,
     bytecode,
     class_node,
     file_of,
@@ -49,6 +53,7 @@ _PLAIN = (
     UUID,
     Path,
 )
+_STDLIB = sysconfig.get_path("stdlib")
 Skip = Callable[[ast.stmt], bool]
 
 
@@ -61,9 +66,9 @@ class Reach:
         self.blind: set[str] = set()
         """What is leaned on and cannot be followed."""
         modules = sorted({one for one in modules if one.partition(".")[0] not in sys.stdlib_module_names})
-        self._homes = {_package(module) for module in modules}
+        self._homes = {package(module) for module in modules}
         self._folders = {
-            Path(_file(one)).parent for one in modules if "." not in one and not _is_package(one)
+            Path(file_of_module(one)).parent for one in modules if "." not in one and not is_package(one)
         }
         self._files: dict[str, str] = {}
         self._seen: set[object] = set()
@@ -84,14 +89,15 @@ class Reach:
             self._names(function.__module__, node)
         if not told:
             text = bytecode(function.__code__, function.__doc__) if node is None else written(node)
-            self.texts.add((label or function.__name__, text))
+            self._told(function.__module__, label or function.__qualname__, text)
+        where = f"{called(function.__module__)}.{function.__qualname__}"
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self._value(value, f"{function.__qualname__}: a default")
+            self._value(value, f"{where}: a default")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             if name != "__class__":
-                self._value(_content(cell), f"{function.__qualname__}: {name}")
+                self._value(_content(cell), f"{where}: {name}")
         if (inner := getattr(function, "__wrapped__", None)) is not None:
-            self._value(inner, f"{function.__qualname__}: what it wraps")
+            self._value(inner, f"{where}: what it wraps")
 
     def cls(self, cls: type, skip: Skip | None = None, *, keywords: bool = True) -> None:
         """Follow a class and its bases; statements of its body that `skip` picks do not count."""
@@ -107,7 +113,10 @@ class Reach:
                 self._struct(base)
             for name, value in list(vars(base).items()):
                 for function in _functions(value):
-                    self.function(function, f"{base.__qualname__}.{name}", told=node is not None)
+                    if node is None or _is_written(function):
+                        self.function(function, f"{base.__qualname__}.{name}", told=node is not None)
+                if not name.startswith("__"):
+                    self._inside(value, f"{called(base.__module__)}.{base.__qualname__}.{name}")
 
     def _class_text(self, module: str, node: ast.ClassDef, skip: Skip | None, *, keywords: bool) -> None:
         """The types of fields count, those of a method's parameters do not."""
@@ -116,7 +125,7 @@ class Reach:
         fields = [one for one in body if isinstance(one, ast.AnnAssign)]
         rest = [one for one in body if not isinstance(one, ast.AnnAssign) and not is_docstring(one)]
         text = written([*head, *rest]) + written(fields, annotations=True)
-        self.texts.add((node.name, text))
+        self._told(module, node.name, text)
         for one in (*head, *rest):
             self._names(module, one)
         for one in fields:
@@ -126,9 +135,12 @@ class Reach:
         """A class without source: by its fields, if it has any."""
         if issubclass(cls, msgspec.Struct):
             fields = [(f.name, str(f.type), repr(f.default)) for f in msgspec.structs.fields(cls)]
-            self.texts.add((cls.__name__, repr(fields)))
+            self._told(cls.__module__, cls.__name__, repr(fields))
         elif issubclass(cls, Enum):
-            self.texts.add((cls.__name__, repr([(one.name, one.value) for one in cls])))
+            self._told(cls.__module__, cls.__name__, repr([(one.name, one.value) for one in cls]))
+
+    def _told(self, module: str, name: str, text: str) -> None:
+        self.texts.add((f"{called(module)}.{name}", text))
 
     def _value(self, value: object, where: str) -> None:
         """A value that the running program holds, and no source shows: in a closure, a default, a partial."""
@@ -148,6 +160,24 @@ class Reach:
             self._value((value.__func__, value.__self__), where)
         else:
             self._code(value, where)
+
+    def _inside(self, value: object, where: str) -> None:
+        """Follow the functions and classes in a container, as in a table that decorators fill."""
+        if isinstance(value, Mapping):
+            inner = list(value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            inner = list(value)
+        else:
+            return
+        if self._known(value):
+            return
+        for one in inner:
+            if isinstance(one, FunctionType | MethodType | partial) or (
+                isinstance(one, type) and "__projectionist__" not in vars(one)
+            ):
+                self._value(one, where)
+            else:
+                self._inside(one, where)
 
     def _code(self, value: object, where: str) -> None:
         """A function or class of ours is followed, one of others is known by its name."""
@@ -169,8 +199,15 @@ class Reach:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def _names(self, module: str, node: ast.AST, *, annotations: bool = False) -> None:
+        imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Import | ast.ImportFrom):
+                for name in bound(inner):
+                    imports.setdefault(name, []).append(inner)
         for path in sorted(set(references(node, annotations=annotations))):
             self._name(module, path)
+            for one in imports.get(path[0], ()):
+                self._imported(module, one, path)
 
     def _name(self, module: str, path: tuple[str, ...]) -> None:
         found = self._source(module)
@@ -183,16 +220,34 @@ class Reach:
             elif (module, id(statement)) not in self._seen:
                 self._seen.add((module, id(statement)))
                 self._statement(module, statement, path[0])
-        if path[0] not in found.bindings:
-            for star in found.stars:
-                self._name(_target(module, self._files.get(module, ""), star), path)
+        if path[0] in found.bindings:
+            self._held(module, path[0], found.bindings[path[0]])
+            return
+        for star in found.stars:
+            self._name(target(module, self._files.get(module, ""), star), path)
+        if path[0] != "__getattr__":
+            self._name(module, ("__getattr__",))
+
+    def _held(self, module: str, name: str, statements: Iterable[ast.stmt]) -> None:
+        """What the program has put into a name of a module: implementations, a table's functions, a stand-in."""
+        value = held(module, name)
+        where = f"{called(module)}.{name}"
+        if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
+            lines = [(one.lineno, one.end_lineno or 0) for one in statements]
+            here = value.__code__.co_filename == self._files.get(module)
+            if not here or not any(first <= value.__code__.co_firstlineno <= last for first, last in lines):
+                self._value(value, where)
+        self._inside(getattr(value, "registry", value) if callable(value) else value, where)
 
     def _statement(self, module: str, statement: ast.stmt, name: str) -> None:
-        cls = getattr(sys.modules.get(module), name, None)
+        cls = held(module, name)
         if isinstance(statement, ast.ClassDef) and isinstance(cls, type):
             self.cls(cls)
             return
-        self.texts.add((name, written(statement)))
+        if isinstance(statement, ast.ClassDef):
+            self._class_text(module, statement, None, keywords=True)
+            return
+        self._told(module, name, written(statement))
         self._names(module, statement)
         for inner in ast.walk(statement):  # names that an `if` or a `try` of the module imports
             if inner is not statement and isinstance(inner, ast.Import | ast.ImportFrom):
@@ -201,31 +256,36 @@ class Reach:
     def _imported(self, module: str, statement: ast.Import | ast.ImportFrom, path: tuple[str, ...]) -> None:
         for one in statement.names:
             if isinstance(statement, ast.Import):
-                bound = one.asname or one.name.partition(".")[0]
-                if bound == path[0]:
-                    self._member(one.name if one.asname else bound, path[1:])
+                name = one.asname or one.name.partition(".")[0]
+                if name == path[0]:
+                    self._told(module, name, f"import {one.name if one.asname else name}")
+                    self._member(one.name if one.asname else name, path[1:])
             elif (one.asname or one.name) == path[0]:
-                self._member(_target(module, self._files.get(module, ""), statement), (one.name, *path[1:]))
+                origin = target(module, self._files.get(module, ""), statement)
+                self._told(module, path[0], f"from {origin} import {one.name}")
+                self._member(origin, (one.name, *path[1:]))
 
     def _member(self, module: str, path: tuple[str, ...]) -> None:
         """What `path` is in a module, of which its first parts may be modules themselves."""
-        while path and f"{module}.{path[0]}" in sys.modules:
+        while path and (f"{module}.{path[0]}" in sys.modules or file_of_module(f"{module}.{path[0]}")):
             deeper = f"{module}.{path[0]}"
             here = self._source(module)
             if here is not None and path[0] in here.bindings:
                 break
             module, path = deeper, path[1:]
-        if path and self._is_home(module, _file(module)):
+        if path and self._is_home(module, file_of_module(module)):
             self._name(module, path)
 
     # -- modules -------------------------------------------------------------------------------------------------
 
     def _source(self, module: str) -> Source | None:
-        filename = self._files.setdefault(module, _file(module))
+        if module not in self._files:
+            self._files[module] = file_of_module(module)
+        filename = self._files[module]
         return source(filename) if self._is_home(module, filename) else None
 
     def _is_home(self, module: str, filename: str) -> bool:
-        if _package(module) in self._homes:
+        if package(module) in self._homes:
             return True
         place = Path(filename).parent
         if not filename or module.startswith("projectionist.") or "site-packages" in place.parts:
@@ -243,30 +303,6 @@ class Reach:
         return False
 
 
-def _package(module: str) -> str:
-    """What a module belongs to: its top-level package; inside ours, the package next to it."""
-    top = module.partition(".")[0]
-    return module.rpartition(".")[0] if top == "projectionist" else top
-
-
-def _is_package(module: str) -> bool:
-    return hasattr(sys.modules.get(module), "__path__")
-
-
-def _file(module: str) -> str:
-    return getattr(sys.modules.get(module), "__file__", None) or ""
-
-
-def _target(module: str, filename: str, statement: ast.ImportFrom) -> str:
-    """The module that `from … import` names, where it is written from here."""
-    if not statement.level:
-        return statement.module or ""
-    parts = module.split(".")
-    is_package = Path(filename).name == "__init__.py"
-    base = parts[: len(parts) - statement.level + (1 if is_package else 0)]
-    return ".".join([*base, *([statement.module] if statement.module else [])])
-
-
 def _functions(value: object) -> Iterator[Callable[..., Any]]:
     """The functions behind an attribute of a class."""
     if isinstance(value, property):
@@ -277,6 +313,16 @@ def _functions(value: object) -> Iterator[Callable[..., Any]]:
         function = getattr(value, "__func__", None) or getattr(value, "func", None) or value
         if isinstance(function, FunctionType):
             yield function
+
+
+def _is_written(function: Callable[..., Any]) -> bool:
+    """Whether a function stands in a source that is not Python's own: what that adds to a class changes with it."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    place = Path(code.co_filename)
+    stdlib = place.is_relative_to(_STDLIB) and "site-packages" not in place.parts
+    return not stdlib and source(code.co_filename) is not None
 
 
 def _content(cell: Any) -> object:

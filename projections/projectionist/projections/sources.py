@@ -31,7 +31,7 @@ class Source:
         self.stars: list[ast.ImportFrom] = []
         self._collect(tree, "")
         for statement in tree.body:
-            for name in dict.fromkeys(_bound(statement)):
+            for name in dict.fromkeys(bound(statement)):
                 self.bindings.setdefault(name, []).append(statement)
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                 self.stars.append(statement)
@@ -65,7 +65,29 @@ def function_node(code: CodeType) -> ast.AST | None:
     """The node this code was compiled from; None where it cannot be told."""
     found = source(code.co_filename)
     nodes = found.functions.get((code.co_name, code.co_firstlineno), ()) if found else ()
+    if len(nodes) > 1:  # lambdas in one line, perhaps in one another
+        nodes = sorted((node for node in nodes if _holds(node, code)), key=_extent)[:1]
     return nodes[0] if len(nodes) == 1 else None
+
+
+def _holds(node: ast.AST, code: CodeType) -> bool:
+    """Whether all of this code stands in the body of this lambda."""
+    body = node.body if isinstance(node, ast.Lambda) else None
+    places = [
+        (first, column, last, end)
+        for first, last, column, end in code.co_positions()
+        if first and last and column is not None and end
+    ]
+    if body is None or not places:
+        return False
+    begins, ends = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+    return all(begins <= (first, column) and (last, end) <= ends for first, column, last, end in places)
+
+
+def _extent(node: ast.AST) -> tuple[int, int]:
+    assert isinstance(node, ast.Lambda), "functions do not share a line"
+    lines = (node.end_lineno or 0) - node.lineno
+    return lines, (node.end_col_offset or 0) - node.col_offset
 
 
 def class_node(cls: type) -> ast.ClassDef | None:
@@ -79,9 +101,11 @@ def class_node(cls: type) -> ast.ClassDef | None:
 
 
 def file_of(cls: type) -> str:
-    """The file in which a class stands; empty where nobody knows."""
+    """The file in which a class stands; empty where nobody knows. Methods may be made elsewhere: of a dataclass."""
     for code in _codes(cls):
-        return code.co_filename
+        found = source(code.co_filename)
+        if found is not None and cls.__qualname__ in found.classes:
+            return code.co_filename
     return getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
 
 
@@ -94,14 +118,19 @@ def written(node: object, *, annotations: bool = False) -> str:
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
         return f"[{','.join(written(one, annotations=annotations) for one in node)}]"
-    return repr(node)
+    return ascii(node)  # which characters can be printed changes with Python
 
 
 def bytecode(code: CodeType, doc: str | None = None) -> str:
     """Code that has no source, as text."""
     consts = code.co_consts[1:] if doc is not None and code.co_consts[:1] == (doc,) else code.co_consts
-    inner = [bytecode(const) if isinstance(const, CodeType) else repr(const) for const in consts]
+    inner = [bytecode(const) if isinstance(const, CodeType) else _constant(const) for const in consts]
     return f"{code.co_code.hex()} {code.co_names} {inner}"
+
+
+def _constant(value: object) -> str:
+    """A constant as text; members of a set come in another order in each process."""
+    return ascii(sorted(map(ascii, value)) if isinstance(value, frozenset) else value)
 
 
 def references(node: ast.AST, *, annotations: bool) -> Iterator[tuple[str, ...]]:
@@ -144,21 +173,26 @@ def _fields(node: ast.AST, annotations: bool) -> Iterator[tuple[str, object]]:
         yield name, value
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
+def bound(statement: ast.stmt) -> Iterator[str]:
     """The names of the module that a statement binds, or whose values it changes."""
     if isinstance(statement, _BLOCKS):
         yield statement.name
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Global):
+                yield from node.names
     elif isinstance(statement, ast.Import | ast.ImportFrom):
         yield from (one.asname or one.name.partition(".")[0] for one in statement.names)
-    elif isinstance(statement, ast.Expr):
-        if isinstance(statement.value, ast.Call) and isinstance(statement.value.func, ast.Attribute):
-            yield from _dotted(statement.value.func)[:1]
+    elif isinstance(statement, ast.Expr):  # it may change whatever it is given
+        if isinstance(statement.value, ast.Call):
+            yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
     else:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and not isinstance(
+                node.ctx, ast.Load
+            ):
                 yield from _base(node)
-            elif node is not statement and isinstance(node, _BLOCKS | ast.Import | ast.ImportFrom):
-                yield from _bound(node)
+            elif node is not statement and isinstance(node, _BLOCKS | ast.Import | ast.ImportFrom | ast.Expr):
+                yield from bound(node)
 
 
 def _base(node: ast.expr) -> Sequence[str]:
