@@ -136,8 +136,9 @@ class Sender:
         """
         if self._gone_s is not None:
             await self._bring_back(self._gone_s)
-        look = self._shares.is_to_look()
-        haul = await self._haul(look)
+        depth = self._shares.depth(STEPS)
+        look = depth > 0
+        haul = await self._haul(depth)
         if haul.gone_s:
             # Nothing is sent before it is written down that it is older than it looks.
             self._gone_s = haul.gone_s
@@ -172,8 +173,9 @@ class Sender:
             )
             announce("clock.back")
 
-    async def _haul(self, look: bool) -> Haul:
+    async def _haul(self, depth: int) -> Haul:
         """What is due; first of all, and by a walk of its own, what is for destinations without their share."""
+        look, crowd = depth > 0, self._shares.crowd()
         haul = await self._leases.lease(
             self.name,
             after=self._after[look],
@@ -181,12 +183,12 @@ class Sender:
             steps=STEPS,
             timeout_s=self._settings.timeout_s,
             resting=self._still_resting(),
-            crowd=self._shares.crowd(),
-            look=STEPS if look else 0,
+            crowd=crowd,
+            look=depth,
             others_only=look and self._shares.found and bool(self._after[look]),
         )
         if look:
-            self._shares.looked(haul)
+            self._shares.looked(haul, crowd)
         return haul
 
     async def _begin(self, batch: Sequence[Leased], sends: Crew) -> None:

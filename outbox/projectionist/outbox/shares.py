@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 1.0
 """How often lanes are looked through for destinations that wait beside a crowd, where the last look found none."""
+EARLY = 10
+"""A look before that time goes through so much less."""
 
 
 class Shares:
@@ -27,6 +29,8 @@ class Shares:
         self._most = most
         self._taken: Counter[str] = Counter()
         self._look_at = 0.0
+        self._passed: frozenset[str] = frozenset()
+        """The crowd of the last look that found nobody else: of these it says nothing."""
         self.found = False
         """Whether the last look found others: more of them may stand before the lane that it came to."""
 
@@ -50,11 +54,24 @@ class Shares:
         share = max(1, self._most // (len(self._taken) + 1))
         return [destination for destination, n in self._taken.items() if n >= share]
 
-    def is_to_look(self) -> bool:
-        """Whether lanes are to be looked through for others than the crowd: it costs a walk over the crowd's."""
-        return clock.now() >= self._look_at and bool(self.crowd())
+    def depth(self, lanes: int) -> int:
+        """Through how many lanes to look for others than the crowd, which costs a walk over the crowd's: 0 for none.
 
-    def looked(self, haul: Haul) -> None:
-        """This was found by looking."""
-        self._look_at = 0.0 if haul.others or self.found else clock.now() + LOOK_S
+        Only a few as soon as a destination has less than its share again, since nobody has looked for it meanwhile.
+        """
+        crowd = self.crowd()
+        if not crowd:
+            return 0
+        if clock.now() >= self._look_at:
+            return lanes
+        return lanes // EARLY if self._passed.difference(crowd) else 0
+
+    def looked(self, haul: Haul, crowd: Iterable[str]) -> None:
+        """This was found by looking for others than the crowd."""
+        if not (haul.others or self.found):
+            self._passed = frozenset(crowd)
+            if clock.now() >= self._look_at:
+                self._look_at = clock.now() + LOOK_S
+        elif haul.others:
+            self._look_at = 0.0
         self.found = haul.others > 0
