@@ -48,7 +48,18 @@ def dump_elsewhere(lab: Lab, database: str) -> Iterator[str]:
         subprocess.run(
             [programs / "psql", "-q", other.postgres_url, "-c", f"create database {name}"], check=True
         )
-        dump = subprocess.run([programs / "pg_dump", database], check=True, capture_output=True).stdout
-        loaded: list[str | Path] = [programs / "psql", "-q", "-v", "ON_ERROR_STOP=1", there]
-        subprocess.run(loaded, check=True, input=dump, capture_output=True)
+        loaded(lab, there, dumped(lab, database))
         yield there
+
+
+def dumped(lab: Lab, database: str) -> bytes:
+    """A dump of the database."""
+    command: list[str | Path] = [lab._servers.postgres._programs / "pg_dump", database]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def loaded(lab: Lab, database: str, dump: bytes) -> None:
+    """Restore a dump there."""
+    psql = lab._servers.postgres._programs / "psql"
+    command: list[str | Path] = [psql, "-q", "-v", "ON_ERROR_STOP=1", database]
+    subprocess.run(command, check=True, input=dump, capture_output=True)

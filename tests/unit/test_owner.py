@@ -28,6 +28,8 @@ def place(**other: Any) -> Place:
         (place(timeline=2), Likeness.MOVED),
         (place(timeline=2, system=None), Likeness.MOVED),
         (place(database=17000, home=17010), Likeness.MOVED),
+        (place(home=17010), Likeness.MOVED),
+        (place(home=17010, beside=True), Likeness.OTHER),
         (place(database=17000, name="staging"), Likeness.OTHER),
         (place(system="72"), Likeness.OTHER),
         (place(system="72", timeline=5), Likeness.OTHER),

@@ -34,6 +34,8 @@ class Place(msgspec.Struct, frozen=True):
     name: str
     home: int
     """The number of our table of consumers, which a dump does not bring along."""
+    beside: bool = False
+    """Whether the table of that number that the schema remembers is another schema's of this database now."""
 
     def __str__(self) -> str:
         return (
@@ -69,14 +71,18 @@ def likeness(home: Place, here: Place) -> Likeness:
     """Compare where a schema was at home with where it is. Pure.
 
     In one cluster a database that was renamed keeps its number, and one that was restored in its place keeps its name;
-    a copy beside it has neither. Without the cluster's identifier all numbers have to be those that are remembered.
+    a copy beside it has neither. A schema that was restored in its database has another table of consumers; where the
+    one it had is still there, it is a copy too. Without the cluster's identifier all numbers have to be those that are
+    remembered.
     """
     if home.system is None or here.system is None:
         if (home.database, home.home) != (here.database, here.home):
             return Likeness.OTHER
     elif home.system != here.system or (home.database != here.database and home.name != here.name):
         return Likeness.OTHER
-    if (home.timeline, home.database) != (here.timeline, here.database):
+    if here.beside:
+        return Likeness.OTHER
+    if (home.timeline, home.database, home.home) != (here.timeline, here.database, here.home):
         return Likeness.MOVED
     named = home.name == here.name and (home.system == here.system or here.system is None)
     return Likeness.SAME if named else Likeness.RENAMED
@@ -100,8 +106,11 @@ async def owner(connection: Connection, schema: str) -> Owner:
         if like is Likeness.SAME:
             return found
         if like is Likeness.OTHER:
+            copy = f"this database, {here}, is a copy: its schema {schema!r} was at home in {found.place}"
+            if here.beside:
+                copy = f"schema {schema!r} is a copy inside of its database, {here}: what it was made of is there"
             raise Elsewhere(
-                f"this database, {here}, is a copy: its schema {schema!r} was at home in {found.place}",
+                copy,
                 remedy=f"If this one is the real one from now on, {ADOPT}; until then nothing is read or sent",
             )
         if like is Likeness.RENAMED:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
-from tests.support.copies import copy_beside, dump_elsewhere
+from tests.support.copies import copy_beside, dump_elsewhere, dumped, loaded
 from tests.support.lab import SCHEMA
 from tests.support.load import Load, tuned
-from tests.support.outbox import made, outbox, scripted
+from tests.support.outbox import FORGETS, made, outbox, scripted
 from tests.support.process import run_projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
@@ -205,6 +205,50 @@ async def test_a_relay_on_a_copy_sends_nothing_until_it_is_adopted(live: Rig) ->
                 await Takeover(rig.connection, live.nats, SCHEMA).adopt(ACT)
                 await rig.all_become("sent")
     assert stub.executions == dict.fromkeys(keys, 1)
+
+
+async def test_intents_of_a_schema_that_was_restored_in_its_database_are_doubted(live: Rig) -> None:
+    stub = scripted(FORGETS)
+    live.tampered = True  # intents without events
+    async with outbox(live.database) as rig:
+        keys = [await rig.want()]
+        async with rig.relaying(made(stub)):
+            await rig.all_become("sent")
+        keys += [await rig.want() for _ in range(3)]
+        dump = dumped(live.lab, live.database)
+        async with rig.relaying(made(stub)):
+            await rig.all_become("sent")
+        await rig.connection.execute(f"drop schema {SCHEMA} cascade")
+    loaded(live.lab, live.database, dump)
+    async with outbox(live.database) as rig:
+        with listening() as heard:
+            async with rig.relaying(made(stub)):
+                await heard.wait("relay.failed_over")
+                await eventually(lambda: reconciled(rig.connection, 3))
+    assert stub.executions == dict.fromkeys(keys, 1)
+
+
+async def reconciled(connection: asyncpg.Connection[asyncpg.Record], many: int) -> bool:
+    found = await connection.fetchval(f"select count(*) from {SCHEMA}.outbox where state = 'reconcile'")
+    return bool(found == many)
+
+
+async def test_a_schema_copied_beside_itself_takes_nothing_from_the_original(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    dump = dumped(live.lab, live.database)
+    await live.pool.execute(f"alter schema {SCHEMA} rename to original; drop view orders")
+    loaded(live.lab, live.database, dump)
+    live.tampered = True
+
+    async with connected(live.database) as connection:
+        with pytest.raises(Elsewhere, match="a copy inside of its database"):
+            await owner.owner(connection, SCHEMA)
+        await owner.owner(connection, "original")
+        await Takeover(connection, live.nats, SCHEMA).adopt(ACT)
+        await owner.owner(connection, SCHEMA)
 
 
 async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_numbers(live: Rig) -> None:
