@@ -16,6 +16,7 @@ from projectionist.core.backoff import Retry, interval
 from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
+from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
@@ -158,12 +159,23 @@ class ReadModels:
     async def _apply_alone(self, d: Definition, change: Change) -> None:
         if change.what != "index":
             await self._apply_in_turn(d, change)
-        for text in change.indexes:
+        if change.indexes:
+            await self._make_indexes(d)
+
+    async def _make_indexes(self, d: Definition) -> None:
+        """One process at a time, each what is missing by then: one that is being made looks like one that was left."""
+        turn, tries = advisory_key(self._schema, f"indexes of {d.name}"), 0
+        while not await self._connection.fetchval(self._sql["index_turn"], turn):
+            tries += 1
+            announce("migrate.waiting")
+            await anyio.sleep(interval(TRIES, tries))
+        try:
             await self._connection.execute("set lock_timeout = 0; set statement_timeout = 0")
-            try:
+            for text in [text for change in await self.plan([d]) for text in change.indexes]:
                 await self._connection.execute(text)
-            finally:
-                await self._connection.execute("reset lock_timeout; reset statement_timeout")
+        finally:
+            await self._connection.execute("reset lock_timeout; reset statement_timeout")
+            await self._connection.fetchval(self._sql["index_over"], turn)
 
     async def _apply_in_turn(self, d: Definition, change: Change) -> None:
         try:

@@ -9,11 +9,14 @@ import pytest
 from tests.integration.live.test_evolve import grown
 from tests.support.crew import crew
 from tests.support.lab import SCHEMA
+from tests.support.rebuilding import Yard
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import listening
 
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.readmodels import ReadModelError, ReadModels
+from projectionist.runner.rebuild.generations import drop
 from projectionist.runner.resetting import CannotReset, Resetting
 from projectionist.runner.verbs import Act
 
@@ -121,3 +124,30 @@ async def test_a_reset_names_a_foreign_key_on_a_generation(live: Rig) -> None:
         with pytest.raises(CannotReset, match='"mine" references "orders__g1"'):
             await resetting.reset("Orders", Act("ann", "again"))
     assert len(await live.rows("orders")) == 1
+
+
+async def test_two_processes_that_migrate_at_once_make_an_index_once(live: Rig) -> None:
+    await live.migrate(_indexed(live))
+    wanted = _indexed(live, Index("a"), Index("b"))
+    async with live.pool.acquire() as writer:
+        await writer.execute("begin; insert into projectionist.indexed__g1 values ('x')")
+        with listening() as heard:
+            one = asyncio.create_task(live.migrate(wanted))
+            await live.blocked()
+            other = asyncio.create_task(live.migrate(wanted))
+            await heard.wait("migrate.waiting")
+            await writer.execute("commit")
+            await asyncio.gather(one, other)
+    assert await _columns(live) == ["a", "b"]
+
+
+async def test_a_reset_waits_for_its_table_as_long_as_others_wait_for_a_lock(live: Rig) -> None:
+    """Also where it has dropped a kept generation before, which is not waited for."""
+    orders = shop(live.stream).Orders
+    await live.migrate(orders)
+    yard = Yard(live)
+    await yard.rebuild(orders)
+    async with live.pool.acquire() as connection, connection.transaction():
+        before = await connection.fetchval("show lock_timeout")
+        await drop(yard.desk(connection), await live.value("select number from {s}.consumers"), 1)
+        assert await connection.fetchval("show lock_timeout") == before

@@ -197,6 +197,23 @@ async def test_a_rollback_whose_tables_are_gone_is_given_up_with_its_generation(
         (1, "dropped"),
         (2, "live"),
     ]
+    left = "select relname::text from pg_class where relkind = 'r' and relname ~ '^build_positions_[0-9]'"
+    assert await rig.fetch(left) == []
+
+
+async def test_a_generation_that_cannot_be_dropped_keeps_no_other(yard: Yard) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    for _ in range(2):
+        await yard.rebuild(s.Orders)
+    await rig.pool.execute("create view report as select * from projectionist.orders__g1")
+    await rig.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
+    number = await rig.value("select number from {s}.consumers")
+    async with rig.pool.acquire() as connection:
+        with pytest.raises(RebuildError, match="generation 1 cannot be dropped: view report"):
+            await sweep(yard.desk(connection), number)
+    assert await yard.tables() == ["orders__g1", "orders__g3"]
 
 
 async def test_batches_go_on_while_somebody_reads_a_generation_that_is_to_be_dropped(yard: Yard) -> None:

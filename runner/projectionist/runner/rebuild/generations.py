@@ -53,7 +53,11 @@ async def drop(desk: Desk, consumer: int, generation: int) -> None:
     """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
     try:
         async with desk.connection.transaction():  # no batch writes it: none is kept waiting
+            before = await desk.value("lock_wait")
             await _drop(desk, consumer, generation)
+            await desk.connection.execute(
+                f"set local lock_timeout = '{before}'"
+            )  # of the caller's transaction
     except asyncpg.LockNotAvailableError:
         raise RebuildError(
             f"generation {generation} is in use: somebody reads it",
@@ -84,7 +88,10 @@ async def _drop(desk: Desk, consumer: int, generation: int) -> None:
 
 
 async def sweep(desk: Desk, consumer: int) -> list[int]:
-    """Drop what has been kept long enough, unless a rollback to it is open; which ones."""
+    """Drop what has been kept long enough, unless a rollback to it is open; which ones.
+
+    One that cannot be dropped keeps no other: it is raised at the end.
+    """
     open_build = await desk.open_build(consumer)
     busy = None if open_build is None else open_build.generation
     expired = [
@@ -92,8 +99,14 @@ async def sweep(desk: Desk, consumer: int) -> list[int]:
         for row in await desk.rows("generations", consumer)
         if row["expired"] and row["generation"] != busy
     ]
+    refused: list[RebuildError] = []
     for generation in expired:
-        await drop(desk, consumer, generation)
+        try:
+            await drop(desk, consumer, generation)
+        except RebuildError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
     return expired
 
 

@@ -120,7 +120,7 @@ async def abort(desk: Desk, build: Build) -> None:
                 await drop_tables(desk, build.consumer, build.generation)
             await desk.run("generation_ended", build.consumer, build.generation)
             await desk.run("disown_names", build.consumer)
-            await drop_positions(desk, build.number)
+            await drop_positions(desk, build.positions)
         await desk.run("build_end", build.number, "aborted")
         await clear(desk, build)
     announce("rebuild.aborted")

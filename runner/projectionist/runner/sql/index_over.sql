@@ -1,0 +1,2 @@
+-- The end of that.
+select pg_advisory_unlock($1)
