@@ -107,7 +107,7 @@ async def see(desk: Desk, expected: list[tuple[Any, ...]]) -> None:
 
 @pytest.mark.deadline(240)
 async def test_an_operators_day(live: Rig, tmp_path: Path) -> None:
-    desk = Desk(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\n")
+    desk = Desk(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\nlate_s = 0\n")
     (tmp_path / "day.py").write_text(SHOP.format(stream=live.stream.name))
     (tmp_path / "parsing.py").write_text(BAD)
     why = ("--consumer", "Orders", "--reason", "release 7 reads commas")

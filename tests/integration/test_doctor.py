@@ -190,7 +190,7 @@ BROKEN = {
             "insert into {s}.runners (consumer, instance, host, pid, beat)"
             " select number, gen_random_uuid(), 'web-1', 4711, now() - interval '10 minutes' from {s}.consumers"
         ),
-        "Orders: processes",
+        "processes: web-1:4711",
         "Look at the process",
     ),
     "slow batches": (

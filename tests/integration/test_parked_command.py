@@ -54,7 +54,7 @@ async def test_the_list_is_grouped_by_what_is_alike_and_says_what_waits_for_some
         (1, 1, "gap", "order.paid", "paid-4", "behind missing versions: lost"),
     ]
     assert "cannot digest bad …" in await desk.done("parked", "list")
-    hint = "Orders: 4 waiting for new code or a person: `projectionist parked list --consumer Orders`"
+    hint = "Orders: 4 waiting for new code or a person. `projectionist parked list --consumer Orders`"
     assert hint in await desk.done("status")
 
 

@@ -34,7 +34,9 @@ from projectionist.runner.supervision import Supervised, supervise
 from projectionist.runner.verbs import Verbs
 from projectionist.runner.worker import Worker
 
-PATIENCE = Policy(ack_wait_s=10, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3))
+PATIENCE = Policy(
+    ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3)
+)
 """What tests run by: little of it."""
 STOPPING_S = 20.0
 

@@ -266,7 +266,7 @@ async def rim(
             tuned(
                 live,
                 url=faults.url,
-                policy={"retry": RETRIES, "ack_wait_s": 2.0, "gap_grace_ms": 500, **policy},
+                policy={"retry": RETRIES, "ack_wait_s": 2.0, "gap_grace_ms": 500, "late_s": 0, **policy},
             )
             async with made.afterwards:
                 yield made

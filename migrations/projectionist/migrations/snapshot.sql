@@ -424,8 +424,11 @@ CREATE TABLE projectionist.incidents (
     version bigint,
     detail text NOT NULL,
     opened timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    closed timestamp with time zone
+    closed timestamp with time zone,
+    settled text
 );
+
+COMMENT ON COLUMN projectionist.incidents.settled IS 'by which event or act it was closed without somebody having to close it; null: open, or closed by a person';
 
 ALTER TABLE projectionist.incidents ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.incidents_number_seq
@@ -769,6 +772,18 @@ COMMENT ON COLUMN projectionist.relay_home.epoch IS 'how many homes there were';
 
 COMMENT ON COLUMN projectionist.relay_home.doubted IS 'the last intent from before it: each up to here may have been sent, whatever its row says';
 
+CREATE TABLE projectionist.relays (
+    instance uuid NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    providers text[] NOT NULL,
+    started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    beat timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.relays IS 'One row a relay that works: it beats every few seconds, and removes its row when it stops.';
+
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
     consumer integer NOT NULL,
@@ -1003,6 +1018,9 @@ ALTER TABLE ONLY projectionist.quarantine
 ALTER TABLE ONLY projectionist.relay_home
     ADD CONSTRAINT relay_home_pkey PRIMARY KEY (one);
 
+ALTER TABLE ONLY projectionist.relays
+    ADD CONSTRAINT relays_pkey PRIMARY KEY (instance);
+
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);
 
@@ -1038,6 +1056,8 @@ CREATE UNIQUE INDEX generations_live ON projectionist.generations USING btree (c
 CREATE INDEX inbox_held ON projectionist.inbox USING btree (consumer, received) WHERE (state = ANY (ARRAY['parked'::text, 'quarantined'::text]));
 
 CREATE INDEX inbox_version ON projectionist.inbox USING btree (consumer, aggregate, version);
+
+CREATE INDEX incidents_open ON projectionist.incidents USING btree (consumer) WHERE (closed IS NULL);
 
 CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, source, id);
 

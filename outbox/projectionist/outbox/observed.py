@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
+from projectionist.outbox.standing import MOST
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection, Row
@@ -20,7 +21,7 @@ class OutboxObserver:
 
     async def look(self, connection: Connection) -> None:
         """Look once."""
-        rows = await connection.fetch(self._sql["observed"])
+        rows = await connection.fetch(self._sql["observed"], MOST)
         circuits = await connection.fetch(self._sql["observed_circuits"])
         nothing: Shown = [(0.0, {})]
         meters.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)

@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import anyio
 
@@ -39,6 +40,12 @@ POLL_S = 2.0
 
 TEND_S = 30.0
 """How often a relay looks for intents of providers that are missing, or are there again."""
+
+BEAT_S = 5.0
+"""How often a relay says that it works."""
+
+LEAVE_S = 1.0
+"""How long a relay that stops tries to say so."""
 
 FLUSH_S = 5.0
 """How long a relay that stops waits for the database to take the replies it has."""
@@ -95,17 +102,21 @@ class Relay:
         self._consumers = consumers
         self._listener = Listener(settings.postgres, self.wake)
         self._told: set[str] = set()
+        self._instance = uuid4()
 
     async def run(self) -> None:
         """Send until `stop`, then return when what was started is settled."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(lasting, self._listener.run)
             beside.start_soon(lasting, self._tend)
+            beside.start_soon(lasting, self._beat)
             beside.start_soon(lasting, self._opener.run)
             async with anyio.create_task_group() as senders:
                 for sender in self._senders:
                     senders.start_soon(lasting, sender.run)
             beside.cancel_scope.cancel()
+        with suppress(Away), anyio.move_on_after(LEAVE_S):
+            await self._store.gone(self._instance)
 
     def wake(self) -> None:
         """Look for intents now."""
@@ -133,6 +144,14 @@ class Relay:
         """Close the connections."""
         for link in self._links:
             await link.close()
+
+    async def _beat(self) -> None:
+        """Say now and then that this relay works: without one, what waits has nobody."""
+        while True:
+            with suppress(Away):
+                await self._store.beat(self._instance, socket.gethostname(), os.getpid(), self._names)
+                announce("relay.beat")
+            await anyio.sleep(BEAT_S)
 
     async def _tend(self) -> None:
         """Hold what has no provider here, let go what has one again."""

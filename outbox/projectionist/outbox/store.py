@@ -244,6 +244,16 @@ class Store:
             )
         return {row["destination"]: (row["granted"], row["next_s"]) for row in rows}
 
+    async def beat(self, instance: UUID, host: str, pid: int, providers: Sequence[str]) -> None:
+        """Say that this relay works, for these providers."""
+        async with self._link.lent() as connection:
+            await connection.execute(self._link.sql["relay_beat"], instance, host, pid, providers)
+
+    async def gone(self, instance: UUID) -> None:
+        """Say that this relay works no more."""
+        async with self._link.lent() as connection:
+            await connection.execute(self._link.sql["relay_gone"], instance)
+
     async def hold(self, provider: str, destination: str, why: str) -> None:
         """Stop everything for a destination until somebody acts."""
         async with self._link.lent() as connection:

@@ -245,6 +245,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     parked_limit: Count = 10_000
     drain_limit: Count = 500
     gap_grace_ms: Duration = 500
+    late_s: Duration = 60
     keep_generation_s: Duration = 86_400
     retention_s: Kept | None = None
     legal_hold: bool = False

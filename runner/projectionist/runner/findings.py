@@ -91,6 +91,13 @@ def find(lack: Lack, evidence: Evidence) -> Finding:
     return Finding.PURGED if evidence.first_seq > lack.seq + 1 else Finding.LOST
 
 
+def may_come(lack: Lack, finding: Finding, evidence: Evidence) -> bool:
+    """Whether the missing versions may merely be late: nothing shows where they are, or that they cannot be."""
+    if finding is Finding.IMPLAUSIBLE or evidence.elsewhere is not None:
+        return False
+    return not any(lack.misses(one.version) for one in evidence.aside)
+
+
 def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
     """The finding in words, with the next step."""
     key: str = finding

@@ -23,7 +23,7 @@ from projectionist.core.trouble import is_transient
 from projectionist.runner import contents, jetstream, lookup
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.findings import Aside, Evidence, Lack, find, told
+from projectionist.runner.findings import Aside, Evidence, Lack, find, may_come, told
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored
@@ -67,6 +67,8 @@ class Round(msgspec.Struct):
     found: list[Delivery] = []
     size: int = 0
     verdicts: list[tuple[Lack, Finding, str]] = []
+    ages: dict[str, float] = {}
+    """For how many seconds each aggregate has waited."""
 
 
 class GapFetch:
@@ -131,7 +133,7 @@ class GapFetch:
         passed = await self._passed()  # before the stream is read: what is settled now was stored before
         this = Round(await jetstream.stream(self._client, self._consumer.definition.stream))
         # Read after the floor: an aggregate that lacks the same versions still was given none of them up to there.
-        lacks = await self._lacks([*asked, *passed])
+        lacks = await self._lacks([*asked, *passed], this)
         limiter = anyio.CapacityLimiter(AT_ONCE)
         async with anyio.create_task_group() as tasks:
             for lack in lacks:
@@ -152,11 +154,13 @@ class GapFetch:
         self._waiting = {a: one for a, one in self._waiting.items() if a not in passed and now < one.until}
         return passed
 
-    async def _lacks(self, aggregates: Sequence[str]) -> list[Lack]:
+    async def _lacks(self, aggregates: Sequence[str], this: Round) -> list[Lack]:
         if not aggregates:
             return []
         async with self._office.store(self._consumer) as store:
-            return [Lack(*row) for row in await store.rows("gaps", aggregates)]
+            rows = await store.rows("gaps", aggregates)
+        this.ages = {row["aggregate"]: row["age_s"] for row in rows}
+        return [Lack(*(row[name] for name in Lack.__struct_fields__)) for row in rows]
 
     async def _look(
         self, lack: Lack, waited: Waiting | None, this: Round, limiter: anyio.CapacityLimiter
@@ -191,7 +195,7 @@ class GapFetch:
         if find(lack, evidence) is Finding.IN_FLIGHT:
             self._wait(Waiting(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
         else:
-            this.verdicts.append(await self._verdict(lack, evidence))
+            await self._judge(lack, evidence, this)
 
     def _wait(self, one: Waiting) -> None:
         if len(self._waiting) < MOST_WAITING:
@@ -207,8 +211,8 @@ class GapFetch:
         moving = any(row["hash"] == d.hash and row["state"] in MOVING for d, row in settled)
         return [d for d in found if (d.source, d.id) not in known], moving
 
-    async def _verdict(self, lack: Lack, evidence: Evidence) -> tuple[Lack, Finding, str]:
-        """The finding with all that can be said about it."""
+    async def _judge(self, lack: Lack, evidence: Evidence, this: Round) -> None:
+        """Note the finding with all that can be said about it, unless the missing versions may merely be late."""
         finding = find(lack, evidence)
         if evidence.subject is not None and finding is not Finding.IMPLAUSIBLE:
             other = await lookup.elsewhere(self._stored, self._consumer, lack)
@@ -217,7 +221,11 @@ class GapFetch:
             rows = await store.rows("put_aside", lack.aggregate, evidence.subject)
         evidence = msgspec.structs.replace(evidence, aside=[Aside(*row) for row in rows])
         finding = find(lack, evidence)
-        return lack, finding, told(lack, finding, evidence)
+        late = this.ages[lack.aggregate] < self._consumer.policy.late_s
+        if late and may_come(lack, finding, evidence):
+            announce("gap.late")  # it comes due again
+        else:
+            this.verdicts.append((lack, finding, told(lack, finding, evidence)))
 
     async def _gather(self, news: Sequence[Delivery], this: Round) -> None:
         this.found += news

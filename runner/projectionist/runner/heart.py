@@ -72,6 +72,9 @@ class Heart:
         self._sweeps_at = 0.0
         chore = partial(Chore, consumer=consumer.definition.name, book=office.book)
         self._setbacks, self._looks_back = office.setbacks, LOOKED_BACK
+        self._settles = chore(
+            "closing incidents that are settled", partial(office.settle_incidents, consumer)
+        )
         self._backs = chore("what waits by a clock that went back", self._look_back)
         self._looks = chore("looking for processes that ended", self._look_for_the_dead)
         self._rearms = chore("trying again what other code failed on", self._rearm.step)
@@ -80,7 +83,10 @@ class Heart:
         self._records = chore("writing down the floor", standing.record, verdicts=(ProjectionistError,))
         self._beats = chore("heartbeat", partial(self._beat, "running"), BEATEN)
         self._ends = chore("last heartbeat", partial(self._beat, "stopped"))
-        self._each = (self._backs, self._looks, self._rearms, self._sweeps, self._counts, self._records)
+        self._each = (
+            *(self._backs, self._looks, self._rearms, self._sweeps, self._counts, self._settles),
+            self._records,
+        )
 
     async def run(self) -> None:
         """Beat at every interval; what else there is to do never keeps a beat waiting."""

@@ -16,7 +16,7 @@ from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
-from projectionist.runner.status import ConsumerStatus, consumers
+from projectionist.runner.status import MOST, ConsumerStatus, consumers
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -72,7 +72,9 @@ class Observer:
     async def look(self, connection: Connection, client: Client | None) -> None:
         """Look once, at the database and, where it can be reached, at the broker."""
         standing = {one.name: one for one in await consumers(connection, self._schema)}
-        waiting = {one.name: one for one in map(_waiting, await connection.fetch(self._sql["observed"]))}
+        waiting = {
+            one.name: one for one in map(_waiting, await connection.fetch(self._sql["observed"], MOST))
+        }
         await self._outbox.look(connection)
         for name in standing if self._names is None else self._names:
             _show_thresholds(name, self._settings.policy(name).alerts)

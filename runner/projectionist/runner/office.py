@@ -157,6 +157,16 @@ class Office:
         async with self.lend() as connection:
             yield store_of(connection, self._schema, consumer.number)
 
+    async def settle_incidents(self, consumer: Consumer) -> None:
+        """Close the consumer's incidents that have been refuted, or settled by an act on what they are about."""
+        async with self.store(consumer) as store:
+            closed = await store.rows("incidents_settled")
+        for row in closed:
+            log.info(
+                *("%s: incident %d (%s) is closed: %s", consumer.definition.name),
+                *(row["number"], row["kind"], row["settled"]),
+            )
+
     async def sweep(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough; one process at a time does so."""
         async with self.lend() as connection:

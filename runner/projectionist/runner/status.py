@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from projectionist.core.db import Connection
 
 
+MOST = 200_000
+"""So many rows of one kind are counted at most; what reaches it is so many or more."""
+
+
 class RunnerStatus(msgspec.Struct, frozen=True):
     """A process that runs a consumer."""
 
@@ -56,7 +60,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     outcomes: dict[str, int]
     """How often each outcome was reached, over all processes and times."""
     heads: dict[str, int]
-    """Aggregates whose head is not clear, by its state."""
+    """Aggregates whose head is not clear, by its state; without order events, of which 200,000 are counted at most."""
     parked: int
     oldest_s: float | None
     quarantined: int
@@ -66,6 +70,11 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     """Events that are safe in the inbox and not applied yet."""
     breaker: BreakerStatus | None = None
     pause: PauseStatus | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether more may wait than was counted by head."""
+        return sum(self.heads.values()) >= MOST
 
     @property
     def lag(self) -> int | None:
@@ -84,7 +93,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]:
     """Every registered consumer, by name."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)["status"])
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["status"], MOST)
     return [msgspec.convert(_decoded(dict(row)), ConsumerStatus) for row in rows]
 
 

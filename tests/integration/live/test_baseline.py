@@ -20,7 +20,7 @@ from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 
-SOON = Policy(gap_grace_ms=20, ack_wait_s=5)
+SOON = Policy(gap_grace_ms=20, late_s=0, ack_wait_s=5)
 
 
 async def publish(live: Rig, *versions: int, aggregate: str = "o1") -> dict[int, int]:

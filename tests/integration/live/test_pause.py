@@ -69,7 +69,7 @@ async def test_status_says_who_has_paused_it_and_why(live: Rig, tmp_path: Path) 
 
     shown = await desk.done("status")
     assert "Orders: paused by ann at " in shown
-    assert shown.rstrip().endswith(": maintenance")
+    assert shown.rstrip().endswith(": maintenance. `projectionist resume Orders --reason …`")
     [one] = (await desk.seen("status"))["consumers"]
     assert (one["paused"], one["pause"]["who"], one["pause"]["reason"]) == (True, "ann", "maintenance")
 

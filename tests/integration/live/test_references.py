@@ -20,7 +20,9 @@ from projectionist.runner.verbs import Act
 pytestmark = pytest.mark.asyncio
 
 ME = Act("ann", "test")
-POLICY = Policy(parked_limit=3, drain_limit=4, gap_grace_ms=50, retry=Retry(initial_s=0.01, maximum_s=0.01))
+POLICY = Policy(
+    parked_limit=3, drain_limit=4, gap_grace_ms=50, late_s=0, retry=Retry(initial_s=0.01, maximum_s=0.01)
+)
 
 
 async def parked(live: Rig) -> list[tuple[Any, ...]]:

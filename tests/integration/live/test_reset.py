@@ -205,7 +205,9 @@ async def test_decisions_are_obeyed_for_what_is_parked_on_the_way_too(live: Rig,
     await live.migrate(s.Orders)
     await decide_all(live, s)
     await desk.done("reset", "Orders", "--yes", *WHY)
-    async with live.running(s.Orders, policy=Policy(ack="after-store", parked_limit=1, ack_wait_s=10)):
+    async with live.running(
+        s.Orders, policy=Policy(ack="after-store", parked_limit=1, ack_wait_s=10, late_s=0)
+    ):
         await live.settled(s.Orders)
     assert await history(live, "skip") == ["placed", "end"]
     assert await history(live, "edit") == ["placed", "fine", "end"]

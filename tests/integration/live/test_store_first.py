@@ -21,7 +21,7 @@ from projectionist.runner.run import refuse_unwatched
 from projectionist.runner.session import tag
 from projectionist.runner.verbs import Act
 
-STORE = Policy(ack="after-store")
+STORE = Policy(ack="after-store", late_s=0)
 ACT = Act("ann", "looked at it")
 
 

@@ -21,7 +21,7 @@ from projectionist.runner.verbs import Act
 pytestmark = pytest.mark.asyncio
 
 ME = Act("ann", "test")
-POLICY = Policy(parked_limit=2, drain_limit=3, gap_grace_ms=20, ack_wait_s=1)
+POLICY = Policy(parked_limit=2, drain_limit=3, gap_grace_ms=20, late_s=0, ack_wait_s=1)
 
 
 class Ended(BaseException):

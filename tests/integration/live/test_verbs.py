@@ -18,7 +18,7 @@ from projectionist.runner.verbs import Act, NotThere, Seen, TooLate, Verbs
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "ticket 7")
-ONE = Policy(drain_limit=1)
+ONE = Policy(drain_limit=1, late_s=0)
 AGGREGATE = "order/o1"
 GOOD = b'{"text": "mended"}'
 

@@ -6,11 +6,14 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from projectionist.ops import apps
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.outbox.verbs import Done, Filter, Verbs
 
@@ -116,7 +119,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
     try:
         verbs = Verbs(connection, settings.postgres.schema)
         if args.act == "list":
-            return await _list(verbs, chosen, args)
+            return await _list(connection, settings.postgres.schema, verbs, chosen, args)
         if args.act == "show":
             return _show(await verbs.show(args.keys[0]), args)
         return await _change(verbs, chosen, args)
@@ -124,25 +127,34 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
         await connection.close()
 
 
-async def _list(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
+async def _list(
+    connection: Connection, schema: str, verbs: Verbs, chosen: Filter, args: argparse.Namespace
+) -> int:
+    from projectionist.outbox.standing import look
     from projectionist.outbox.verbs import FOR_A_PERSON
 
     groups = await verbs.groups(chosen)
+    found = (await look(connection, schema)).troubles
+    troubles = [one for one in found if chosen.provider in (None, one.about) or one.about == "outbox"]
+    attention = msgspec.to_builtins(troubles)
     if args.each:
         rows = [dict(row) for row in await verbs.each(chosen, args.limit)]
         told(
             args,
-            {"intents": rows},
+            {"intents": rows, "attention": attention},
             lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
         )
     else:
         shown = [{name: getattr(group, name) for name in group.__struct_fields__} for group in groups]
         told(
             args,
-            {"groups": shown},
+            {"groups": shown, "attention": attention},
             lines(shown, ("count", "state", "provider", "oldest", "error", "sample")),
         )
-    return Exit.ATTENTION if any(group.state in FOR_A_PERSON for group in groups) else Exit.DONE
+    if troubles and not args.json:
+        say("\n" + "\n".join(f"{one.about}: {one.text}. {one.remedy}" for one in troubles))
+    waits = troubles or any(group.state in FOR_A_PERSON for group in groups)
+    return Exit.ATTENTION if waits else Exit.DONE
 
 
 def _show(found: dict[str, Any], args: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, styled, table
-from projectionist.runner.status import ConsumerStatus, Counted, SetbackStatus
+from projectionist.outbox.standing import OutboxStatus, Trouble, many
+from projectionist.runner.status import ConsumerStatus, Counted, PauseStatus, RunnerStatus, SetbackStatus
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Nats, Postgres, Settings
@@ -51,13 +52,19 @@ class Status(msgspec.Struct, frozen=True):
     consumers: list[ConsumerStatus] = []
     counted: list[Counted] = []
     setbacks: list[SetbackStatus] = []
+    outbox: OutboxStatus = OutboxStatus()
+
+    @property
+    def troubles(self) -> list[Trouble]:
+        """What waits for a person, or has nobody to carry it out, beside the parts and the setbacks."""
+        return [*(step for one in self.consumers for step in next_steps(one)), *self.outbox.troubles]
 
     @property
     def well(self) -> bool:
         """True if nothing needs attention."""
         return not (
             any(part.problem for part in self.parts)
-            or any(map(waits_for_somebody, self.consumers))
+            or self.troubles
             or any(one.needs_somebody for one in self.setbacks)
         )
 
@@ -77,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
     while True:
         status = asyncio.run(look(found, args.by))
         if args.json:
-            say_json({"well": status.well, **msgspec.to_builtins(status)})
+            attention = msgspec.to_builtins(status.troubles)
+            say_json({"well": status.well, "attention": attention, **msgspec.to_builtins(status)})
         else:
             show(status, fresh=args.watch and sys.stdout.isatty())
         if not args.watch:
@@ -88,11 +96,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def look(settings: Settings, by: str | None = None) -> Status:
     """Ask both servers at once; what does not answer is a part with a problem."""
-    (parts, consumers, counted, setbacks), broker = await asyncio.gather(
-        _database(settings.postgres, by), _broker(settings.nats)
-    )
-    release, python = version("projectionist"), platform.python_version()
-    return Status(release, python, [*parts, broker], consumers, counted, setbacks)
+    status, broker = await asyncio.gather(_database(settings.postgres, by), _broker(settings.nats))
+    return msgspec.structs.replace(status, parts=[*status.parts, broker])
 
 
 def show(status: Status, *, fresh: bool = False) -> None:
@@ -102,9 +107,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
     texts = [table(rows)]
     if status.consumers:
         texts.append(consumer_table(status.consumers))
-        texts += [pause_line(one) for one in status.consumers if one.pause is not None]
-        texts += [breaker_line(one) for one in status.consumers if one.breaker is not None]
-        texts += filter(None, ["\n".join(line for one in status.consumers for line in next_steps(one))])
+    texts += filter(None, [outbox_tables(status.outbox), "\n".join(map(trouble_line, status.troubles))])
     texts += map(setback_line, status.setbacks)
     if status.counted:
         texts.append(
@@ -130,44 +133,74 @@ def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
     return table([head, *(_line(one) for one in consumers)])
 
 
-def pause_line(one: ConsumerStatus) -> str:
-    """Who has paused a consumer, when and why."""
-    assert one.pause is not None
-    when = one.pause.since.isoformat(timespec="seconds")
-    return f"{one.name}: paused by {one.pause.who} at {when}: {one.pause.reason}"
-
-
-def breaker_line(one: ConsumerStatus) -> str:
-    """Why nothing is fetched for a consumer, and what ends that."""
-    assert one.breaker is not None
-    return (
-        f"{one.name}: the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}. It closes when some "
-        f"keys go through, or by `projectionist breaker reset {one.name} --reason …`"
-    )
-
-
 def setback_line(one: SetbackStatus) -> str:
     """What a process cannot do, why, and what to do about it."""
     return ". ".join(filter(None, [f"{one.consumer or 'all'}: {one.about}: {one.reason}", one.remedy]))
 
 
-def next_steps(one: ConsumerStatus) -> Iterator[str]:
-    """Where to look at what of a consumer waits for somebody."""
+def trouble_line(one: Trouble) -> str:
+    """What does not go on by itself, and the next step."""
+    return f"{one.about}: {one.text}. {one.remedy}"
+
+
+def outbox_tables(outbox: OutboxStatus) -> str:
+    """What stands in the outbox, and which relays work; nothing where there is neither."""
+    providers = [("provider", "waiting", "dead", "reconcile", "held", "oldest", "circuits", "relays")]
+    for one in outbox.providers:
+        counts = [many(n, bounded=outbox.bounded) for n in (one.waiting, one.dead, one.reconcile, one.held)]
+        oldest = "-" if one.oldest_s is None else f"{one.oldest_s:.0f} s"
+        circuits = ", ".join(f"{count} {why}" for why, count in sorted(one.circuits.items())) or "-"
+        providers.append(
+            (one.name, counts[0], counts[1], counts[2], counts[3], oldest, circuits, str(one.relays))
+        )
+    relays = [("relay", "of", "since", "beat")]
+    for relay in outbox.relays:
+        since = relay.started.isoformat(timespec="seconds")
+        names = ", ".join(relay.providers)
+        relays.append((f"{relay.host}:{relay.pid}", names, since, f"{relay.silent_s:.0f} s ago"))
+    tables: list[Sequence[Sequence[object]]] = [providers, relays]
+    return "\n\n".join(table(rows) for rows in tables if len(rows) > 1)
+
+
+def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
+    """What of a consumer waits for somebody, and where to look at it."""
+    waiting = one.heads.get("waiting", 0)
+    told = many(waiting, bounded=one.bounded)
     for count, what, command in (
-        (one.heads.get("waiting", 0), "waiting for new code or a person", "parked list"),
-        (one.quarantined, "in quarantine", "quarantine list"),
-        (one.incidents, "incidents open", "incidents list"),
+        (waiting, f"{told} waiting for new code or a person", "parked list"),
+        (one.quarantined, f"{one.quarantined} in quarantine", "quarantine list"),
+        (one.incidents, f"{one.incidents} incidents open", "incidents list"),
     ):
         if count:
-            yield f"{one.name}: {count} {what}: `projectionist {command} --consumer {one.name}`"
+            yield Trouble(one.name, what, f"`projectionist {command} --consumer {one.name}`")
+    if one.breaker is not None:
+        text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
+        remedy = f"`projectionist breaker reset {one.name} --reason …`"
+        yield Trouble(one.name, text, f"It closes when some keys go through, or by {remedy}")
+    if one.paused:
+        yield Trouble(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
+    elif one.breaker is None and not alive(one):
+        yield Trouble(one.name, "nobody runs it", "`projectionist run`")
+
+
+def _paused(pause: PauseStatus | None) -> str:
+    """Who has paused it, when and why."""
+    if pause is None:
+        return "paused"
+    return f"paused by {pause.who} at {pause.since.isoformat(timespec='seconds')}: {pause.reason}"
+
+
+def alive(one: ConsumerStatus) -> list[RunnerStatus]:
+    """The processes that run it and have beaten lately."""
+    return [runner for runner in one.runners if runner.silent_s < SILENT_S]
 
 
 def _line(one: ConsumerStatus) -> tuple[object, ...]:
-    alive = [runner for runner in one.runners if runner.silent_s < SILENT_S]
-    state = "paused" if one.paused else f"{len(alive)} running" if alive else "not running"
+    running = alive(one)
+    state = "paused" if one.paused else f"{len(running)} running" if running else "not running"
     if one.breaker is not None:
         state = f"breaker {one.breaker.state.replace('_', ' ')}"
-    timed = [runner for runner in alive if runner.p50_ms is not None]
+    timed = [runner for runner in running if runner.p50_ms is not None]
     pace = (
         "/".join(f"{max(getattr(r, name) for r in timed):.1f}" for name in ("p50_ms", "p99_ms"))
         if timed
@@ -190,33 +223,32 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
     )
 
 
-def waits_for_somebody(one: ConsumerStatus) -> bool:
-    """Whether something of this consumer does not go on by itself."""
-    return bool(one.heads.get("waiting") or one.quarantined or one.incidents or one.breaker)
-
-
-async def _database(
-    postgres: Postgres, by: str | None
-) -> tuple[list[Part], list[ConsumerStatus], list[Counted], list[SetbackStatus]]:
+async def _database(postgres: Postgres, by: str | None) -> Status:
     from projectionist.core.db import connect
     from projectionist.migrations import plan
+    from projectionist.outbox import standing
     from projectionist.runner import status
 
+    release, python = version("projectionist"), platform.python_version()
     try:
         connection = await connect(postgres, application_name="projectionist status")
     except ProjectionistError as problem:
-        return [Part("postgres", "", str(problem))], [], [], []
+        return Status(release, python, [Part("postgres", "", str(problem))])
     found = Part("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
     try:
         pending = [migration.name for migration in await plan(connection, postgres.schema)]
         parts = [found, _tables(postgres.schema, pending)]
         if pending:
-            return parts, [], [], []
-        counted = await status.breakdown(connection, postgres.schema, by) if by else []
-        consumers = await status.consumers(connection, postgres.schema)
-        return parts, consumers, counted, await status.setbacks(connection, postgres.schema)
+            return Status(release, python, parts)
+        return Status(
+            *(release, python, parts),
+            await status.consumers(connection, postgres.schema),
+            await status.breakdown(connection, postgres.schema, by) if by else [],
+            await status.setbacks(connection, postgres.schema),
+            await standing.look(connection, postgres.schema),
+        )
     except ProjectionistError as problem:
-        return [found, Part("migrations", "", str(problem))], [], [], []
+        return Status(release, python, [found, Part("migrations", "", str(problem))])
     finally:
         await connection.close()
 

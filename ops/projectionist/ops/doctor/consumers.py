@@ -163,13 +163,23 @@ def _waiting(name: str, row: Row) -> Iterator[Check]:
         )
 
 
-def _processes(name: str, row: Row) -> Iterator[Check]:
-    if row["silent"]:
+def silent(rows: Sequence[Row]) -> Iterator[Check]:
+    """Processes that have stopped beating, each once, whatever it ran."""
+    ran: dict[str, list[str]] = {}
+    for row in rows:
+        for process in row["silent"]:
+            ran.setdefault(process, []).append(row["name"])
+    for process, names in sorted(ran.items()):
         yield attention(
-            *(name, "processes", f"{row['silent']} ended without a word, or stand still"),
+            *("processes", process, f"it ended without a word, or stands still; it ran {', '.join(names)}"),
             "Look at the process; if it is gone, its work is taken over and this goes after a day",
         )
+
+
+def _processes(name: str, row: Row) -> Iterator[Check]:
     if row["running"]:
         yield well(name, "processes", f"{row['running']} running")
-    else:
-        yield note(name, "processes", "nobody runs it now", "projectionist run")
+    elif row["breaker"]:
+        yield note(name, "processes", "nothing of it is fetched while its breaker lets nothing through")
+    elif not row["paused"]:
+        yield attention(name, "processes", "nobody runs it now", "projectionist run")

@@ -13,9 +13,10 @@ from projectionist.core.owner import recorded
 from projectionist.core.sql import Statements
 from projectionist.migrations import plan
 from projectionist.ops.doctor import broker as broker_checks
-from projectionist.ops.doctor import consumers, database, identities
+from projectionist.ops.doctor import consumers, database, identities, outbox
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
+from projectionist.outbox import standing
 from projectionist.runner.deed import Deed
 from projectionist.runner.status import setbacks
 
@@ -100,6 +101,8 @@ async def _rows(
     checks += consumers.strangers(found, app.definitions, app.providers)
     lacking = await connection.fetch(statements["doctor_unversioned"], consumers.versioned(app.providers))
     checks += map(consumers.unversioned, lacking)
+    checks += consumers.silent(found)
+    checks += outbox.checks(await standing.look(connection, settings.postgres.schema), app.providers)
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
     return {row["name"]: row for row in found}
 

@@ -11,8 +11,8 @@ select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape
         where i.consumer = c.number order by o.provider) as providers,
     (select count(*) from {schema}.runners where consumer = c.number and stopped is null
         and beat > clock_timestamp() - $1::float8 * interval '1 second') as running,
-    (select string_agg(host || ':' || pid, ', ') from {schema}.runners where consumer = c.number and stopped is null
-        and beat < clock_timestamp() - $1 * interval '1 second' and beat > clock_timestamp() - interval '1 day') as silent,
+    array(select distinct host || ':' || pid from {schema}.runners where consumer = c.number and stopped is null
+        and beat < clock_timestamp() - $1 * interval '1 second' and beat > clock_timestamp() - interval '1 day' order by 1) as silent,
     (select max(p99_ms) from {schema}.runners where consumer = c.number and stopped is null
         and beat > clock_timestamp() - interval '1 hour') as p99_ms,
     (select extract(epoch from clock_timestamp() - max(written))::float8 from {schema}.floors where consumer = c.number) as floor_s,

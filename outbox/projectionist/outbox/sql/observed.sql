@@ -3,7 +3,7 @@
 select o.provider, o.state, o.n, extract(epoch from clock_timestamp() - i.created)::float8 as oldest_s
 from (
     select provider, state, count(*) as n, min(seq) as first
-    from (select provider, state, seq from {schema}.outbox limit 200000) few
+    from (select provider, state, seq from {schema}.outbox limit $1) few
     group by provider, state
 ) o
 join {schema}.intents i on i.seq = o.first

@@ -1,4 +1,5 @@
--- What telemetry tells of every consumer beside its status; bounded reads of what waits, never of what is settled.
+-- What telemetry tells of every consumer beside its status; bounded reads of what waits, never of what is settled. $1: rows of
+-- one kind that are counted at most.
 select c.name, c.stream, c.durable,
     -- Behind heads from the positions' own counters: the first behind one that failed has failed, the rest is blocked.
     coalesce((select jsonb_object_agg(cause, n) from (
@@ -13,11 +14,11 @@ select c.name, c.stream, c.durable,
             where consumer = c.number and head in ('failed', 'waiting') and finding is null and parked > 1
             union all
             select cause, count(*) from (
-                select cause from {schema}.parked where consumer = c.number and not ordered limit 200000
+                select cause from {schema}.parked where consumer = c.number and not ordered limit $1
             ) few group by cause
         ) counted group by cause having sum(n) > 0
     ) behind), '{}') as parked,
-    coalesce((select jsonb_object_agg(head, oldest_s) from (
+    coalesce((select jsonb_object_agg(head, oldest_s) from (select head, max(oldest_s) as oldest_s from (
         select p.head, extract(epoch from clock_timestamp() - min(first.parked_at))::float8 as oldest_s
         from (
             select aggregate, head from {schema}.positions where consumer = c.number and head <> 'clear' limit 5000
@@ -27,19 +28,24 @@ select c.name, c.stream, c.durable,
             where e.consumer = c.number and e.aggregate = p.aggregate and e.ordered order by e.version limit 1
         ) first
         group by p.head
-    ) waiting), '{}') as ages,
+        union all
+        select case when cause = 'stored' then 'draining' when due is null then 'waiting' else 'failed' end,
+            extract(epoch from clock_timestamp() - min(parked_at))::float8
+        from (select cause, due, parked_at from {schema}.parked where consumer = c.number and not ordered limit $1) few
+        group by 1
+    ) each group by head) waiting), '{}') as ages,
     coalesce((select jsonb_object_agg(finding, n) from (
         select coalesce(finding, 'open') as finding, count(*) as n
         from {schema}.positions where consumer = c.number and head = 'gap' group by 1
     ) missing), '{}') as gaps,
     coalesce((select jsonb_object_agg(reason, n) from (
         select reason, count(*) as n from (
-            select reason from {schema}.quarantine where consumer = c.number and state = 'quarantined' limit 200000
+            select reason from {schema}.quarantine where consumer = c.number and state = 'quarantined' limit $1
         ) few group by reason
     ) aside), '{}') as quarantine,
     coalesce((select jsonb_object_agg(kind, n) from (
         select kind, count(*) as n from (
-            select kind from {schema}.incidents where consumer = c.number and closed is null limit 200000
+            select kind from {schema}.incidents where consumer = c.number and closed is null limit $1
         ) few group by kind
     ) told), '{}') as incidents,
     coalesce((select max(f.top - f.floor) from {schema}.floors f where f.consumer = c.number), 0)::bigint as unread,

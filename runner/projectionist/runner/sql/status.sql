@@ -1,10 +1,18 @@
--- One row a consumer: where it stands, from maintained counters and the few rows that wait.
+-- One row a consumer: where it stands, from maintained counters and the few rows that wait. $1: rows counted at most.
 select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_mark,
     coalesce((select jsonb_object_agg(outcome, n) from (
         select outcome, sum(n)::bigint as n from {schema}.counters where consumer = c.number group by outcome
     ) counted), '{}') as outcomes,
+    -- Without order an event stands for itself; of very many the first ones.
     coalesce((select jsonb_object_agg(head, n) from (
-        select head, count(*) as n from {schema}.positions where consumer = c.number and head <> 'clear' group by head
+        select head, sum(n)::bigint as n from (
+            select head, count(*) as n from {schema}.positions where consumer = c.number and head <> 'clear' group by head
+            union all
+            select case when cause = 'stored' then 'draining' when due is null then 'waiting' else 'failed' end, count(*)
+            from (
+                select cause, due from {schema}.parked where consumer = c.number and not ordered limit $1
+            ) few group by 1
+        ) each group by head
     ) held), '{}') as heads,
     coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head <> 'clear'), 0)::bigint
         + (select count(*) from {schema}.parked where consumer = c.number and not ordered) as parked,

@@ -1,0 +1,2 @@
+-- This relay works no more.
+delete from {schema}.relays where instance = $1

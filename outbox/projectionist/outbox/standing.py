@@ -1,0 +1,150 @@
+"""Where the outbox stands: what waits at each provider, which relays work, and what nobody carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.sql import Statements
+from projectionist.core.states import Effect
+from projectionist.outbox.verbs import FOR_A_PERSON
+
+if TYPE_CHECKING:
+    from projectionist.core.db import Connection
+
+SILENT_S = 20.0
+"""A relay that has not beaten for so long is dead or stands still."""
+MOST = 200_000
+"""So many intents are counted at most; what reaches it is so many or more."""
+_LIST = "`projectionist outbox list --provider {name}`"
+_HELD = {
+    "gone": "the destination says that it is gone",
+    "unset": "its settings lack something",
+    "missing": "no relay has the provider",
+}
+
+
+class RelayStatus(msgspec.Struct, frozen=True):
+    """A process that sends intents."""
+
+    host: str
+    pid: int
+    providers: list[str]
+    started: datetime
+    silent_s: float
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has beaten lately."""
+        return self.silent_s < SILENT_S
+
+
+class ProviderStatus(msgspec.Struct):
+    """What is not settled at one provider."""
+
+    name: str
+    waiting: int = 0
+    """Intents that go on by themselves, as soon as a relay looks at them."""
+    dead: int = 0
+    reconcile: int = 0
+    held: int = 0
+    oldest_s: float | None = None
+    circuits: dict[str, int] = {}
+    """Destinations that get nothing now, by why."""
+    relays: int = 0
+    """How many work for it."""
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What does not go on by itself."""
+
+    about: str
+    text: str
+    remedy: str
+
+
+class OutboxStatus(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    providers: list[ProviderStatus] = []
+    relays: list[RelayStatus] = []
+    wished: int = 0
+    """Intents that no relay has opened yet."""
+    wished_s: float | None = None
+    bounded: bool = False
+    """Whether there are more intents than were counted: each count is so many or more."""
+
+    @property
+    def troubles(self) -> list[Trouble]:
+        """What waits for a person, or has nobody to carry it out."""
+        return [
+            *self._unserved(),
+            *(one for each in self.providers for one in _of(each, bounded=self.bounded)),
+        ]
+
+    def _unserved(self) -> Iterator[Trouble]:
+        if self.wished and not any(one.alive for one in self.relays):
+            text = f"{self.wished:,} intents wait to be opened, and no relay runs"
+            yield Trouble("outbox", text, "`projectionist relay`")
+
+
+def _of(one: ProviderStatus, *, bounded: bool) -> Iterator[Trouble]:
+    look = _LIST.format(name=one.name)
+    if one.waiting and not one.relays:
+        text = f"{many(one.waiting, bounded=bounded)} intents wait, and no relay runs that sends them"
+        yield Trouble(one.name, text, "`projectionist relay`")
+    for state in sorted(FOR_A_PERSON):
+        if count := getattr(one, state):
+            yield Trouble(one.name, f"{many(count, bounded=bounded)} intents are {state}", look)
+    for why, count in sorted(one.circuits.items()):
+        if why in _HELD:
+            yield Trouble(one.name, f"nothing goes to {count} destinations: {_HELD[why]}", look)
+        else:
+            text = f"the circuits of {count} destinations are {why.replace('_', ' ')}, after failures"
+            yield Trouble(one.name, text, f"They close when a probe goes through; {look}")
+
+
+def many(n: int, *, bounded: bool) -> str:
+    """A count for people: one of which not all was counted says so."""
+    return f"{n:,} or more" if bounded else f"{n:,}"
+
+
+async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxStatus:
+    """Where the outbox stands now."""
+    sql = Statements("projectionist.outbox", schema)
+    relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["relays"])]
+    found: dict[str, ProviderStatus] = {}
+    wished, wished_s, counted = 0, None, 0
+    for row in await connection.fetch(sql["observed"], most):
+        if row["provider"] is None:
+            wished, wished_s = row["n"], row["oldest_s"]
+        else:
+            counted += row["n"]
+            _add(found, relays, row["provider"], row["state"], row["n"], row["oldest_s"])
+    for row in await connection.fetch(sql["observed_circuits"]):
+        _provider(found, relays, row["provider"]).circuits[row["state"]] = row["n"]
+    for name in sorted({name for one in relays for name in one.providers}):
+        _provider(found, relays, name)
+    return OutboxStatus([found[name] for name in sorted(found)], relays, wished, wished_s, counted >= most)
+
+
+def _provider(found: dict[str, ProviderStatus], relays: Sequence[RelayStatus], name: str) -> ProviderStatus:
+    serving = sum(1 for one in relays if one.alive and name in one.providers)
+    return found.setdefault(name, ProviderStatus(name, relays=serving))
+
+
+def _add(
+    found: dict[str, ProviderStatus],
+    relays: Sequence[RelayStatus],
+    name: str,
+    state: str,
+    count: int,
+    oldest_s: float,
+) -> None:
+    one = _provider(found, relays, name)
+    kind = state if Effect(state) in FOR_A_PERSON else "waiting"
+    setattr(one, kind, getattr(one, kind) + count)
+    one.oldest_s = max(oldest_s, one.oldest_s or 0.0)
