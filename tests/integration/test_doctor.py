@@ -15,7 +15,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
 from tests.support.shop_app import APP, environment
 
-from projectionist.core.settings import Settings
+from projectionist.core.settings import Run, Settings
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
 from projectionist.outbox import Intent, Outbox
@@ -29,7 +29,7 @@ async def examined(live: Rig, *classes: type, settings: Settings | None = None, 
     found = settings or live.settings
     changed = msgspec.structs.replace(found.consumer_defaults, **policy)
     app = App(projections=classes, providers={"email": Smtp})
-    settled = msgspec.structs.replace(found, consumer_defaults=changed)
+    settled = msgspec.structs.replace(found, consumer_defaults=changed, run=Run())
     return await examine(app, app.definitions, settled)
 
 
@@ -51,6 +51,7 @@ async def healthy(live: Rig, **shape: Any) -> type:
 async def test_where_all_is_well_nothing_needs_attention(live: Rig) -> None:
     cls = await healthy(live)
     async with live.running(cls):
+        await live.settled(cls)
         found = await examined(live, cls)
     assert waits(found) == {}
     assert found.well

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from tests.support.desk import Desk
+from tests.support.retention import age, purge, sent
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.projections import Projection, on
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "ticket 7")
@@ -172,6 +175,54 @@ async def test_what_retention_has_removed_is_said_where_anything_is_left(live: R
     assert "no consumer knows event 'nothing'" in await desk.refused("journey", "nothing")
     assert "no intent has the key 'nothing'" in await desk.refused("journey", "--intent", "nothing")
     assert "journey takes one thing" in await desk.refused("journey")
+
+
+async def test_what_retention_has_moved_to_the_archive_is_told_from_there(live: Rig, desk: Desk) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderPaid(5), "o1", 2, id="paid")
+    await live.settle(s.Orders)
+    await sent(live)
+    before = await journey(desk, "paid")
+    await age(live, 400)
+    await purge(live, s.Orders, archive="table")
+    assert await live.value("select count(*) from {s}.inbox where id = 'paid'") == 0
+    assert await live.value("select count(*) from {s}.intents") == 0
+
+    one = await journey(desk, "paid")
+    [passage], [known] = one["consumers"], before["consumers"]
+    assert passage["archived"]
+    assert (one["aggregate"], one["version"]) == ("order/o1", 2)
+    for name in ("state", "seq", "rows", "batch"):
+        assert passage[name] == known[name]
+    assert [(each["slot"], each["state"]) for each in passage["intents"]] == [("Receipt", "sent")]
+    assert "retention has moved it from the inbox to the archive" in await desk.done("journey", "paid")
+
+
+async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: Rig, desk: Desk) -> None:
+    class Large(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        table="large",
+        key="order_id",
+    ):
+        order_id: str
+        cents: int = 0
+
+        @on(OrderPlaced, when=lambda row, event: event.cents > 100)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents = event.cents
+
+    await live.migrate(Large)
+    for name, cents, seen in (("o1", 5, True), ("o2", 500, False)):
+        await live.publish(OrderPlaced("ann", cents), name, 1, id=name)
+        await live.settle(Large)
+        [passage] = (await journey(desk, name))["consumers"]
+        assert (passage["state"], passage["idle"], passage["rows"] == []) == ("applied", seen, seen)
+    assert "the condition (when=) of its handler did not hold" in await desk.done("journey", "o1")
+    assert await live.value("select n from {s}.counters where outcome = 'condition_false'") == 1
 
 
 async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live: Rig, tmp_path: Path) -> None:

@@ -407,10 +407,13 @@ CREATE TABLE projectionist.inbox (
     received timestamp with time zone NOT NULL,
     processed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     data bytea,
+    idle boolean DEFAULT false NOT NULL,
     CONSTRAINT inbox_state_check CHECK ((state = ANY (ARRAY['applied'::text, 'ignored'::text, 'stale'::text, 'parked'::text, 'quarantined'::text, 'skipped'::text, 'discarded'::text]))),
     CONSTRAINT inbox_verdict_check CHECK ((verdict = ANY (ARRAY['next'::text, 'stale'::text, 'gap'::text, 'blocked'::text, 'reused'::text, 'late'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON COLUMN projectionist.inbox.idle IS 'applied without effect: the condition (when=) of its handler did not hold';
 
 CREATE TABLE projectionist.incidents (
     number bigint NOT NULL,
@@ -1038,6 +1041,8 @@ ALTER TABLE ONLY projectionist.tried
 
 ALTER TABLE ONLY projectionist.wishes
     ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
+
+CREATE INDEX archive_event ON projectionist.archive USING btree (((content ->> 'id'::text))) WHERE (kind = ANY (ARRAY['inbox'::text, 'intents'::text]));
 
 CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 

@@ -5,17 +5,21 @@ A row an intent, with its place in the queue, costs five entries in indexes. A b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from projectionist.core.db import advisory_key
+from projectionist.core.logs import facts
 from projectionist.core.signals import announce
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
     from projectionist.core.sql import Statements
+
+log = logging.getLogger("projectionist.outbox")
 
 AT_ONCE = 4
 """How many rows of wishes are opened in one transaction."""
@@ -73,7 +77,13 @@ async def open_wishes(connection: Connection, sql: Statements) -> int:
 
     None were there, or another opener was quicker, where it says 0.
     """
-    opened = int(await connection.fetchval(sql["open"], AT_ONCE, advisory_key(sql.schema, "wishes")))
+    row = await connection.fetchrow(sql["open"], AT_ONCE, advisory_key(sql.schema, "wishes"))
+    assert row is not None, "it counts"
+    opened: int = row["opened"]
+    if row["reused"]:
+        about = facts(count=row["reused"], message_ids=[row["first"]], kind="incident_intent_reuse")
+        text = "incident intent_reuse: %d intents have a key that is taken, the first is of event %s"
+        log.warning(text, row["reused"], row["first"], extra=about)
     if opened:
         announce("outbox.opened")
     return opened

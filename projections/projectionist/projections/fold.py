@@ -42,8 +42,8 @@ class Folded(msgspec.Struct):
     intents: list[Reaction]
     """In the order of their steps, and within a step in the order its handler gave them."""
     failures: dict[Unit, Failure]
-    conditions_false: int
-    """How many events were applied without effect, because their `when=` said no."""
+    idle: list[Step]
+    """Those that were applied without effect, because their `when=` said no."""
 
 
 def fold(
@@ -63,7 +63,7 @@ def fold(
     cut: dict[Unit, int] = dict(excluded or {})
     failures: dict[Unit, Failure] = {}
     intents: list[Reaction] = []
-    conditions_false = 0
+    idle: list[Step] = []
     for step in steps:
         unit: Unit = step.index if alone else step.aggregate
         if cut and cut.get(unit, step.index + 1) <= step.index:
@@ -75,10 +75,10 @@ def fold(
             failures[unit] = failure_of(step, error)
             continue
         if answer is IDLE:
-            conditions_false += 1
+            idle.append(step)
         elif answer is not None:
             intents.extend(Reaction(step, slot, intent, body) for slot, intent, body in answer.intents)
-    return Folded(rows.changed() if rows else {}, intents, failures, conditions_false)
+    return Folded(rows.changed() if rows else {}, intents, failures, idle)
 
 
 def _reactor(definition: Definition) -> Callable[[Step], Answer | None]:

@@ -305,7 +305,8 @@ class Transaction:
         await self._write_journal()
         await self._write_aside()
         if folded.idle:
-            self.writes.counts["", "condition_false"] += folded.idle
+            self.writes.counts["", "condition_false"] += len(folded.idle)
+            await self.store.idle(folded.idle)
         wishes = wishes_of(folded.wished, self.consumer, self.writes)
         self.writes.wishes = len(wishes)
         if trail is not None:
@@ -345,6 +346,7 @@ class Transaction:
             writes.count_new("duplicate", ((one.seq, one.type) for one in writes.repeats), new)
         if writes.quarantined:
             new = await store.quarantine(incarnation, code, writes.quarantined)
+            writes.aside = [one for one in writes.quarantined if one.seq in set(new)]
             writes.count_new("quarantined", ((one.seq, one.type) for one in writes.quarantined), new)
         if writes.kept:
             await store.quarantine_keep(incarnation, code, writes.kept)

@@ -6,6 +6,7 @@ makes it safe is neither: the batch transaction looks under the position's lock 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core.logs import facts
 from projectionist.core.signals import announce
 from projectionist.runner.batch import Batch
 from projectionist.runner.due import MOST_DUE, Due
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
+
+log = logging.getLogger("projectionist.runner")
 
 SWEEP_S = 1.0
 """How often what is due is looked for, even while nothing can be stored."""
@@ -114,4 +118,11 @@ class Drain:
             rows = await store.rows("claim_due", self._consumer.runner, MOST_DUE)
         if rows:
             announce("drain.claimed")
+        if taken := sum(1 for row in rows if row["taken"]):
+            about = facts(consumer=self._consumer.definition.name, count=taken, kind="taken_over")
+            log.warning(
+                "%s: %d aggregates taken over, claimed by a process whose lease is over",
+                *(self._consumer.definition.name, taken),
+                extra=about,
+            )
         return sorted(row["aggregate"] for row in rows)

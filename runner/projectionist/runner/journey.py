@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
@@ -35,12 +35,29 @@ class Beside(msgspec.Struct, frozen=True):
     why: str | None
 
 
+class Attempt(TypedDict):
+    """One attempt of an intent, as the archive keeps it."""
+
+    attempt: int
+    started: datetime
+    took_s: float | None
+    outcome: str
+    status: str | None
+    provider_id: str | None
+    reason: str | None
+    relay: str
+
+
 class Passage(msgspec.Struct):
     """What one consumer has made of the event."""
 
     consumer: str
     state: str = ""
     verdict: str = ""
+    idle: bool = False
+    """Whether it was applied without effect: its handler's condition did not hold."""
+    archived: bool = False
+    """Whether this is from the archive: the inbox has it no more."""
     stream: str = ""
     incarnation: int | None = None
     seq: int | None = None
@@ -177,8 +194,12 @@ class Journeys:
         return journey
 
     async def _intent(self, row: Record) -> dict[str, Any]:
-        attempts = (await self._intents.show(row["key"]))["attempts"]
-        told = {name: value for name, value in row.items() if name not in ("consumer", "number")}
+        attempts = (
+            (await self._intents.show(row["key"]))["attempts"]
+            if row["attempts"] is None
+            else msgspec.convert(msgspec.json.decode(row["attempts"]), list[Attempt])
+        )
+        told = {name: value for name, value in row.items() if name not in ("consumer", "number", "attempts")}
         return told | {"attempts": attempts}
 
     async def _acts(self, journey: Journey) -> list[dict[str, Any]]:
@@ -205,6 +226,8 @@ def _passage(row: Record) -> Passage:
     names = (
         "state",
         "verdict",
+        "idle",
+        "archived",
         "stream",
         "incarnation",
         "seq",

@@ -74,6 +74,10 @@ class Keeper:
             ended = await connection.fetchval(*frozen, timeout=lease_s or 1.0)
             if ended:
                 meters.add(names.RECLAIMED, ended)
+                log.warning(
+                    "ended %d sessions of runners whose lease was over: what they had claimed is taken over",
+                    ended,
+                )
         except (
             OSError,
             TimeoutError,

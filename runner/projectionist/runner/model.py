@@ -52,7 +52,7 @@ class Folded(msgspec.Struct):
     """Touched rows in database form; None: to be deleted."""
     present: frozenset[Any]
     """The keys that the table held when it was read."""
-    idle: int
+    idle: list[Delivery]
     """Events applied without effect, because their condition did not hold."""
 
 
@@ -91,7 +91,8 @@ class Pure:
             at, delivery = order[failure.step.index]
             broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
         wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
-        return Folded(broken, wished, folded.rows, frozenset(loaded), folded.conditions_false)
+        idle = [order[step.index][1] for step in folded.idle]
+        return Folded(broken, wished, folded.rows, frozenset(loaded), idle)
 
     async def _folded(
         self, steps: list[Step], order: Sequence[tuple[int, Delivery]]

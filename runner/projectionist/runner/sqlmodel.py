@@ -189,7 +189,7 @@ class OwnSql:
                 stopped.add(at)
                 broken[at] = Broken(courses[at].tried.index(delivery), failure)
         self.at = None
-        return Folded(broken, wished, {}, frozenset(), 0)
+        return Folded(broken, wished, {}, frozenset(), [])
 
     async def write(self, folded: Folded) -> None:
         """Nothing is left to write: the handlers have."""

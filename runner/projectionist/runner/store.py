@@ -221,6 +221,11 @@ class Store:
                 self._sql["settle"], self.consumer, source, ids, state, verdict, batch
             )
 
+    async def idle(self, deliveries: Iterable[Delivery]) -> None:
+        """Mark what was applied without effect, because a condition (`when=`) did not hold."""
+        for source, ids in _by_source(deliveries).items():
+            await self.connection.execute(self._sql["idle"], self.consumer, source, ids)
+
     async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> list[int]:
         """Record known identities that came under another stream sequence; which sequences are new."""
         ordered = sorted(deliveries, key=lambda d: d.seq)

@@ -11,7 +11,7 @@ from projectionist.core.logs import facts
 if TYPE_CHECKING:
     from projectionist.runner.batch import Applied
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.writes import Writes
+    from projectionist.runner.writes import Put, Writes
 
 log = logging.getLogger("projectionist.runner")
 
@@ -29,6 +29,8 @@ def tell(consumer: str, applied: Sequence[Applied]) -> None:
             _tell_parked(consumer, writes)
         if writes.unparked:
             _few(consumer, "drained", "%s: %d parked events drained", writes.unparked)
+        if writes.aside:
+            _tell_aside(consumer, writes.aside)
         for told in writes.incidents:
             about = facts(
                 consumer=consumer, source=told.source, message_id=told.id, kind=f"incident_{told.kind}"
@@ -44,6 +46,15 @@ def _tell_parked(consumer: str, writes: Writes) -> None:
         alike = [parked.delivery for parked in writes.parked if parked.cause is cause]
         if cause != "stored":
             _few(consumer, f"parked_{cause}", f"%s: %d events parked ({cause})", alike)
+
+
+def _tell_aside(consumer: str, aside: Sequence[Put]) -> None:
+    """What is newly in quarantine: nobody else hears of it before somebody looks."""
+    reasons = ", ".join(sorted({one.reason for one in aside}))
+    ids = [one.id for one in aside if one.id is not None][:FIRST]
+    about = facts(consumer=consumer, count=len(aside), message_ids=ids, kind="quarantined")
+    text = "%s: %d events go to quarantine (%s), the first at sequence %d"
+    log.warning(text, consumer, len(aside), reasons, aside[0].seq, extra=about)
 
 
 def _few(consumer: str, kind: str, text: str, deliveries: Sequence[Delivery]) -> None:

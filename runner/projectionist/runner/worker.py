@@ -9,6 +9,7 @@ import anyio
 
 from projectionist.core import clock
 from projectionist.core.breaker import longest
+from projectionist.core.logs import facts
 from projectionist.core.owner import Elsewhere
 from projectionist.core.signals import announce
 from projectionist.core.trouble import is_transient
@@ -29,6 +30,8 @@ from projectionist.runner.source import JetStreamSource
 from projectionist.runner.standing import Halted, Standing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nats.aio.client import Client
 
     from projectionist.core.settings import Settings
@@ -199,7 +202,7 @@ class Worker:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stop, tasks.cancel_scope)
                 self._tell(f"building revision {self.definition.revision} beside the running one")
-                await builder.run()
+                _tell_silent(name, (await builder.run()).silent)
                 tasks.cancel_scope.cancel()
         except* Taken as taken:
             await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
@@ -234,3 +237,11 @@ class Worker:
         if text != self._told:
             self._told = text
             log.info("%s: %s", self.definition.name, text)
+
+
+def _tell_silent(name: str, silent: Mapping[str, int]) -> None:
+    """The effects that a build did not make again: live has made them."""
+    if silent:
+        slots = ", ".join(f"{n} x {slot}" for slot, n in silent.items())
+        about = facts(consumer=name, count=sum(silent.values()), kind="suppressed")
+        log.info("%s: intents of history are not made by the build: %s", name, slots, extra=about)

@@ -135,6 +135,8 @@ class Writes:
         self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Put] = []
+        self.aside: list[Put] = []
+        """What of `quarantined` was not there yet."""
         self.kept: list[Kept] = []
         self.incidents: list[Told] = []
         self.winners: list[tuple[str, int, str, str]] = []

@@ -166,7 +166,9 @@ def history(
 
 
 @pytest.mark.asyncio
-async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_over(live: Rig) -> None:
+async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_over(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("one"), "o1", 1)
@@ -185,6 +187,8 @@ async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_ov
         await live.settled(s.Orders)
 
     assert await live.rows("orders") == [("o1", "new", 0, '["one", "two"]')]
+    lines = [record.getMessage() for record in caplog.records if "taken over" in record.getMessage()]
+    assert lines == ["Orders: 1 aggregates taken over, claimed by a process whose lease is over"]
 
 
 @pytest.mark.asyncio

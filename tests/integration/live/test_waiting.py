@@ -27,6 +27,12 @@ SESSIONS = "select count(*) from pg_stat_activity where application_name = 'proj
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that nobody runs is about to be run, however long that takes."""
+    monkeypatch.setattr("projectionist.runner.waiting.waiter.NOBODY_S", 600)
+
+
+@pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is given up at once when nobody waits."""
     monkeypatch.setattr("projectionist.runner.waiting.waiter.LINGER_S", 0.01)
@@ -40,6 +46,7 @@ def ack(live: Rig, seq: int) -> Published:
     return Published(live.stream.name, seq, duplicate=False)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -55,6 +62,7 @@ async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
         assert await app.wait_for("Orders", ack=ack(live, seq)) == Answer(Outcome.APPLIED)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -67,6 +75,7 @@ async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Rig) 
         assert len(await live.rows("orders")) == 5
 
 
+@pytest.mark.usefixtures("patient")
 async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the_reason(live: Rig) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
@@ -86,6 +95,7 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
     assert await app.wait_for(s.Orders, "order/o1", 2) == Answer(Outcome.SKIPPED)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -104,6 +114,7 @@ async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Rig) 
         assert str(lost).startswith("parked, because a version after 1 is missing (lost)")
 
 
+@pytest.mark.usefixtures("patient")
 async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -142,6 +153,7 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(
     await live.value_of(SESSIONS, 0)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds_its_version(
     live: Rig,
 ) -> None:
@@ -176,6 +188,7 @@ async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotte
     assert (await app.wait_for(s.Spend, ack=ack(live, seq))).outcome == Outcome.FORGOTTEN
 
 
+@pytest.mark.usefixtures("patient")
 async def test_without_order_the_identity_is_waited_for(live: Rig) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
@@ -190,6 +203,7 @@ async def test_without_order_the_identity_is_waited_for(live: Rig) -> None:
         await app.wait_for(s.Orders, "order/o1", 1)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_them(
     live: Rig, quick: None
 ) -> None:
@@ -211,6 +225,7 @@ async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_th
     await live.value_of(SESSIONS, 0)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -255,6 +270,39 @@ async def test_the_command_waits_and_its_exit_code_says_what_became_of_it(live: 
     assert await wait("--source", "shop", "--id", "first") == (0, "applied")
     code, text = await wait("order/o1", "2", "--json")
     assert (code, json.loads(text)["outcome"]) == (3, "parked")
-    code, text = await wait("order/o9", "1", "--timeout", "3")
-    assert (code, text) == (1, "pending, because the consumer has seen nothing of it yet")
+    assert await wait("order/o9", "1", "--timeout", "60") == (3, "not_served, because nobody runs it")
     assert (await wait())[0] == 2
+
+
+PAUSED = "update {s}.consumers set paused = true returning 1"
+OPENED = (
+    "update {s}.consumer_breakers set state = 'open', reason = '3 keys failed', until = now() + interval '1 hour'"
+    " returning 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("select 1", "nobody runs it"),
+        (PAUSED, "it is paused"),
+        (OPENED, "its breaker is open: 3 keys failed"),
+    ],
+    ids=["nobody", "paused", "breaker"],
+)
+async def test_where_nobody_applies_anything_it_is_said_at_once(live: Rig, statement: str, told: str) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    await live.value(statement)
+    app = app_of(live, s.Orders)
+
+    seq = await live.publish(OrderPaid(), "o1", 2)
+    waits = (
+        app.wait_for(s.Orders, "order/o1", 2, timeout_s=600),
+        app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=600),
+    )
+    for answer in await asyncio.wait_for(asyncio.gather(*waits), 60):
+        assert answer == Answer(Outcome.NOT_SERVED, told)
+    assert await app.wait_for(s.Orders, "order/o1", 1) == Answer(Outcome.APPLIED), "what is there is there"

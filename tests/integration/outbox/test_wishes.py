@@ -97,7 +97,9 @@ async def test_openers_at_once_open_each_wish_once_and_lanes_keep_their_order(
     assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0
 
 
-async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_incident(here: Outbox) -> None:
+async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_incident(
+    here: Outbox, caplog: pytest.LogCaptureFixture
+) -> None:
     await write(here.connection, wish(1, key="k", body=b'{"a":1}'), wish(2, key="k", body=b'{"a":2}'))
     await write(here.connection, wish(3, key="k", body=b'{"a":1}'))
     await open_all(here.connection, SQL)
@@ -110,6 +112,8 @@ async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_in
     assert await here.connection.fetchval("select count(*) from projectionist.outbox") == 1
     told = await here.connection.fetch("select kind, seq from projectionist.incidents order by seq")
     assert [tuple(row) for row in told] == [("intent_reuse", 2), ("intent_reuse", 4)]
+    lines = [one.getMessage() for one in caplog.records if "intent_reuse" in one.getMessage()]
+    assert [line.partition(" have")[0] for line in lines] == ["incident intent_reuse: 1 intents"] * 2
 
 
 async def test_one_row_holds_so_many_and_a_large_content_stands_alone() -> None:

@@ -45,7 +45,7 @@ def second(yard: Yard, **changed: Any) -> type:
 
 
 async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_without_double_effects(
-    yard: Yard,
+    yard: Yard, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = yard.rig
     old = shop(rig.stream).Orders
@@ -70,6 +70,7 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
         Worker(definition(cls), rig.settings, c, office)
         for cls, c in zip((old, new, new), clients, strict=True)
     ]
+    caplog.set_level("INFO", "projectionist.runner")
     with listening() as heard:
         serving = asyncio.create_task(workers[0].run())
         await heard.wait("worker.running")
@@ -93,6 +94,7 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
         await client.close()
 
     assert await yard.generation(new) == 2
+    assert "Orders: intents of history are not made by the build: 10 x Receipt" in caplog.messages
     (row,) = await rig.fetch("select history, notes from orders where order_id = 'o1'")
     assert (len(json.loads(row[0])), row[1]) == (published + 2, published)
     assert await rig.value("select count(*) from {s}.intents") == 10

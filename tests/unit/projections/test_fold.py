@@ -121,9 +121,9 @@ def test_a_failure_on_a_shared_row_takes_nothing_of_its_batch_mates_along() -> N
 def test_a_condition_that_does_not_hold_changes_nothing_and_is_counted() -> None:
     result = folded(FirstOrder, placed(1), placed(2), placed(3, customer="bob"))
     assert result.rows == {"ann": ("ann", "o-1"), "bob": ("bob", "o-3")}
-    assert (result.conditions_false, result.failures) == (1, {})
+    assert (len(result.idle), result.failures) == (1, {})
     kept = folded(FirstOrder, placed(4), loaded={"ann": ("ann", "o-1")})
-    assert (kept.rows, kept.conditions_false) == ({}, 1)
+    assert (kept.rows, len(kept.idle)) == ({}, 1)
 
 
 def test_a_condition_that_writes_leaves_no_trace() -> None:
@@ -151,7 +151,7 @@ def test_a_reactor_has_intents_and_no_rows() -> None:
     assert [reaction.intent.to for reaction in result.intents if hasattr(reaction.intent, "to")] == [
         "ann@example.org"
     ]
-    assert result.conditions_false == 1
+    assert len(result.idle) == 1
 
 
 def test_a_reactor_that_keeps_state_fails_its_event() -> None:

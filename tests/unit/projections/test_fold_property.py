@@ -23,14 +23,14 @@ batches = st.lists(
 
 def one_by_one(steps: list[Step], rows: Rows) -> Folded:
     """Each step a batch of its own; what a batch leaves goes through the table's form into the next."""
-    result = Folded({}, [], {}, 0)
+    result = Folded({}, [], {}, [])
     for step in steps:
         if step.aggregate in result.failures:
             continue
         part = fold(definition(Everything), [step], dict(rows))
         result.failures |= part.failures
         result.intents += part.intents
-        result.conditions_false += part.conditions_false
+        result.idle += part.idle
         for key, row in part.rows.items():
             rows.pop(key, None)
             if row is not None:

@@ -12,7 +12,7 @@ from projectionist.core.states import Cause, Fact
 from projectionist.runner.batch import Applied
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.told import tell
-from projectionist.runner.writes import Failed, Parked, Told, Writes
+from projectionist.runner.writes import Failed, Parked, Put, Told, Writes
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -92,3 +92,27 @@ def test_a_plain_batch_is_worth_no_line(caplog: pytest.LogCaptureFixture) -> Non
     writes = Writes()
     writes.counts = Counter({("order.paid", "applied"): 1000})
     assert said(caplog, writes, logging.DEBUG) == []
+
+
+def test_what_goes_to_quarantine_is_one_warning_with_its_reasons(caplog: pytest.LogCaptureFixture) -> None:
+    writes = Writes()
+    writes.aside = [
+        Put(
+            seq,
+            reason,
+            "secret detail",
+            "s.secret-key",
+            "shop",
+            f"e{seq}",
+            None,
+            None,
+            None,
+            b"secret",
+            6,
+            b"h",
+        )
+        for seq, reason in ((4, "json"), (7, "version"), (9, "json"))
+    ]
+    [(text, about)] = said(caplog, writes)
+    assert text == "Orders: 3 events go to quarantine (json, version), the first at sequence 4"
+    assert (about["count"], about["message_ids"], about["kind"]) == (3, ["e4", "e7", "e9"], "quarantined")

@@ -119,6 +119,10 @@ def _passage(one: Passage) -> Iterator[str]:
         yield f"  received   {cell(one.received)}  {place}"
         process = f", {one.host}:{one.pid}" if one.host else ""
         yield f"  {one.state:<10} {cell(one.processed)}  {_how(one)}batch {one.batch}{process}"
+    if one.idle:
+        yield "  no effect  the condition (when=) of its handler did not hold"
+    if one.archived:
+        yield "  archived   retention has moved it from the inbox to the archive"
     if one.rows:
         yield f"  rows       {', '.join(one.rows)}"
     if one.parked is not None:

@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         say(str(answer))
     if answer.outcome == Outcome.PENDING:
         return Exit.FAILED
-    return Exit.ATTENTION if answer.outcome in (Outcome.PARKED, Outcome.QUARANTINED) else Exit.DONE
+    waits = answer.outcome in (Outcome.PARKED, Outcome.QUARANTINED, Outcome.NOT_SERVED)
+    return Exit.ATTENTION if waits else Exit.DONE
 
 
 async def _wait(app: App, settings: Settings, names: list[str], args: argparse.Namespace) -> Answer:

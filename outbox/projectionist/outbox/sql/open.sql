@@ -51,5 +51,6 @@ reused as (
     left join {schema}.intents i on i.key = w.key
     where (select count(*) from written) < (select count(*) from wish) and w.hash <> coalesce(i.hash, w.first)
     on conflict do nothing
+    returning consumer, id
 )
-select count(*) from wish
+select (select count(*) from wish) as opened, (select count(*) from reused) as reused, (select min(id) from reused) as first

@@ -1,7 +1,7 @@
 -- Claims aggregates that are due, passing over what others have claimed, unless their lease is over. A transaction
 -- that does this claims nothing else: who skips locked rows keeps to no order of locks.
 with open as (
-    select p.aggregate from {schema}.positions p
+    select p.aggregate, p.owner as before from {schema}.positions p
     where p.consumer = $1 and p.due <= clock_timestamp() and (
         p.owner is null or p.owner = $2 or not exists (
             select from {schema}.runners r where r.number = p.owner and r.leased_until > clock_timestamp()
@@ -12,4 +12,4 @@ with open as (
 )
 update {schema}.positions p set owner = $2
 from open where p.consumer = $1 and p.aggregate = open.aggregate
-returning p.aggregate
+returning p.aggregate, coalesce(open.before <> $2, false) as taken

@@ -12,6 +12,9 @@ cross join lateral (
     where exists (select from {schema}.inbox i where i.consumer = c.number and i.source = s.source and i.id = $1)
         or exists (select from {schema}.intents t where t.consumer = c.number and t.source = s.source and t.id = $1)
     union
+    select a.content ->> 'source' from {schema}.archive a
+    where a.kind in ('inbox', 'intents') and a.content ->> 'id' = $1 and a.consumer = c.number
+    union
     select q.source from {schema}.quarantine q where q.consumer = c.number and q.id = $1 and q.source is not null
     union
     select d.source from {schema}.decisions d where d.consumer = c.number and d.id = $1 and d.source is not null

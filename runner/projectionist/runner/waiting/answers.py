@@ -30,6 +30,8 @@ class Outcome(StrEnum):
     """It is on no subject that the consumer reads."""
     FORGOTTEN = "forgotten"
     """It was settled, so long ago that retention has removed how."""
+    NOT_SERVED = "not_served"
+    """Nobody applies events for the consumer now: it is paused, its breaker is open, or nobody runs it."""
     PENDING = "pending"
     """Nothing of the above within the time given."""
 

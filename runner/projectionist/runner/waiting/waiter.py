@@ -6,11 +6,14 @@ No NOTIFY: inside batches it would cost them dearly, outside it may be lost, and
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from projectionist.core import broker, db
 from projectionist.core.aggregates import AggregateError, parted
@@ -20,6 +23,7 @@ from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.delivery import Unreadable
+from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing
 
 if TYPE_CHECKING:
@@ -34,10 +38,21 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 AGAIN_S = 0.25
-"""After so long it is looked again whether the consumer reads the stream as it is now."""
+"""After so long it is looked again whether the consumer reads the stream as it is now, and whether anybody runs it."""
+NOBODY_S = 2.0
+"""For so long nobody may run a consumer before it counts: a process may just be starting in place of another."""
 LINGER_S = 1.0
 """How long the connections are kept when nobody waits any more."""
 _FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq")
+
+
+class Unserved(msgspec.Struct, frozen=True):
+    """Nobody applies events for a consumer."""
+
+    reason: str
+    decided: bool
+    """Whether it is paused or its breaker is open; else nobody runs it, which passes while processes change."""
+    since: float
 
 
 class CannotWait(ProjectionistError):
@@ -66,6 +81,10 @@ class Waiter:
         self._numbers = count(1)
         self._waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]] = {}
         self._known: dict[str, int] = {}
+        self._unserved: dict[int, Unserved] = {}
+        """The consumers waited for that nobody applies events for; looked at every AGAIN_S."""
+        self._looked: dict[int, float] = {}
+        """When each of them was looked at."""
         self._callers = 0
         self._connection: asyncpg.Connection[Record] | None = None
         self._client: Client | None = None
@@ -181,6 +200,8 @@ class Waiter:
 
     async def _answer(self, waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]]) -> None:
         try:
+            await self._look_who_serves({wanted.consumer for wanted, _ in waiting.values()})
+            unserved, now = dict(self._unserved), time.monotonic()
             rows = await self._look({number: wanted for number, (wanted, _) in waiting.items()})
         except Exception as error:  # noqa: BLE001  whoever waits hears of it
             if not is_transient(error):
@@ -190,6 +211,27 @@ class Waiter:
         for row in rows:
             if (found := answer(row)) is not None:
                 _unless_done(waiting[row["n"]][1], found)
+        for wanted, future in waiting.values():
+            one = unserved.get(wanted.consumer)  # what is there all the same was answered above
+            if one is not None and (one.decided or now - one.since >= NOBODY_S):
+                _unless_done(future, Answer(Outcome.NOT_SERVED, one.reason))
+
+    async def _look_who_serves(self, consumers: Iterable[int]) -> None:
+        """See now and then whether somebody applies events for these."""
+        now = time.monotonic()
+        asked = [one for one in consumers if now - self._looked.get(one, -math.inf) >= AGAIN_S]
+        if not asked:
+            return
+        rows = await self._ask("wait_served", asked, SILENT_BEATS * self._settings.run.heartbeat_s)
+        before = {
+            one: known.since
+            for one in asked
+            if (known := self._unserved.pop(one, None)) is not None and now - self._looked[one] < NOBODY_S
+        }
+        self._looked.update(dict.fromkeys(asked, now))
+        for row in rows:
+            since = before.get(row["number"], now)
+            self._unserved[row["number"]] = Unserved(row["reason"], row["decided"], since)
 
     async def _look(self, wanted: dict[int, Wanted], *, all_of_them: bool = False) -> list[Record]:
         columns = [[getattr(one, field) for one in wanted.values()] for field in _FIELDS]
