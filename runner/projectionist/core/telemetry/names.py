@@ -260,11 +260,15 @@ PARKED: Final = _gauge(
 )
 PARKED_AGE: Final = _gauge(
     *("projectionist.parked.age", "s"),
-    "Age of the oldest of the first 5000 heads that are not clear, by their state.",
+    "Age of the oldest of the first 5000 heads that are not clear, by their state; without order, of the events parked.",
     *(CONSUMER, STATE),
 )
 HEADS: Final = _gauge(
-    "projectionist.heads", "{aggregate}", "Aggregates whose head is not clear.", CONSUMER, STATE
+    "projectionist.heads",
+    "{aggregate}",
+    "Aggregates whose head is not clear; without order, events that are parked.",
+    CONSUMER,
+    STATE,
 )
 GAPS: Final = _gauge(
     *("projectionist.gaps", "{aggregate}"),
