@@ -273,7 +273,7 @@ async def test_servers_that_are_away_are_findings_and_the_rest_is_looked_at(live
     assert set(waits(await examined(live, cls))) == {"postgres: connection"}
     live.settings = settings
     tuned(live, nats="nats://127.0.0.1:1")
-    assert set(waits(await examined(live, cls))) == {"nats: connection"}
+    assert set(waits(await examined(live, cls))) == {"nats: connection", "Orders: processes"}
 
 
 async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act(live: Rig) -> None:
@@ -286,6 +286,10 @@ async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act
             return ended.code, ended.out
 
     code, text = await doctor("--consumer", "Spend")
+    assert (code, "LOOK  Spend: processes: nobody runs it now" in text) == (3, True)
+    async with live.running(s.Orders, s.Spend):
+        await live.settled(s.Orders, s.Spend)
+        code, text = await doctor("--consumer", "Spend")
     assert code == 0, text
     assert "Who is alerted?\n    nobody" in text
     await live.pool.execute("update projectionist.consumers set paused = true where name = 'Spend'")

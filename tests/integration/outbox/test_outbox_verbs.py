@@ -58,7 +58,7 @@ async def in_doubt(rig: Outbox) -> str:
 
 
 async def test_the_list_is_grouped_by_error_and_says_what_waits_for_a_person(rig: Outbox) -> None:
-    assert await seen(rig, "list") == {"groups": []}
+    assert await seen(rig, "list") == {"groups": [], "attention": []}
     assert (await cli(rig, "list")).code == 0
     keys = await dead(rig, 3)
     ready = await rig.want("other")

@@ -260,7 +260,7 @@ PARKED: Final = _gauge(
 )
 PARKED_AGE: Final = _gauge(
     *("projectionist.parked.age", "s"),
-    "Age of the oldest of the first 5000 heads that are not clear, by their state; without order, of the events parked.",
+    "Age of the oldest of the first 5000 heads that are not clear, by their state; without order, of parked events.",
     *(CONSUMER, STATE),
 )
 HEADS: Final = _gauge(
