@@ -287,8 +287,8 @@ async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act
 
     code, text = await doctor("--consumer", "Spend")
     assert (code, "LOOK  Spend: processes: nobody runs it now" in text) == (3, True)
-    async with live.running(s.Orders, s.Spend):
-        await live.settled(s.Orders, s.Spend)
+    async with projectionist("run", APP, env=environment(live)) as process:
+        await process.heard("worker.running", 2)
         code, text = await doctor("--consumer", "Spend")
     assert code == 0, text
     assert "Who is alerted?\n    nobody" in text
