@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Container, Iterable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -39,7 +40,8 @@ SUSPECT_FROM = 3
 class Suspicion(msgspec.Struct):
     """Whether a process of this consumer has ended uncleanly within the last hour; heartbeats look again."""
 
-    on: bool
+    until: datetime | None = None
+    """By when the last of them had ended: what came later has ended none of them. None: none has."""
 
 
 class Careful:
@@ -58,10 +60,10 @@ class Careful:
 
     async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
         """Settle everything in the batch."""
-        if not self._suspicion.on:
+        until = self._suspicion.until
+        if until is None:
             return await self._settler.settle(batch, turn)
-        known = await self._known(batch)
-        rest, suspects = divided(batch, known)
+        rest, suspects = divided(batch, await self._known(batch), await self._old(batch, until))
         applied = await self._settler.settle(rest, turn) if rest is not None else []
         for suspect in suspects:
             applied += await self._alone(suspect)
@@ -73,6 +75,18 @@ class Careful:
         if not asked:
             return frozenset()
         return frozenset(await self._settler.surely(lambda store: store.known(asked)))
+
+    async def _old(self, batch: Batch, until: datetime) -> frozenset[str | Identity]:
+        """What of the batch is due and was parked by then."""
+        if not (batch.due or batch.entries):
+            return frozenset()
+        sources, ids = [source for source, _ in batch.entries], [name for _, name in batch.entries]
+        rows = await self._settler.surely(
+            lambda store: store.rows(
+                "parked_until", batch.due, sources, ids, self._consumer.policy.drain_limit, until
+            )
+        )
+        return frozenset(row["aggregate"] or (row["source"], row["id"]) for row in rows)
 
     async def _alone(self, suspect: Batch) -> list[Applied]:
         identity = await self._tried_first(suspect)
@@ -107,8 +121,14 @@ async def _mark(store: Store, *, identity: Identity, runner: int) -> int:
     return int(row["marks"])
 
 
-def divided(batch: Batch, known: frozenset[Identity]) -> tuple[Batch | None, list[Batch]]:
-    """What is settled together, and the suspects: one event each, those of an aggregate in their order. Pure."""
+def divided(
+    batch: Batch, known: frozenset[Identity], old: frozenset[str | Identity]
+) -> tuple[Batch | None, list[Batch]]:
+    """What is settled together, and the suspects: one event each, those of an aggregate in their order. Pure.
+
+    Of what is due only the `old` may have ended a process: otherwise one unclean end would slow down whoever stores
+    first for an hour.
+    """
     suspected = {
         d.aggregate or d.id
         for d in batch.deliveries
@@ -119,20 +139,28 @@ def divided(batch: Batch, known: frozenset[Identity]) -> tuple[Batch | None, lis
     ]
     alone.sort(key=lambda d: (d.aggregate or "", d.version or 0, d.seq))
     suspects = [Batch([delivery], limit=0) for delivery in alone]
-    suspects += [Batch(due=[aggregate]) for aggregate in batch.due]
-    suspects += [Batch(entries=[identity]) for identity in batch.entries]
+    suspects += [Batch(due=[aggregate]) for aggregate in batch.due if aggregate in old]
+    suspects += [Batch(entries=[identity]) for identity in batch.entries if identity in old]
     chosen = {id(delivery) for delivery in alone}
-    rest = [d for d in batch.deliveries if id(d) not in chosen]
-    return (Batch(rest, batch.unreadable) if rest or batch.unreadable else None), suspects
+    rest = Batch(
+        [d for d in batch.deliveries if id(d) not in chosen],
+        batch.unreadable,
+        [aggregate for aggregate in batch.due if aggregate not in old],
+        [identity for identity in batch.entries if identity not in old],
+    )
+    any_left = rest.deliveries or rest.unreadable or rest.due or rest.entries
+    return (rest if any_left else None), suspects
 
 
 def ended(
     rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool], broken_off: Container[int] = ()
-) -> bool:
-    """Whether one of these runners has ended uncleanly: silent, of this place and gone, or `broken_off` here. Pure.
+) -> datetime | None:
+    """By when the last of these runners had ended that have uncleanly: silent, of this place and gone, or `broken_off`
+    here; None if none has. Pure.
 
     Equal names of hosts say nothing: in containers every process may be number 1 of a host of the same name.
     """
+    last: datetime | None = None
     for row in rows:
         instance: UUID = row["instance"]
         near = instance.bytes[:8] == PLACE and instance != INSTANCE
@@ -141,8 +169,9 @@ def ended(
             or row["silent_s"] > silence_s
             or (near and (row["pid"] == os.getpid() or not alive(row["pid"])))
         ):
-            return True
-    return False
+            by = row["beat"] + timedelta(seconds=silence_s)
+            last = by if last is None else max(last, by)
+    return last
 
 
 def is_alive(pid: int) -> bool:

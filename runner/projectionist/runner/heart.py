@@ -126,7 +126,7 @@ class Heart:
             self._looks_back -= 1
 
     async def _look_for_the_dead(self) -> None:
-        self._suspicion.on = await self._office.unclean(self._consumer)
+        self._suspicion.until = await self._office.unclean(self._consumer)
 
     async def _beat(self, state: str) -> None:
         lag = unacked = None

@@ -30,6 +30,7 @@ from projectionist.runner.setbacks import Book
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+    from datetime import datetime
 
     from asyncpg import Record
     from asyncpg.pool import PoolConnectionProxy
@@ -205,8 +206,8 @@ class Office:
             longest = policy.maximum_s, slow(policy).maximum_s, sorted(SLOWLY)
             await connection.execute(self._sql["back_dues"], consumer.number, *longest)
 
-    async def unclean(self, consumer: Consumer) -> bool:
-        """Whether a process of this consumer has ended in the middle of its work, not long ago."""
+    async def unclean(self, consumer: Consumer) -> datetime | None:
+        """By when a process of this consumer has ended in the middle of its work, not long ago; None if none has."""
         async with self.lend() as connection:
             rows = await connection.fetch(self._sql["unclean"], consumer.number, consumer.runner)
         return ended(rows, self.peers.silence_s, is_alive, self.broken_off)

@@ -75,7 +75,7 @@ class Serving:
         self._limits = limits
         self._breaker = Breaker(consumer, office)
         at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
-        self._office, self._suspicion = office, Suspicion(on=False)
+        self._office, self._suspicion = office, Suspicion()
 
         def session() -> Session:
             gates, peers = office.gates, office.peers
@@ -114,7 +114,7 @@ class Serving:
 
     async def run(self) -> None:
         """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
-        self._suspicion.on = await self._office.unclean(self._consumer)
+        self._suspicion.until = await self._office.unclean(self._consumer)
         await self._breaker.enter()
         if self._breaker.probing:
             few = min(self._limits.max_rows, PROBED)

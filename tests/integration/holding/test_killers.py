@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from tests.integration.holding.test_peers import quick, running
+from tests.support.lab import SCHEMA
 from tests.support.process import projectionist
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, listening
+
+from projectionist.core.settings import Policy
 
 pytestmark = pytest.mark.asyncio
 
@@ -48,6 +52,26 @@ async def survived(rig: Rig, env: Mapping[str, str] | None = None, *, starts: in
                 return deaths
             assert (await child.ended()).code == -signal.SIGKILL
     raise AssertionError(f"{starts} processes were not enough")
+
+
+@pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
+async def test_what_is_stored_after_a_process_has_ended_uncleanly_is_not_tried_one_by_one(
+    live: Rig, sequence: Any
+) -> None:
+    s = shop(live.stream, sequence=sequence)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders, policy=Policy(ack="after-store"))
+    await live.pool.execute(
+        f"update {SCHEMA}.runners set stopped = null, beat = clock_timestamp() - interval '10 minutes'"
+    )
+    for number in range(9):
+        await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
+
+    with listening() as heard:
+        await live.settle(s.Orders, policy=Policy(ack="after-store"))
+
+    assert heard.counts["careful.marked"] == 0
+    assert len(await live.rows("orders")) == 9
 
 
 @pytest.mark.parametrize("env", [{}, STORES], ids=["acked after its commit", "stored first"])

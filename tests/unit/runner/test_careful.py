@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,9 +14,18 @@ from projectionist.runner.batch import Batch
 from projectionist.runner.careful import divided, ended
 from projectionist.runner.registry import INSTANCE, PLACE
 
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 def row(**values: Any) -> dict[str, Any]:
-    return {"number": 1, "host": "elsewhere", "pid": 1, "instance": uuid4(), "silent_s": 0.0} | values
+    return {
+        "number": 1,
+        "host": "elsewhere",
+        "pid": 1,
+        "instance": uuid4(),
+        "silent_s": 0.0,
+        "beat": THEN,
+    } | values
 
 
 def test_what_was_delivered_three_times_is_tried_alone_with_all_of_its_aggregate_in_order() -> None:
@@ -23,7 +33,7 @@ def test_what_was_delivered_three_times_is_tried_alone_with_all_of_its_aggregate
     first.delivered = 3
     other = delivery(1, "order/good")
 
-    rest, suspects = divided(Batch([second, other, first]), frozenset())
+    rest, suspects = divided(Batch([second, other, first]), frozenset(), frozenset())
 
     assert rest is not None
     assert rest.deliveries == [other]
@@ -34,15 +44,17 @@ def test_what_is_settled_already_is_no_suspect() -> None:
     known = delivery(1, "order/bad")
     known.delivered = 9
 
-    rest, suspects = divided(Batch([known]), frozenset({(known.source, known.id)}))
+    rest, suspects = divided(Batch([known]), frozenset({(known.source, known.id)}), frozenset())
 
     assert rest is not None
     assert rest.deliveries == [known]
     assert suspects == []
 
 
-def test_what_is_due_is_tried_one_by_one() -> None:
-    rest, suspects = divided(Batch(due=["order/a", "order/b"], entries=[("shop", "c")]), frozenset())
+def test_what_was_parked_before_the_end_and_is_due_is_tried_one_by_one() -> None:
+    old: frozenset[Any] = frozenset({"order/a", "order/b", ("shop", "c")})
+    batch = Batch(due=["order/a", "order/b"], entries=[("shop", "c")])
+    rest, suspects = divided(batch, frozenset(), old)
 
     assert rest is None
     assert [(one.due, one.entries) for one in suspects] == [
@@ -50,6 +62,21 @@ def test_what_is_due_is_tried_one_by_one() -> None:
         (["order/b"], ()),
         ((), [("shop", "c")]),
     ]
+
+
+def test_what_was_parked_later_is_tried_together() -> None:
+    batch = Batch(due=["order/a", "order/b"], entries=[("shop", "c"), ("shop", "d")])
+    rest, suspects = divided(batch, frozenset(), frozenset({"order/b", ("shop", "d")}))
+
+    assert rest is not None
+    assert (rest.due, rest.entries) == (["order/a"], [("shop", "c")])
+    assert [(one.due, one.entries) for one in suspects] == [(["order/b"], ()), ((), [("shop", "d")])]
+
+
+def test_the_last_end_counts_and_by_when_it_must_have_come() -> None:
+    rows = [row(silent_s=9.0, beat=THEN), row(silent_s=7.0, beat=THEN + timedelta(seconds=2)), row()]
+
+    assert ended(rows, 5.0, lambda _: True) == THEN + timedelta(seconds=7)
 
 
 def test_a_process_has_ended_uncleanly_if_it_is_silent_or_of_this_place_and_gone() -> None:
