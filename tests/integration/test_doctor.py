@@ -20,7 +20,7 @@ from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
 from projectionist.outbox import Intent, Outbox
 from projectionist.outbox.providers import NatsPublish, Smtp
-from projectionist.runner import App
+from projectionist.runner import App, jetstream
 
 pytestmark = pytest.mark.asyncio
 
@@ -100,6 +100,19 @@ async def broken_durable(live: Rig, cls: type) -> None:
     await js.add_consumer(live.stream.name, config)
 
 
+async def paused_durable(live: Rig, cls: type) -> None:
+    """Somebody has paused it."""
+    name = await live.value("select durable from {s}.consumers")
+    body = b'{"pause_until":"2100-01-01T00:00:00Z"}'
+    await live.nats.request(f"$JS.API.CONSUMER.PAUSE.{live.stream.name}.{name}", body)
+
+
+async def limited_durable(live: Rig, cls: type) -> None:
+    """Somebody has limited what may be ordered at once."""
+    name = await live.value("select durable from {s}.consumers")
+    await jetstream.change_consumer(live.nats, live.stream.name, name, {"max_batch": 1})
+
+
 async def broken_floor(live: Rig, cls: type) -> None:
     """The durable is gone."""
     name = await live.value("select durable from {s}.consumers")
@@ -161,6 +174,8 @@ def tables(*statements: str) -> Callable[[Rig, type], Awaitable[None]]:
 BROKEN = {
     "newer code": (broken_code, "Orders: code", "projectionist run --readopt"),
     "durable": (broken_durable, "Orders: durable", "something else manages this durable"),
+    "durable paused": (paused_durable, "Orders: durable", "nats consumer resume"),
+    "durable limited": (limited_durable, "Orders: durable", "have whatever limits"),
     "durable gone": (broken_floor, "Orders: durable", "it goes on at the floor"),
     "stream that forgets": (broken_stream, "Orders: stream", "keeps every event"),
     "subjects": (broken_subjects, "Orders: subjects", "What it holds is read on"),

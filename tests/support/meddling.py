@@ -14,6 +14,8 @@ from tests.support.load import tuned
 from tests.support.rim import DRAIN_S, Rim
 from tests.support.waiting import eventually, listening
 
+from projectionist.runner import jetstream
+
 Act = Callable[[Rim], Awaitable[None]]
 
 
@@ -105,6 +107,13 @@ async def edit_sizes(rim: Rim) -> None:
     await _edit(rim, ack_wait=1, max_ack_pending=1)
 
 
+async def limit_orders(rim: Rim) -> None:
+    """Somebody has the broker refuse orders of more than one message."""
+    for durable in await rim.durables():
+        await _found(rim, durable)
+        await jetstream.change_consumer(rim.live.nats, rim.live.stream.name, durable, {"max_batch": 1})
+
+
 async def narrow_the_filter(rim: Rim) -> None:
     """Somebody has the durables deliver one order alone, for a look."""
     await _edit(rim, filter_subject=rim.live.stream.subject("order", "nobody"))
@@ -169,6 +178,7 @@ async def end_all_sessions(rim: Rim) -> None:
 
 ACTS: list[Act] = [
     *(add_a_subject, remove_a_subject, purge_another_subject, add_a_source),
-    *(erase_what_is_settled, purge_what_is_settled, edit_sizes, narrow_the_filter, widen_the_filter),
+    *(erase_what_is_settled, purge_what_is_settled, edit_sizes, limit_orders, narrow_the_filter),
+    widen_the_filter,
     *(delete_the_durables, steal, run_a_copy, end_all_sessions),
 ]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CHANGED = ("ack_wait", "max_ack_pending", "filter_subject", "metadata")
+_ORDERS = ("max_batch", "max_expires", "max_bytes")
+"""Limits of what may be ordered at once. Ours are larger, and would be refused for ever."""
+_CHANGED = ("ack_wait", "max_ack_pending", "filter_subject", "metadata", *_ORDERS)
 """What of a durable is brought to ours where it stands."""
 
 
@@ -62,7 +64,7 @@ async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
     check_durable(wanted, found)
     if found.config.passes_over(wanted.subjects.filter):
         return stream, await _create_anew(client, wanted, found, config)
-    if refiltered(wanted, found) or drifted(found, config) or lacks_deed(wanted, found):
+    if refiltered(wanted, found) or limited(found) or drifted(found, config) or lacks_deed(wanted, found):
         found = await update(client, wanted, found)
     return stream, found
 
@@ -104,6 +106,11 @@ def refiltered(wanted: Wanted, found: Consumer) -> bool:
     return found.config.filters != [wanted.subjects.filter]
 
 
+def limited(found: Consumer) -> bool:
+    """Whether somebody has set a limit to what may be ordered at once."""
+    return any(getattr(found.config, limit) for limit in _ORDERS)
+
+
 def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
     """Which sizes of the durable are not those of the settings: others change them, or have other settings."""
     return [
@@ -126,6 +133,7 @@ def configuration(wanted: Wanted, metadata: Mapping[str, str] | None = None) -> 
         "max_deliver": -1,
         "max_ack_pending": 6 * wanted.batch,  # two being settled, one read, one being read, two on their way
         "filter_subject": wanted.subjects.filter,
+        **dict.fromkeys(_ORDERS, 0),
         "metadata": dict(metadata or {}) if wanted.deed is None else wanted.deed.metadata(metadata),
     }
 

@@ -103,7 +103,12 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     backoff: list[int] = []
     deliver_subject: str = ""
     headers_only: bool = False
+    max_batch: int = 0
+    """Of one order, like the two below: the broker refuses larger ones. 0 is no limit."""
+    max_expires: int = 0
+    max_bytes: int = 0
     inactive_threshold: int = 0
+    pause_until: str = ""
     metadata: dict[str, str] = {}
 
     @property
@@ -139,6 +144,8 @@ class Consumer(msgspec.Struct, frozen=True):
     num_pending: int
     num_ack_pending: int
     delivered: Delivered = Delivered()
+    paused: bool = False
+    """Whether the broker delivers nothing of it for now, by somebody's word."""
 
 
 class MessageMissing(BrokerError):

@@ -117,6 +117,7 @@ class JetStreamSource:
         self._connection, self._opened = -1, 0.0
         self._identity: tuple[datetime, datetime] | None = None
         self._drift: list[str] = []
+        self._paused = False
 
     @property
     def durable(self) -> str:
@@ -192,6 +193,10 @@ class JetStreamSource:
         if durable.refiltered(self._wanted, found):
             found = await durable.update(self._client, self._wanted, found)
             announce("durable.filtered")
+        if durable.limited(found):
+            found = await durable.update(self._client, self._wanted, found)
+            announce("durable.freed")
+        self._tell_pause(found)
         drift = durable.drifted(found, durable.configuration(self._wanted))
         if drift and drift != self._drift:
             log.warning(
@@ -201,6 +206,20 @@ class JetStreamSource:
             )
             announce("durable.drifted")
         self._drift = drift
+
+    def _tell_pause(self, found: jetstream.Consumer) -> None:
+        """One line, and another one when it goes on: whoever has paused it may have had a reason."""
+        if found.paused is self._paused:
+            return
+        self._paused = found.paused
+        announce("durable.paused" if found.paused else "durable.resumed")
+        if found.paused:
+            log.warning(
+                "durable %s is paused until %s, so that nothing is delivered: `nats consumer resume %s %s` ends it",
+                *(self._wanted.name, found.config.pause_until, self._wanted.stream, self._wanted.name),
+            )
+        else:
+            log.info("durable %s is paused no more", self._wanted.name)
 
     async def close(self) -> None:
         """Stop, and give back at once what was not taken."""

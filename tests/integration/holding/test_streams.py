@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+import msgspec
 import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
@@ -291,6 +293,59 @@ async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_
 
     info = await live.nats.jetstream().consumer_info(live.stream.name, name)
     assert (info.config.max_ack_pending or 0) > live.settings.batch.max_rows
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_batch": 1}, {"max_expires": 1_000_000_000}, {"max_bytes": 1_000}], ids=str
+)
+async def test_a_durable_whose_orders_somebody_has_limited_is_set_back_where_it_stands(
+    live: Rig, limit: dict[str, int]
+) -> None:
+    """The broker refuses every order beyond such a limit: nothing would be read until somebody finds out why."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+    (name,) = await durables(live)
+    await jetstream.change_consumer(live.nats, live.stream.name, name, limit)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.settle(s.Orders)
+
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("worker.running")
+            await jetstream.change_consumer(live.nats, live.stream.name, name, limit)
+            await heard.wait("durable.freed")
+            await live.publish(OrderPaid(), "o1", 2)
+            await live.settled(s.Orders)
+
+
+async def test_a_durable_that_somebody_pauses_is_told_once_and_read_when_it_goes_on(
+    live: Rig, told: list[str]
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    until = datetime.now(UTC) + timedelta(hours=1)
+    with listening() as heard:
+        async with live.running(s.Orders):
+            await heard.wait("worker.running")
+            (name,) = await durables(live)
+            await paused(live, name, until)
+            await heard.wait("durable.paused")
+            await live.publish(OrderPlaced("ann", 5), "o1", 1)
+            await heard.wait("heart.beat", heard.counts["heart.beat"] + 3)
+            assert heard.counts["durable.paused"] == 1
+            assert await live.rows("orders") == []
+            await paused(live, name, None)
+            await live.settled(s.Orders)
+
+    assert len([line for line in told if "is paused until" in line]) == 1
+    assert len(await live.rows("orders")) == 1
+
+
+async def paused(rig: Rig, durable: str, until: datetime | None) -> None:
+    """As `nats consumer pause` does it, and `resume`."""
+    body = msgspec.json.encode({} if until is None else {"pause_until": until})
+    await rig.nats.request(f"$JS.API.CONSUMER.PAUSE.{rig.stream.name}.{durable}", body)
 
 
 async def ended(worker: Worker) -> bool:

@@ -187,6 +187,12 @@ def _durable(
         )
         let = ", ".join(there.config.filters)
         yield attention(about, "filter", f"it lets {let} through, not {wanted.subjects.filter}", mend)
+    if there.paused:
+        mend = f"nats consumer resume {wanted.stream} {wanted.name}"
+        yield attention(about, "durable", f"it is paused until {there.config.pause_until}", mend)
+    if durable.limited(there):
+        mend = "A consumer that runs sets it right; have whatever limits what may be ordered of it stop"
+        yield attention(about, "durable", "the broker refuses orders as large as ours", mend)
     if drift := durable.drifted(there, config):
         mend = "A start sets it right; if it comes back, something else manages this durable: have it stop"
         yield attention(about, "durable", f"{'; '.join(drift)}", mend)
