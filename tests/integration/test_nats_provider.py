@@ -27,6 +27,7 @@ from projectionist.outbox.providers import NatsPublish, Outcome, Reply, Request,
 from projectionist.outbox.providers.acks import Ack, AckError
 from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.nats import NatsSettings, classify
+from projectionist.outbox.providers.provider import NotReady
 
 pytestmark = pytest.mark.asyncio
 
@@ -330,10 +331,10 @@ async def test_many_at_once_each_get_their_own_ack(lab: Lab, stream: Stream) -> 
 
 async def test_a_subject_no_stream_takes_is_told_at_start(lab: Lab, stream: Stream) -> None:
     async with connected(lab) as client:
-        with pytest.raises(SettingsError, match="no stream takes the subject nowhere"):
+        with pytest.raises(NotReady, match="no stream takes the subject nowhere"):
             async with publisher(client, "nowhere.{id}.x"):
                 pass
-        with pytest.raises(SettingsError, match="no stream takes"):
+        with pytest.raises(NotReady, match="no stream takes"):
             async with publisher(client, stream.subject("x"), stream="ABSENT"):
                 pass
 

@@ -896,7 +896,8 @@ CREATE TABLE projectionist.wishes (
     incarnation integer NOT NULL,
     intents integer NOT NULL,
     wished bytea NOT NULL,
-    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    refused text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
 ALTER TABLE ONLY projectionist.wishes ALTER COLUMN wished SET STORAGE EXTERNAL;
@@ -906,6 +907,8 @@ COMMENT ON TABLE projectionist.wishes IS 'One row per batch that asked for side 
 COMMENT ON COLUMN projectionist.wishes.intents IS 'how many they are';
 
 COMMENT ON COLUMN projectionist.wishes.wished IS 'JSON: for each column of intents its values, in the order they were asked for';
+
+COMMENT ON COLUMN projectionist.wishes.refused IS 'why it could not be opened; the next relay that starts tries it again';
 
 ALTER TABLE projectionist.wishes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.wishes_seq_seq

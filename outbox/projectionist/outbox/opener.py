@@ -30,9 +30,13 @@ class Opener:
 
     async def run(self) -> None:
         """Open until cancelled."""
+        begun = False
         while True:
             woken, self._awake = self._awake.is_set(), anyio.Event()
             try:
+                if not begun:
+                    await self._store.allow()
+                    begun = True
                 found = await self._store.open()
             except Away:
                 await anyio.sleep(AGAIN_S)

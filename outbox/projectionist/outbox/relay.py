@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import anyio
 
-from projectionist.core import broker
+from projectionist.core import broker, db
+from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import DefinitionError
+from projectionist.core.gate import nats_reach, postgres_reach
+from projectionist.core.groups import flattened
 from projectionist.core.raised import lasting
 from projectionist.core.signals import announce
+from projectionist.core.stopping import Stop
 from projectionist.core.telemetry import meters, names
 from projectionist.outbox.failover import judge
 from projectionist.outbox.link import Away, Link
@@ -30,6 +34,7 @@ from projectionist.outbox.wake import Listener
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Nats, Settings
     from projectionist.core.telemetry.health import Health
 
@@ -56,29 +61,56 @@ async def run(
     settings: Settings,
     *,
     consumers: Sequence[str] = (),
+    prepared: Callable[[Connection], Awaitable[None]] | None = None,
     health: Health | None = None,
+    begun: Callable[[], object] = lambda: None,
+    signals: bool = True,
 ) -> None:
     """Run the providers of an app; returns after SIGTERM or SIGINT, when what was started is settled.
 
-    `consumers`: the app's own, whose intents are held where it lacks their provider. Raises what no waiting
-    mends: settings that cannot work, a provider that cannot be opened. `health` is told when it has begun.
+    With `signals=False` it is part of another program: it listens to none, and stops in the same way when it is
+    cancelled. A server that cannot be reached is waited for, at the start too. `consumers`: the app's own, whose
+    intents are held where it lacks their provider. Raises what no waiting mends: settings that cannot work, a provider
+    that cannot be opened. `prepared` looks at the database first, and raises if it does not fit. `health` and `begun`
+    are told when it has begun.
     """
-    async with AsyncExitStack() as stack:
-        connection = _Broker(settings.nats)
-        stack.push_async_callback(connection.close)
-        providers = await stack.enter_async_context(
-            running(_checked(factories), settings, Site(nats=connection.client))
-        )
-        relay = Relay(providers, settings, consumers)
-        stack.push_async_callback(relay.close)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_stop_on_signal, relay, tasks.cancel_scope, settings.run.shutdown_s)
+    checked = _checked(factories)
+    crew: list[Relay] = []
+    stop = Stop(partial(_stop, crew), partial(_late, crew), settings.run.shutdown_s)
+    with flattened():
+        async with (
+            stop.heard(signals=signals, begun=lambda: announce("relay.hears")),
+            AsyncExitStack() as stack,
+        ):
+            if prepared is not None:
+                await _look(settings, prepared)
+            connection = _Broker(settings.nats)
+            stack.push_async_callback(connection.close)
+            providers = await stack.enter_async_context(
+                running(checked, settings, Site(nats=connection.client))
+            )
+            relay = Relay(providers, settings, consumers)
+            stack.push_async_callback(relay.close)
             if health is not None:
                 health.started, health.troubles = True, relay.troubles
             meters.ask(names.REACHABLE, lambda: meters.reachable(postgresql=not relay.troubles()))
+            crew.append(relay)
+            begun()
+            announce("relay.running")
             await relay.run()
-            tasks.cancel_scope.cancel()
     announce("relay.stopped")
+
+
+async def _look(settings: Settings, prepared: Callable[[Connection], Awaitable[None]]) -> None:
+    """Wait for PostgreSQL, and look whether it fits."""
+    open_one = partial(db.connect, settings.postgres, application_name="projectionist relay")
+    connection = await postgres_reach().until(
+        open_one, lambda error: isinstance(error, DatabaseUnreachableError)
+    )
+    try:
+        await prepared(connection)
+    finally:
+        await connection.close()
 
 
 class Relay:
@@ -181,7 +213,8 @@ class _Broker:
 
     async def client(self) -> Client:
         if self._client is None:
-            self._client = await broker.connect(self._settings, name="projectionist relay")
+            connect = partial(broker.connect, self._settings, name="projectionist relay")
+            self._client = await nats_reach().until(connect, broker.is_away)
         return self._client
 
     async def close(self) -> None:
@@ -207,19 +240,16 @@ def _checked(factories: Mapping[str, Callable[..., Any]]) -> dict[str, type[Prov
     return checked
 
 
-async def _stop_on_signal(relay: Relay, scope: anyio.CancelScope, patience_s: float) -> None:
-    # Listened to until the end: another signal would end the process with the replies that it holds in memory.
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        announce("relay.running")
-        async for number in signals:
-            log.info("%s: stopping; what was started is waited for", signal.Signals(number).name)
-            relay.stop()
-            break
-        with anyio.move_on_after(patience_s):
-            async for _ in signals:
-                break
-        log.warning("stopping at once: what has no answer yet is unknown, and looked after by the next relay")
+def _stop(crew: Sequence[Relay]) -> bool:
+    """Ask to stop; where nothing has begun there is nothing to wait for."""
+    for relay in crew:
+        relay.stop()
+    return bool(crew)
+
+
+async def _late(crew: Sequence[Relay]) -> None:
+    log.warning("stopping at once: what has no answer yet is unknown, and looked after by the next relay")
+    for relay in crew:
         relay.abandon()
-        announce("relay.abandoned")
-        await anyio.sleep(FLUSH_S)
-        scope.cancel()
+    announce("relay.abandoned")
+    await anyio.sleep(FLUSH_S)

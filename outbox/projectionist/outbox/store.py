@@ -132,6 +132,11 @@ class Store:
         async with self._link.lent() as connection:
             return await open_wishes(connection, self._link.sql)
 
+    async def allow(self) -> None:
+        """Have wishes that could not be opened tried again: this code may be newer."""
+        async with self._link.lent() as connection:
+            await connection.execute(self._link.sql["allow_wishes"])
+
     async def lease(
         self,
         provider: str,

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import asyncpg
 import msgspec
 
 from projectionist.core.db import advisory_key
 from projectionist.core.logs import facts
 from projectionist.core.signals import announce
+from projectionist.core.texts import storable
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection
@@ -23,6 +25,8 @@ log = logging.getLogger("projectionist.outbox")
 
 AT_ONCE = 4
 """How many rows of wishes are opened in one transaction."""
+_OF_THE_ROW = ("21", "22", "23", "54")
+"""What the database says of a value: it is no JSON, too long, missing, more than an index takes."""
 INTENTS, BYTES = 1000, 8 * 1024 * 1024
 """How much one row holds, beside one intent."""
 
@@ -75,18 +79,47 @@ def parts(wishes: Sequence[Wish]) -> Iterator[Sequence[Wish]]:
 async def open_wishes(connection: Connection, sql: Statements) -> int:
     """Open some of what batches have wished for; how many intents that were. One transaction: nothing is opened twice.
 
-    None were there, or another opener was quicker, where it says 0.
+    None were there, or another opener was quicker, where it says 0. A row that the database refuses for what it holds
+    is put aside, and counts as well.
     """
-    row = await connection.fetchrow(sql["open"], AT_ONCE, advisory_key(sql.schema, "wishes"))
+    key = advisory_key(sql.schema, "wishes")
+    try:
+        opened = await _opened(connection, sql, AT_ONCE, key)
+    except asyncpg.PostgresError as error:
+        if connection.is_in_transaction() or not str(error.sqlstate).startswith(_OF_THE_ROW):
+            raise
+        opened = await _first_of(connection, sql, key)
+    if opened:
+        announce("outbox.opened")
+    return opened
+
+
+async def _opened(connection: Connection, sql: Statements, most: int, key: int) -> int:
+    row = await connection.fetchrow(sql["open"], most, key)
     assert row is not None, "it counts"
-    opened: int = row["opened"]
     if row["reused"]:
         about = facts(count=row["reused"], message_ids=[row["first"]], kind="incident_intent_reuse")
         text = "incident intent_reuse: %d intents have a key that is taken, the first is of event %s"
         log.warning(text, row["reused"], row["first"], extra=about)
-    if opened:
-        announce("outbox.opened")
-    return opened
+    return int(row["opened"])
+
+
+async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
+    """Open the first row alone, or put it aside."""
+    try:
+        return await _opened(connection, sql, 1, key)
+    except asyncpg.PostgresError as error:
+        if not str(error.sqlstate).startswith(_OF_THE_ROW):
+            raise
+        row = await connection.fetchrow(sql["refuse_wishes"], storable(str(error)))
+        if row is None:
+            return 0
+        log.error(
+            "%d intents of consumer %d cannot be opened (row %d of wishes), and are put aside until a relay starts: %s",
+            *(row["intents"], row["consumer"], row["seq"], error),
+        )
+        announce("outbox.refused")
+        return int(row["intents"])
 
 
 async def open_all(connection: Connection, sql: Statements) -> None:

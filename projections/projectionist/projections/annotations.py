@@ -1,20 +1,34 @@
-"""Which Intent classes a handler may answer with, as far as its annotation says."""
+"""What a handler's annotations say: which Intent classes it may answer with, and whether it is an answer at all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, get_args, get_type_hints
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from projectionist.outbox.intent import Intent
+from projectionist.outbox.intent import Intent, Slotted
+from projectionist.projections.outcome import Delete
+
+UNKNOWN = Any
+
+
+def returned(function: Callable[..., Any]) -> Any:
+    """The return annotation; Any where there is none, or none that resolves: names known to type checkers alone."""
+    try:
+        hints = get_type_hints(function)
+    except (NameError, TypeError, AttributeError):
+        return UNKNOWN
+    return hints.get("return", UNKNOWN)
 
 
 def mentioned_intents(handler: Callable[..., Any]) -> frozenset[type[Intent]]:
     """The Intent classes in the handler's return annotation; none where there is none that resolves."""
-    try:
-        answer = get_type_hints(handler).get("return")
-    except (NameError, TypeError):  # names known to type checkers alone
-        return frozenset()
-    return frozenset(_intents_in(answer))
+    return frozenset(_intents_in(returned(handler)))
+
+
+def no_answer(handler: Callable[..., Any]) -> Any:
+    """The first part of the return annotation that no handler may answer with; None if there is none."""
+    return _no_answer(returned(handler))
 
 
 def _intents_in(hint: Any) -> Iterator[type[Intent]]:
@@ -22,3 +36,18 @@ def _intents_in(hint: Any) -> Iterator[type[Intent]]:
         yield hint
     for inner in get_args(hint):
         yield from _intents_in(inner)
+
+
+def _no_answer(hint: Any) -> Any:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return next((wrong for one in get_args(hint) if (wrong := _no_answer(one)) is not None), None)
+    if origin is Annotated:
+        return _no_answer(get_args(hint)[0])
+    kind = origin or hint
+    if not isinstance(kind, type) or kind in (object, type, type(None), Any):
+        return None  # Any, a TypeVar, or the class Delete itself: whatever it is, it may be one
+    if issubclass(kind, Intent | Slotted | Delete):
+        return None
+    several = issubclass(kind, Iterable | AsyncIterable) and not issubclass(kind, str | bytes | dict)
+    return None if several else hint

@@ -117,12 +117,41 @@ def _encoded(document: dict[str, Any], type: str) -> bytes:  # noqa: A002
 
 def _decoder(cls: type[Event]) -> Callable[[bytes], Event]:
     try:
-        return msgspec.json.Decoder(cls).decode
+        decode = msgspec.json.Decoder(cls).decode
+        _check_fields(cls)
+        return decode
     except (TypeError, NameError) as error:
         raise DefinitionError(
             f"{cls.__name__} cannot be read from JSON: {error}",
             remedy="Use types msgspec knows, defined in the module before the class",
         ) from error
+
+
+def _check_fields(cls: type[Event]) -> None:
+    """Refuse types that nobody reads from JSON: msgspec takes them, and then fails each event."""
+    info = msgspec.inspect.type_info(cls)
+    assert isinstance(info, msgspec.inspect.StructType), "an Event is one"
+    for field in info.fields:
+        if (custom := _custom(field.type, set())) is not None:
+            raise DefinitionError(
+                f"{cls.__name__}.{field.name} holds a {custom.__name__}, which cannot be read from JSON",
+                remedy="Declare it as a msgspec.Struct, a dataclass or a TypedDict; a model of another library is none",
+            )
+
+
+def _custom(found: object, seen: set[int]) -> Any:
+    """The first class below this type that msgspec has no way to read; None if there is none."""
+    if isinstance(found, msgspec.inspect.CustomType):
+        return found.cls
+    if id(found) in seen:
+        return None
+    seen.add(id(found))
+    inner: tuple[object, ...] = ()
+    if isinstance(found, list | tuple):
+        inner = tuple(found)
+    elif isinstance(found, msgspec.inspect.Type | msgspec.inspect.Field):
+        inner = tuple(getattr(found, name) for name in found.__struct_fields__ if name != "cls")
+    return next((custom for one in inner if (custom := _custom(one, seen)) is not None), None)
 
 
 def _check(name: str, type: str, schema: int) -> None:  # noqa: A002

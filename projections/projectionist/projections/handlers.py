@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, get_origin
 
 from projectionist.core.errors import DefinitionError
+from projectionist.projections.annotations import no_answer, returned
 from projectionist.projections.copying import is_mutable
 from projectionist.projections.event import Event, formerly_of, type_of
 
@@ -80,6 +81,8 @@ def on(
             f"@on({event.__name__}, key={key!r})",
             remedy='key= is a field of the event ("customer") or a function',
         )
+    if callable(key):
+        _check_key(event, key)
 
     def mark(method: Method) -> Method:
         marks = getattr(method, _MARK, ())
@@ -87,6 +90,37 @@ def on(
         return method
 
     return mark
+
+
+def _check_key(event: type[Event], key: Callable[..., object]) -> None:
+    """Refuse what would fail each event: another number of parameters, or an answer that is no key of one row."""
+    where = f"@on({event.__name__}, key={getattr(key, '__name__', key)})"
+    try:
+        signature = inspect.signature(key)
+    except ValueError:  # one written in C says nothing
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise DefinitionError(
+            f"{where} takes {signature}", remedy="A key is a function of the event alone: key=lambda event: …"
+        ) from None
+    answer = returned(key)
+    if (get_origin(answer) or answer) in (
+        list,
+        tuple,
+        set,
+        frozenset,
+        dict,
+        Iterable,
+        Iterator,
+        Sequence,
+        Mapping,
+    ):
+        raise DefinitionError(
+            f"{where} returns {answer}, and an event has one row",
+            remedy="Return one value; an event that changes several rows is for a SqlProjection",
+        )
 
 
 def _is_known(event: object) -> bool:
@@ -105,6 +139,11 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
     for name, method, mark in _marked(cls):
         handler = Handler(name, method, mark, envelope=_takes_envelope(cls, name, method, takes))
         _check_colour(cls, name, method, is_async=is_async)
+        if (wrong := no_answer(method)) is not None:
+            raise DefinitionError(
+                f"{cls.__name__}.{name} returns {getattr(wrong, '__name__', wrong)}, which is no answer of a handler",
+                remedy="Return or yield Intents, Delete() or nothing; what the row becomes is assigned to self",
+            )
         if not has_row:
             _check_rowless(cls, name, mark, is_async=is_async)
         for kind in (type_of(mark.event) or "", *formerly_of(mark.event)):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.raised import RAISED
+from projectionist.projections.annotations import returned
 from projectionist.projections.errors import EventError
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Step = Callable[[Document], Document]
 Upcaster = TypeVar("Upcaster", bound=Step)
+
+ONE = "Return one dict. An event cannot be split: publish new types from now on, and handle the old one beside them"
 
 _steps: dict[tuple[str, int], dict[str, Step]] = {}
 """By event type and old schema, and then by the module that has the step."""
@@ -28,6 +32,12 @@ def upcast(type: str, schema: int) -> Callable[[Upcaster], Upcaster]:  # noqa: A
     """
 
     def register(step: Upcaster) -> Upcaster:
+        answer = returned(step)
+        if (get_origin(answer) or answer) in (list, tuple, set, NoneType):
+            raise DefinitionError(
+                f"the upcaster {_place(step)} returns {answer}, and an old event becomes one new document",
+                remedy=ONE,
+            )
         known = _steps.setdefault((type, schema), {})
         other = known.setdefault(step.__module__, step)
         if _place(other) != _place(step):
@@ -65,10 +75,16 @@ def stepped(event: type[Event], kind: str, schema: int, document: Document) -> D
             remedy=f'Write one @upcast("{kind}", schema={schema}) in the module of {event.__name__}',
         )
     try:
-        return step(document)
+        made = step(document)
     except RAISED as error:  # the step is a user's code and may raise anything
         raised = type(error).__name__
         raise EventError(f"{_place(step)} raised {raised} on schema {schema} of {kind!r}") from error
+    if not isinstance(made, dict):
+        raise EventError(
+            f"{_place(step)} made a {type(made).__name__} of schema {schema} of {kind!r}, and no document",
+            remedy=ONE,
+        )
+    return made
 
 
 def _found(event: type[Event], kind: str, schema: int) -> Step | None:

@@ -35,6 +35,11 @@ class BrokerRefused(BrokerUnreachable):
     """A NATS server answered and did not take us: trying again does not help."""
 
 
+def is_away(error: Exception) -> bool:
+    """Whether time may mend it."""
+    return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
+
+
 async def connect(
     settings: Nats, *, name: str, on_state: Callable[[str], None] | None = None, within_s: float = FIRST_S
 ) -> Client:

@@ -70,13 +70,17 @@ class Drain:
         self._woken.set()
         return [], False
 
+    def wake(self) -> None:
+        """Something was stored."""
+        self._woken.set()
+
     def stop(self) -> None:
         """Claim nothing new; `run` returns when what was claimed last is settled."""
         self._stopping = True
         self._woken.set()
 
     async def run(self) -> None:
-        """Work whenever the pipeline looks for what is due, and at least every second."""
+        """Work whenever something was stored or the pipeline looks for what is due, and at least every second."""
         try:
             await self._keeper.start()
             while not self._stopping:

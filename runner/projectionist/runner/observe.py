@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import broker, db
-from projectionist.core.broker import BrokerRefused, BrokerUnreachable
+from projectionist.core.gate import nats_reach
+from projectionist.core.groups import flattened
 from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names, pulse
 from projectionist.core.trouble import is_transient
-from projectionist.runner.gate import Gate
-from projectionist.runner.groups import flattened
 from projectionist.runner.observed import Observer
 
 if TYPE_CHECKING:
@@ -79,9 +78,8 @@ class _Watch:
 
     async def keep_connected(self) -> None:
         """Connect to the broker, however long that takes; it comes back by itself afterwards."""
-        reach = Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")
         connect = partial(broker.connect, self._settings.nats, name="projectionist observe")
-        self._client = await reach.until(connect, _is_away)
+        self._client = await nats_reach().until(connect, broker.is_away)
         try:
             await anyio.sleep_forever()
         finally:
@@ -128,10 +126,6 @@ class _Watch:
         if answers and self._answers is False:
             log.info("PostgreSQL can be used again")
         self._answers = answers
-
-
-def _is_away(error: Exception) -> bool:
-    return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
 
 
 async def _stop_on_signal(scope: anyio.CancelScope) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core.groups import flattened
 from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
 from projectionist.core.trouble import is_transient
-from projectionist.runner.groups import flattened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

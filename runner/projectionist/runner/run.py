@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,15 +11,15 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import broker, db
-from projectionist.core.broker import BrokerRefused, BrokerUnreachable
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
+from projectionist.core.gate import nats_reach, postgres_reach
+from projectionist.core.groups import flattened
 from projectionist.core.signals import announce
+from projectionist.core.stopping import Stop
 from projectionist.core.telemetry import meters, names
 from projectionist.outbox.wake import Waker
 from projectionist.runner.board import Board, failing
-from projectionist.runner.gate import Gate, postgres_reach
-from projectionist.runner.groups import flattened
 from projectionist.runner.office import Office
 from projectionist.runner.retention.janitor import Janitor
 from projectionist.runner.setbacks import kept
@@ -51,8 +50,12 @@ async def run(
     readopt: bool = False,
     prepared: Callable[[Connection], Awaitable[None]] | None = None,
     health: Health | None = None,
+    signals: bool = True,
 ) -> None:
     """Run these consumers; returns after SIGTERM or SIGINT, when what had begun is settled or the deadline is over.
+
+    With `signals=False` it is part of another program: it listens to no signal, ends no process that hangs, and stops
+    in the same way when it is cancelled.
 
     A server that cannot be reached is waited for, at the start too. A consumer that fails leaves the others at their
     work and is tried again; one that newer code has taken over ends alone. Raises what no waiting mends: settings that
@@ -62,10 +65,11 @@ async def run(
     """
     refuse_unwatched(definitions, settings)
     crew: list[Supervised] = []
+    stop = Stop(partial(_stop, crew), _late, settings.run.shutdown_s)
     with flattened():
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(watch, settings.run.stall_s)
-            tasks.start_soon(_stop_on_signal, crew, tasks.cancel_scope, settings.run.shutdown_s)
+        async with stop.heard(signals=signals, begun=partial(announce, "run.started")) as tasks:
+            if signals:
+                tasks.start_soon(watch, settings.run.stall_s)
             async with _pool(settings) as pool, _client(settings) as client:
                 if prepared is not None:
                     async with pool.acquire() as connection:
@@ -79,7 +83,6 @@ async def run(
                     health.started = True
                 meters.ask(names.REACHABLE, partial(_reachable, client, office))
                 await _together(definitions, settings, client, office, crew)
-            tasks.cancel_scope.cancel()
     announce("run.stopped")
 
 
@@ -135,9 +138,8 @@ async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Client]:
     meters.show(names.REACHABLE, meters.reachable(postgresql=True, nats=False))
-    reach = Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")
     connect = partial(broker.connect, settings.nats, name="projectionist run")
-    client = await reach.until(connect, _is_away)
+    client = await nats_reach().until(connect, broker.is_away)
     try:
         yield client
     finally:
@@ -158,23 +160,12 @@ def refuse_unwatched(definitions: Iterable[Definition], settings: Settings) -> N
         )
 
 
-def _is_away(error: Exception) -> bool:
-    return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
-
-
-async def _stop_on_signal(crew: Sequence[Supervised], scope: anyio.CancelScope, patience_s: float) -> None:
+def _stop(crew: Sequence[Supervised]) -> bool:
     """Ask all consumers to stop; where none has begun there is nothing to settle."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        announce("run.started")
-        async for number in signals:
-            log.info("%s: stopping; what has begun is settled", signal.Signals(number).name)
-            for one in crew:
-                one.worker.stop()
-            if not crew:
-                scope.cancel()
-            break
-        with anyio.move_on_after(patience_s):
-            async for _ in signals:
-                break
-        log.warning("stopping at once: open batches are rolled back and delivered again")
-        scope.cancel()
+    for one in crew:
+        one.worker.stop()
+    return bool(crew)
+
+
+async def _late() -> None:
+    log.warning("stopping at once: open batches are rolled back and delivered again")

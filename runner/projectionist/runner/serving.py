@@ -156,6 +156,8 @@ class Serving:
                 one.trail.acked()
         if any(one.writes.wishes for one in applied):
             self._office.wake()
+        if self._drain is not None and any(one.writes.parked for one in applied):
+            self._drain.wake()
         self._gaps.note(batch, applied)
         if await self._breaker.note(applied):
             self._pipeline.limits = self._limits

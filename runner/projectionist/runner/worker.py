@@ -9,6 +9,7 @@ import anyio
 
 from projectionist.core import clock
 from projectionist.core.breaker import longest
+from projectionist.core.groups import flattened
 from projectionist.core.logs import facts
 from projectionist.core.owner import Elsewhere
 from projectionist.core.signals import announce
@@ -19,7 +20,6 @@ from projectionist.runner.breaker import circuit_policy
 from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.deed import NotOurs
-from projectionist.runner.groups import flattened
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.progress import Logged

@@ -16,7 +16,7 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
-from projectionist.runner import status
+from projectionist.runner import draining, pipeline, status
 from projectionist.runner.run import refuse_unwatched
 from projectionist.runner.session import tag
 from projectionist.runner.verbs import Act
@@ -46,6 +46,26 @@ async def test_an_event_is_stored_then_applied_with_its_effect(live: Rig) -> Non
     )
     assert counted == {"parked_stored": 2, "applied": 2, "intents": 1}
     assert await live.unaccounted(s.Orders) == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
+async def test_what_is_stored_is_applied_at_once_and_not_at_the_next_sweep(
+    live: Rig, monkeypatch: pytest.MonkeyPatch, sequence: str
+) -> None:
+    """Where nothing else happens, a row would be behind its event by up to a second."""
+    s = shop(live.stream, sequence=sequence)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with live.running(s.Orders, policy=STORE):
+        await live.value_of("select count(*) from orders", 1)
+        monkeypatch.setattr(draining, "SWEEP_S", 600.0)
+        monkeypatch.setattr(pipeline, "SWEEP_S", 600.0)
+        await live.publish(OrderPlaced("ann", 1), "o2", 1)
+        await live.value_of("select count(*) from orders", 2)  # a sweep may still be due from before
+        for n in range(3, 6):
+            await live.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+            await live.value_of("select count(*) from orders", n)
 
 
 @pytest.mark.asyncio

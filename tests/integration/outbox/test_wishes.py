@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.outbox import Outbox, made, outbox, scripted
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, listening
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres
@@ -252,3 +252,25 @@ async def test_starts_and_replies_are_on_disk_although_the_database_prefers_spee
             said[setup] = await connection.fetchval("show synchronous_commit")
         await link.close()
     assert said == {"steady": "on", "steady_loose": "off"}
+
+
+async def test_a_wish_that_cannot_be_opened_is_put_aside_and_keeps_no_other_waiting(here: Outbox) -> None:
+    """Whatever is wrong with it: it ended every relay, for good. A relay that starts tries it again."""
+    stub = scripted()
+    await write(here.connection, wish(1))
+    broken = b'{"key": ["x"], "source": [null]}'
+    await here.connection.execute(WRITE, 1, 1, [1], [broken])
+    await write(here.connection, wish(2))
+    with listening() as heard:
+        async with here.relaying(made(stub)):
+            await here.becomes("key-1", "sent")
+            await here.becomes("key-2", "sent")
+        assert heard.counts["outbox.refused"] == 1
+    row = await here.connection.fetchrow("select wished, refused from projectionist.wishes")
+    assert row is not None
+    assert (row["wished"], "null value" in row["refused"]) == (broken, True)
+
+    await here.connection.execute("update projectionist.wishes set wished = $1", packed([wish(3)]))
+    async with here.relaying(made(stub)):
+        await here.becomes("key-3", "sent")
+    assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
-from types import FunctionType
+from operator import attrgetter
+from types import FunctionType, new_class
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
@@ -602,3 +603,64 @@ def test_a_refusal_is_one_of_the_projects_errors_and_a_type_error() -> None:
         projection(revision=0)
     assert isinstance(caught.value, ProjectionistError)
     assert isinstance(caught.value, TypeError)
+
+
+class Foreign:
+    """A class of another library: msgspec takes it as a type, and cannot read it."""
+
+
+def with_envelope(event: Happened, envelope: Envelope) -> str:
+    return event.id
+
+
+def several_keys(event: Happened) -> list[str]:
+    return [event.id]
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (with_envelope, "takes .*a function of the event alone"),
+        (lambda: "a", "a function of the event alone"),
+        (several_keys, r"returns list\[str\], and an event has one row"),
+    ],
+)
+def test_a_key_that_would_fail_each_event_is_refused(key: Any, says: str) -> None:
+    with pytest.raises(DefinitionError, match=says):
+        on(Happened, key=key)
+
+
+def test_a_key_may_be_whatever_can_be_called_with_the_event() -> None:
+    for key in (str, attrgetter("id"), lambda event, more=1: event.id):
+        on(Happened, key=key)
+
+
+def returning(answer: Any) -> type:
+    def happened(self: Any, event: Happened) -> Any: ...
+
+    happened.__annotations__["return"] = answer
+    keywords = {"stream": "S", "subjects": "s.*"}
+    return new_class(
+        "Answers", (Reactor,), keywords, lambda body: body.update(happened=on(Happened)(happened))
+    )
+
+
+@pytest.mark.parametrize("answer", [int, bool, str, dict[str, int], Note | int, bytes])
+def test_a_handler_whose_answer_would_fail_each_event_is_refused(answer: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"Answers\.happened returns .*no answer of a handler"):
+        returning(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, Any, object, Note, Note | None, list[Note], Iterator[Note], tuple[Note, ...], "Unknown"]
+)
+def test_a_handler_may_answer_with_intents_or_nothing(answer: Any) -> None:
+    assert definition(returning(answer)).handlers
+
+
+@pytest.mark.parametrize("kind", [Foreign, list[Foreign], dict[str, Foreign | None], tuple[Foreign, ...]])
+def test_a_field_of_an_event_that_nobody_can_read_is_refused(kind: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"Odd\.line holds a Foreign, which cannot be read from JSON"):
+        new_class(
+            "Odd", (Event,), {"type": "it.is.odd"}, lambda body: body.update(__annotations__={"line": kind})
+        )

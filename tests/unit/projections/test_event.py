@@ -246,3 +246,21 @@ def test_of_upcasters_that_are_as_near_none_is_taken_and_both_are_named() -> Non
 
 def _step() -> Step:
     return lambda old: old
+
+
+def test_a_step_that_splits_an_event_is_refused_or_named() -> None:
+    def in_two(old: dict[str, Any]) -> list[dict[str, Any]]:
+        return [old, old]
+
+    with pytest.raises(
+        DefinitionError, match=r"becomes one new document\. Return one dict\. An event cannot be split"
+    ):
+        upcast("it.is.split", schema=1)(in_two)  # type: ignore[type-var]
+
+    class Split(Event, type="it.is.split", schema=2):
+        pass
+
+    step: Any = lambda old: [old, old]  # noqa: E731  without annotations nobody can tell before
+    upcast("it.is.split", schema=1)(step)
+    with pytest.raises(EventError, match=r"made a list of schema 1 of 'it\.is\.split', and no document"):
+        decode(Split, "it.is.split", 1, b"{}")

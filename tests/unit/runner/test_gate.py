@@ -10,7 +10,8 @@ import asyncpg
 import pytest
 from tests.support.waiting import HANG_S
 
-from projectionist.runner.gate import Gate, Gates
+from projectionist.core.gate import Gate
+from projectionist.runner.gate import Gates
 
 pytestmark = pytest.mark.asyncio
 

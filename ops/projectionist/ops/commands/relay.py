@@ -10,6 +10,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
+    from projectionist.core.db import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.app import App
 
@@ -41,22 +42,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
-    from projectionist.core.db import connect
+    from projectionist.core.groups import flattened
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
     from projectionist.outbox.relay import run as serve
-    from projectionist.runner.groups import flattened
 
-    connection = await connect(settings.postgres, application_name="projectionist relay")
-    try:
+    async def prepared(connection: Connection) -> None:
         if await plan(connection, settings.postgres.schema):
             raise MigrationError(
                 "the database lacks tables of this release", remedy="Run `projectionist migrate`"
             )
-    finally:
-        await connection.close()
-    note(f"relaying to {', '.join(app.providers) or 'nobody'}; Ctrl-C stops")
+
+    def begun() -> None:
+        note(f"relaying to {', '.join(app.providers)}; Ctrl-C stops")
+
     with flattened():
         async with telling(settings, "projectionist-relay") as health:
-            await serve(app.providers, settings, consumers=consumers, health=health)
+            await serve(
+                *(app.providers, settings),
+                consumers=consumers,
+                prepared=prepared,
+                health=health,
+                begun=begun,
+            )
     return Exit.DONE

@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
+    from projectionist.core.groups import flattened
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
-    from projectionist.runner.groups import flattened
     from projectionist.runner.run import run as serve
 
     async def prepared(connection: Connection) -> None:

@@ -103,6 +103,14 @@ def unversioned(row: Row) -> Check:
     )
 
 
+def refused(row: Row) -> Check:
+    """Wishes that no relay could open."""
+    return attention(
+        *(row["name"], "wishes", f"{row['n']:,} intents could not be opened: {row['refused']}"),
+        "The next relay that starts tries them again: deploy one that can, or report it",
+    )
+
+
 def _code(definition: Definition, row: Row) -> Iterator[Check]:
     name = definition.name
     if definition.revision > row["revision"]:

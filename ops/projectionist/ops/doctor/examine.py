@@ -103,6 +103,7 @@ async def _rows(
     checks += map(consumers.unversioned, lacking)
     checks += consumers.silent(found)
     checks += outbox.checks(await standing.look(connection, settings.postgres.schema), app.providers)
+    checks += map(consumers.refused, await connection.fetch(statements["doctor_refused"]))
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
     return {row["name"]: row for row in found}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,11 +14,16 @@ import msgspec
 
 from projectionist.core.raised import RAISED, is_cancelled
 from projectionist.core.settings import Settings
+from projectionist.core.signals import announce
 from projectionist.outbox.providers.profiles import check_schedule
-from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.provider import TOO_LATE, NotReady, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import ID_CHARACTERS, Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderRetry
 
+log = logging.getLogger("projectionist.outbox")
+
+AGAIN_S = 1.0
+"""How often is looked for what a provider waits for."""
 _GRACE_S = 1.0
 """How long a provider that keeps its own deadline may overrun it before it is cut off."""
 
@@ -35,10 +41,23 @@ async def running(
         for name, factory in factories.items():
             provider = factory(name, settings.provider(name, factory.Settings), site)
             stack.push_async_callback(provider.close)
-            await provider.open()
+            await _opened(provider)
             check_schedule(provider.profile, provider.settings.retry.schedule_to_close_s)
             providers[name] = provider
         yield providers
+
+
+async def _opened(provider: Provider) -> None:
+    told = ""
+    while True:
+        try:
+            return await provider.open()
+        except NotReady as error:
+            if told != error.message:
+                told = error.message
+                log.warning("%s; waiting for it", error)
+                announce("provider.waiting")
+        await anyio.sleep(AGAIN_S)
 
 
 def prepare(provider: Provider, request: Request) -> bytes | Reply:

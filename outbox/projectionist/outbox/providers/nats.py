@@ -16,13 +16,13 @@ from nats.js.errors import NotFoundError
 
 from projectionist.core import headers as names_of
 from projectionist.core.aggregates import AggregateError, parted
-from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.texts import ID_BYTES, TEXT_BYTES, fits, flaw
 from projectionist.outbox.providers import reached, templates
 from projectionist.outbox.providers.acks import Ack, Acks
 from projectionist.outbox.providers.headers import is_name, trace_context
 from projectionist.outbox.providers.profiles import NATS
-from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.provider import TOO_LATE, NotReady, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reached import Reached
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
@@ -253,10 +253,14 @@ class NatsPublish(Provider):
             name = self._stream or await stream.find_stream_name_by_subject(pattern)
             return await stream.stream_info(name)
         except NotFoundError:
-            raise SettingsError(
+            raise NotReady(
                 f"[providers.{self.name}]: no stream takes the subject {pattern}",
                 remedy="Create the stream, or name it with `stream`",
             ) from None
+        except (nats.errors.Error, TimeoutError) as error:
+            raise NotReady(
+                f"[providers.{self.name}]: JetStream does not answer ({type(error).__name__})"
+            ) from error
 
 
 def _addressed(request: Request) -> tuple[str, dict[str, str]]:

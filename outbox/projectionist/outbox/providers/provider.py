@@ -34,6 +34,10 @@ class RenderError(ProjectionistError):
     """
 
 
+class NotReady(ProjectionistError):
+    """What a provider needs is not there yet: the relay waits, and calls `open` again."""
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt, as the relay hands it over.
 
@@ -155,7 +159,7 @@ class Provider(ABC):
         return Reply(outcome=Outcome.UNKNOWN, reason="this provider has no lookup")
 
     async def open(self) -> None:  # noqa: B027 - to need nothing is a right answer
-        """Make ready; called once, before anything is sent."""
+        """Make ready, before anything is sent; called again where it raised NotReady."""
 
     async def close(self) -> None:  # noqa: B027 - to hold nothing is a right answer
         """Let go of connections; called once, after the last reply."""

@@ -5,7 +5,7 @@ with turn as materialized (
 ),
 taken as (
     delete from {schema}.wishes
-    where seq in (select seq from {schema}.wishes, turn order by seq limit $1)
+    where seq in (select seq from {schema}.wishes, turn where refused is null order by seq limit $1)
     returning seq, consumer, incarnation, created, convert_from(wished, 'UTF8')::jsonb as wished
 ),
 wish as materialized (

@@ -1,2 +1,2 @@
 -- Whether any row of wishes up to this one is left.
-select exists (select from {schema}.wishes where seq <= $1)
+select exists (select from {schema}.wishes where seq <= $1 and refused is null)

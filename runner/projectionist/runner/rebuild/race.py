@@ -11,9 +11,9 @@ import anyio
 import asyncpg
 
 from projectionist.core import clock, db
+from projectionist.core.groups import flattened
 from projectionist.core.signals import announce
 from projectionist.runner.barrier import TooLong, alone
-from projectionist.runner.groups import flattened
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:

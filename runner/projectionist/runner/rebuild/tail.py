@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core.groups import flattened
 from projectionist.core.signals import announce
 from projectionist.core.wire import weight
 from projectionist.runner.delivery import num_pending
-from projectionist.runner.groups import flattened
 from projectionist.runner.rebuild.scan import follow, sequence
 
 if TYPE_CHECKING:

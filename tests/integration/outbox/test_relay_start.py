@@ -1,0 +1,91 @@
+"""A relay that starts while what it needs is away waits for it, as a runner does, and says when it has begun."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from nats.aio.client import Client
+from tests.support.lab import Lab, Stream
+from tests.support.outbox import Outbox, outbox
+from tests.support.process import Child, projectionist
+
+from projectionist.core import broker
+from projectionist.core.secret import Url
+from projectionist.core.settings import Nats
+
+pytestmark = pytest.mark.asyncio
+
+APP = "tests.support.relay_app:events"
+
+
+@pytest_asyncio.fixture
+async def rig(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as rig:
+        yield rig
+
+
+@pytest_asyncio.fixture
+async def client(lab: Lab) -> AsyncIterator[Client]:
+    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test")
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, lab: Lab, database: str, stream: Stream) -> Path:
+    (tmp_path / "projectionist.toml").write_text(f"""
+        [postgres]
+        url = "{database}"
+        [nats]
+        url = ["{lab.nats_url}"]
+        [providers.events]
+        subject = "{stream.subject("{{order_id}}")}"
+    """)
+    return tmp_path
+
+
+async def begins(relay: Child) -> None:
+    """It says so, and not before; asked to stop it stops."""
+    await relay.heard("relay.running")
+    await relay.said("relaying to events")
+    relay.signal(signal.SIGTERM)
+    assert (await relay.ended()).code == 0
+
+
+@pytest.mark.parametrize("server", ["postgres", "nats"])
+async def test_a_relay_that_starts_without_a_server_waits_for_it(lab: Lab, folder: Path, server: str) -> None:
+    getattr(lab, f"kill_{server}")()
+    try:
+        async with projectionist("relay", APP, cwd=folder) as relay:
+            await relay.heard(f"{server}.reach.ill", seconds=60)
+            assert "relaying to" not in relay.err
+            lab.up()
+            await begins(relay)
+    finally:
+        lab.up()
+
+
+async def test_a_relay_that_starts_before_its_stream_waits_for_it(
+    lab: Lab, folder: Path, rig: Outbox, client: Client, stream: Stream
+) -> None:
+    lab.delete_stream(stream)
+    key = await rig.want("events", body={"order_id": "o-1"}, lane="order/o-1")
+    async with projectionist("relay", APP, cwd=folder) as relay:
+        await relay.heard("provider.waiting")
+        assert "[providers.events]: no stream takes the subject" in relay.err
+        assert "relaying to" not in relay.err
+        await client.jetstream().add_stream(name=stream.name, subjects=[stream.subjects])
+        await rig.becomes(key, "sent", seconds=30)
+        await begins(relay)
+
+
+async def test_a_relay_that_waits_can_be_stopped(lab: Lab, folder: Path, stream: Stream) -> None:
+    lab.delete_stream(stream)
+    async with projectionist("relay", APP, cwd=folder) as relay:
+        await relay.heard("provider.waiting")
+        relay.signal(signal.SIGTERM)
+        assert (await relay.ended()).code == 0
