@@ -13,6 +13,7 @@ from tests.support.lab import Lab
 
 from projectionist.core.secret import Url
 from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.ops.bench import latency
 from projectionist.ops.bench import trial as trials
 from projectionist.ops.bench.children import BenchError
 from projectionist.ops.bench.contenders import Contender, contenders, tracing, variants
@@ -52,6 +53,14 @@ async def settled(here: Ground, one: Contender) -> Found:
 
 def does(code: str) -> Contender:
     return Contender(title="a script", arguments=("-c", code))
+
+
+async def test_a_relay_that_dies_is_named_with_what_it_said(
+    here: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency, "RELAY", ("-c", "raise SystemExit('httpcore is missing')"))
+    with pytest.raises(BenchError, match="relay ended with 1: httpcore is missing"):
+        await latency._called(here.settings, LOAD, 1)
 
 
 async def test_twin_peer_and_product_end_in_the_same_inbox_positions_and_rows(here: Ground) -> None:

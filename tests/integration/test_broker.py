@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import subprocess
@@ -125,6 +126,55 @@ async def test_a_token_is_checked_and_never_shown(
                 async with asyncio.timeout(HANG_S):
                     await broker.connect(wrong, name="test")
             assert CANARY not in str(raised.value)
+
+
+async def test_a_creds_file_is_used(tmp_path: Path) -> None:
+    """An operator signs an account, which signs a user: what `nsc` writes."""
+    operator, account, user = (
+        nkeys.encode_seed(bytes([number] * 32), prefix)
+        for number, prefix in enumerate(
+            (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_USER)
+        )
+    )
+    limits = {"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1, "imports": -1, "exports": -1}
+    by_operator = token(operator, operator, {"type": "operator", "version": 2})
+    by_account = token(operator, account, {"type": "account", "version": 2, "limits": limits})
+    by_user = token(account, user, {"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1})
+    (tmp_path / "user.creds").write_text(
+        f"-----BEGIN NATS USER JWT-----\n{by_user}\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{user.decode()}\n------END USER NKEY SEED------\n"
+    )
+    known = f'operator: "{by_operator}"\nresolver: MEMORY\nresolver_preload: {{ {public(account)}: "{by_account}" }}'
+    with server(tmp_path, known) as folder:
+        settings = Nats(url=(Url(await address(folder)),), creds_file=str(tmp_path / "user.creds"))
+        client = await broker.connect(settings, name="test")
+        await client.flush()
+        await client.close()
+        with pytest.raises(BrokerUnreachable, match="refuses these credentials"):
+            await broker.connect(Nats(url=settings.url), name="test", within_s=2)
+
+
+def public(seed: bytes) -> str:
+    return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
+
+
+def token(signer: bytes, subject: bytes, claims: dict[str, object]) -> str:
+    """What one key says of another."""
+    body = {
+        "jti": "1",
+        "iat": 1,
+        "iss": public(signer),
+        "name": "test",
+        "sub": public(subject),
+        "nats": claims,
+    }
+    parts = [{"typ": "JWT", "alg": "ed25519-nkey"}, body]
+    text = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
+    return f"{text}.{_encoded(nkeys.from_seed(bytearray(signer)).sign(text.encode()))}"
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 async def test_an_nkey_file_is_used(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.support.installed import OPTIONS, ROOT, built
 
-ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("runner", "projections", "outbox", "migrations", "ops")
 PARTS = {
     part.name
@@ -26,13 +26,12 @@ class Environment:
     """A virtual environment with nothing in it but one of our wheels."""
 
     def __init__(self, folder: Path, *, editable: bool) -> None:
-        self.wheel = _built(folder / "dist", editable=editable)
+        self.wheel = built(folder / "dist", editable=editable)
         self._home = folder / "venv"
         venv.create(self._home, with_pip=False)
         self.before = self._names()
-        options = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
         pip = (sys.executable, "-m", "pip", "--python", str(self._python))
-        subprocess.run([*pip, "install", *options, str(self.wheel)], check=True)
+        subprocess.run([*pip, "install", *OPTIONS, str(self.wheel)], check=True)
         self.added = {name for name in self._names() - self.before if not name.endswith(".dist-info")}
 
     def run(self, code: str, folder: Path) -> str:
@@ -48,15 +47,6 @@ class Environment:
 
     def _names(self) -> set[str]:
         return {entry.name for entry in next(self._home.glob("lib/python*/site-packages")).iterdir()}
-
-
-def _built(folder: Path, *, editable: bool) -> Path:
-    """A wheel by the build backend itself, so that no package registry is asked."""
-    folder.mkdir(parents=True)
-    hook = "build_editable" if editable else "build_wheel"
-    code = f"import sys; from hatchling import build; sys.stdout.write(build.{hook}({str(folder)!r}))"
-    name = subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
-    return folder / name.stdout.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")

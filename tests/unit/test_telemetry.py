@@ -24,9 +24,9 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.headers import is_traceparent
 from projectionist.core.logs import Human, Json, Repeats, facts
 from projectionist.core.secret import Url
-from projectionist.core.settings import Telemetry
+from projectionist.core.settings import Telemetry, load
 from projectionist.core.telemetry import health as healths
-from projectionist.core.telemetry import meters, names, places, pulse, tracing
+from projectionist.core.telemetry import meters, names, places, pulse, sdk, tracing
 from projectionist.core.telemetry.health import Health, Listener, address
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -259,3 +259,27 @@ def test_prometheus_listens_at_this_machine_and_an_endpoint_alone_gets_metrics_t
     assert Telemetry(exporter="prometheus").listens == "127.0.0.1:9464"
     assert Telemetry(exporter="prometheus", endpoint="http://c:4318").metrics == "prometheus"
     assert (Telemetry(endpoint="http://c:4318").metrics, Telemetry().metrics) == ("otlp", "none")
+
+
+def test_opentelemetry_s_own_endpoint_counts_where_none_is_set(tmp_path: Path) -> None:
+    """For everything that asks: what is exported, whether a backlog is watched, what the doctor says."""
+    (tmp_path / "own.toml").write_text('[telemetry]\nendpoint = "http://mine:4318"')
+    (tmp_path / "none.toml").write_text("")
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+    found = load(tmp_path / "none.toml", env).telemetry
+    assert (found.endpoint, found.metrics, found.watched) == ("http://collector:4318", "otlp", True)
+    assert load(tmp_path / "own.toml", env).telemetry.endpoint == "http://mine:4318"
+    assert load(tmp_path / "none.toml", {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}).telemetry.endpoint is None
+    with pytest.raises(
+        SettingsError, match=r"telemetry \(OTEL_EXPORTER_OTLP_ENDPOINT\): .*is not http://host"
+    ):
+        load(tmp_path / "none.toml", {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"})
+
+
+def test_opentelemetry_s_own_names_go_before_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sdk._resource("projectionist-run").attributes["service.name"] == "projectionist-run"
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,service.instance.id=7,deployment=blue")
+    found = sdk._resource("projectionist-run").attributes
+    assert (found["service.name"], found["service.instance.id"], found["deployment"]) == ("shop", "7", "blue")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "till")
+    assert sdk._resource("projectionist-run").attributes["service.name"] == "till"

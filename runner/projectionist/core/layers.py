@@ -55,6 +55,13 @@ class Layers:
             if variable.startswith(PREFIX) and variable != ACTOR:
                 self._lay(schema, variable, env[variable])
 
+    def fall_back(self, section: str, name: str, variable: str, env: Mapping[str, str]) -> None:
+        """Where neither file nor environment sets a key, take it from a variable that is not ours."""
+        node = self.tree.setdefault(section, {})
+        if env.get(variable) and isinstance(node, dict) and name not in node:
+            node[name] = Text(env[variable])
+            self._origins[section, name] = variable
+
     def origin(self, at: Key) -> str:
         """Where the value of a key stands, for people."""
         if at in self._origins:

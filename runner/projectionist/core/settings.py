@@ -26,6 +26,8 @@ log = logging.getLogger("projectionist.core")
 
 FILE = "projectionist.toml"
 DEFAULT_LISTEN = "127.0.0.1:9464"
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""OpenTelemetry's own variable, which counts as `endpoint` of `[telemetry]` where that is not set."""
 
 Count = Annotated[int, Meta(ge=1)]
 Duration = Annotated[float, Meta(ge=0)]
@@ -334,6 +336,7 @@ def load(path: str | Path | None, env: Mapping[str, str] = os.environ) -> Settin
     Raises SettingsError, which names the key, where it stands and what is allowed there.
     """
     layers = Layers(Settings, None if path is None else Path(path), env)
+    layers.fall_back("telemetry", "endpoint", ENDPOINT, env)
     defaults, consumers = (layers.tree.get(key) for key in ("consumer_defaults", "consumers"))
     if isinstance(defaults, dict) and isinstance(consumers, dict):
         layers.tree["consumers"] = {name: _over(defaults, own) for name, own in consumers.items()}

@@ -33,8 +33,8 @@ class BenchError(ProjectionistError):
 class Child:
     """A running process of a scene, and what it has used once it has ended."""
 
-    def __init__(self, arguments: Sequence[str], process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
-        self._arguments = arguments
+    def __init__(self, name: str, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+        self._name = name
         self._process = process
         self._said = said
         self._used: struct_rusage | None = None
@@ -42,7 +42,7 @@ class Child:
     def check(self) -> None:
         """Raise BenchError if it has ended."""
         if self._ended():
-            raise BenchError(f"{self._arguments[-1]} ended with {self._process.returncode}: {self.said()}")
+            raise BenchError(f"{self._name} ended with {self._process.returncode}: {self.said()}")
 
     @property
     def cpu_s(self) -> float:
@@ -60,7 +60,7 @@ class Child:
         deadline = time.monotonic() + seconds
         while not self._ended():
             if time.monotonic() > deadline:
-                raise BenchError(f"{self._arguments[-1]} still runs after {seconds:.0f} s: {self.said()}")
+                raise BenchError(f"{self._name} still runs after {seconds:.0f} s: {self.said()}")
             await asyncio.sleep(LOOK_S)
         code = self._process.returncode
         assert code is not None, "it has ended"
@@ -91,10 +91,14 @@ class Child:
 
 @asynccontextmanager
 async def running(
-    settings: Settings, scene: Scene, arguments: Sequence[str], extra: Mapping[str, str] | None = None
+    settings: Settings,
+    scene: Scene,
+    arguments: Sequence[str],
+    extra: Mapping[str, str] | None = None,
+    name: str | None = None,
 ) -> AsyncIterator[Child]:
     """`python ARGUMENTS` in the scene, away from the settings of where we are; ended at the end of the block.
-    `extra` is added to its environment."""
+    `extra` is added to its environment, `name` is what it is called where it fails: else its last argument."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(  # noqa: S603, ASYNC220  our own modules; it takes milliseconds
             [sys.executable, *arguments],
@@ -104,7 +108,7 @@ async def running(
             stdout=said,
             stderr=said,
         )
-        child = Child(arguments, process, said)
+        child = Child(name or arguments[-1], process, said)
         try:
             yield child
         finally:

@@ -34,6 +34,7 @@ SECONDS, WARM_S = 8.0, 1.5
 """How long a rate is kept up, and how long before its events count."""
 PROBES_PER_S = 200
 """So many events a second are watched at most."""
+RELAY = ("-m", "projectionist.ops.bench.relay_product", "nats")
 LONGEST_S = 20.0
 """An event that has not arrived by then ends the benchmark."""
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
@@ -102,7 +103,7 @@ async def _visible(settings: Settings, load: Load, one: Contender, rate: int) ->
                         watch.seen(row["id"])
                 await asyncio.sleep(0.0002)
 
-        return await _watched(ground, child, load, rate, look, str)
+        return await _watched(ground, (child,), load, rate, look, str)
 
 
 async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]:
@@ -110,9 +111,8 @@ async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(made(settings))
         scene = await stack.enter_async_context(ground.scene(app=app.app))
-        relay: Sequence[str] = ("-m", "projectionist.ops.bench.relay_product", "nats")
         child = await stack.enter_async_context(running(settings, scene, app.arguments))
-        await stack.enter_async_context(running(settings, scene, relay))
+        relay = await stack.enter_async_context(running(settings, scene, RELAY, name="relay"))
         await caught_up(child, scene, ground.client)
 
         async def look(watch: Watch) -> None:
@@ -124,7 +124,7 @@ async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]
             await ground.client.subscribe(ground.told_subjects, cb=heard)
             await asyncio.Event().wait()
 
-        return await _watched(ground, child, load, rate, look, _told_key)
+        return await _watched(ground, (child, relay), load, rate, look, _told_key)
 
 
 def _told_key(identity: str) -> str:
@@ -133,7 +133,7 @@ def _told_key(identity: str) -> str:
 
 async def _watched(
     ground: Ground,
-    child: Child,
+    children: Sequence[Child],
     load: Load,
     rate: int,
     look: Callable[[Watch], Awaitable[None]],
@@ -144,17 +144,16 @@ async def _watched(
     looking = asyncio.ensure_future(look(watch))
     try:
         await _publish(
-            ground, child, msgspec.structs.replace(load, events=_events(rate)), rate, watch, name_of
+            ground, children, msgspec.structs.replace(load, events=_events(rate)), rate, watch, name_of
         )
         deadline = time.monotonic() + LONGEST_S
         while watch.waiting:
-            child.check()
+            _check(children)
             if looking.done():
                 looking.result()
             if time.monotonic() > deadline:
-                raise BenchError(
-                    f"{len(watch.waiting)} events did not arrive in {LONGEST_S:.0f} s: {child.said()}"
-                )
+                said = "\n".join(child.said() for child in children)
+                raise BenchError(f"{len(watch.waiting)} events did not arrive in {LONGEST_S:.0f} s: {said}")
             await asyncio.sleep(0.01)
     finally:
         looking.cancel()
@@ -162,12 +161,22 @@ async def _watched(
     return figures(watch.taken)
 
 
+def _check(children: Sequence[Child]) -> None:
+    for child in children:
+        child.check()
+
+
 def _events(rate: int) -> int:
     return max(10, round(rate * (SECONDS + WARM_S)))
 
 
 async def _publish(
-    ground: Ground, child: Child, load: Load, rate: int, watch: Watch, name_of: Callable[[str], str]
+    ground: Ground,
+    children: Sequence[Child],
+    load: Load,
+    rate: int,
+    watch: Watch,
+    name_of: Callable[[str], str],
 ) -> None:
     every, begun = max(1, rate // PROBES_PER_S), time.perf_counter()
     for number, message in enumerate(messages(load)):
@@ -178,7 +187,7 @@ async def _publish(
             watch.waiting[name_of(message.headers[DEFAULTS["id"]])] = time.perf_counter()
         await ground.client.publish(ground.subject(message), message.body, headers=message.headers)
         if number % 100 == 0:
-            child.check()
+            _check(children)
             await asyncio.sleep(0)
     await ground.client.flush()
 

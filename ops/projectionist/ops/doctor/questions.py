@@ -22,7 +22,7 @@ _ORDER = {
 def questions(definition: Definition, settings: Settings, found: Stream | None) -> list[tuple[str, str]]:
     """Question and answer; `found` is the stream, where it could be asked."""
     name, policy, sequence = definition.name, settings.policy(definition.name), definition.sequence
-    exporter = settings.telemetry.exporter
+    metrics = settings.telemetry.metrics
     return [
         ("What is the identity of an event?", _identity(policy, sequence)),
         ("In which scope is it unique?", f"consumer {name}: each consumer settles each identity once"),
@@ -36,8 +36,14 @@ def questions(definition: Definition, settings: Settings, found: Stream | None) 
             "Where is what is stuck?",
             f"projectionist parked list --consumer {name}; quarantine, incidents, outbox",
         ),
-        ("Who is alerted?", "nobody: [telemetry] names no exporter" if exporter == "none" else exporter),
+        ("Who is alerted?", _alerted(metrics)),
     ]
+
+
+def _alerted(metrics: str) -> str:
+    if metrics == "none":
+        return "nobody: [telemetry] names no exporter and no endpoint"
+    return f"whoever watches the metrics ({metrics}), while `projectionist observe` runs"
 
 
 def _identity(policy: Policy, sequence: str) -> str:

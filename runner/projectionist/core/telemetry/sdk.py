@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,8 +32,8 @@ ENDING_S = 3.0
 def exporting(settings: Telemetry, service: str) -> Iterator[Scrape | None]:
     """Export what this process tells, as `[telemetry]` says, until the end of the block.
 
-    Yields what `/metrics` answers, where Prometheus asks. Standard variables (`OTEL_SERVICE_NAME`,
-    `OTEL_EXPORTER_OTLP_HEADERS`, …) are honoured. Raises SettingsError if the extra that is needed is missing.
+    Yields what `/metrics` answers, where Prometheus asks. The standard variables that docs/telemetry.md names are
+    honoured. Raises SettingsError if the extra that is needed is missing.
     """
     collector = _collector(settings)
     if settings.exporter == "none" and collector is None:  # nobody listens
@@ -69,22 +68,20 @@ def _end(tracers: TracerProvider | None, numbers: MeterProvider | None) -> None:
 
 
 def _collector(settings: Telemetry) -> str | None:
-    """Where OTLP goes: the setting, else the standard variable, else its default where OTLP is asked for."""
-    found = settings.endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    """Where OTLP goes: the setting, else its default where OTLP is asked for."""
+    found = settings.endpoint
     return (found or "http://localhost:4318").rstrip("/") if found or settings.metrics == "otlp" else None
 
 
 def _resource(service: str) -> Resource:
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  the SDK is an extra
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415  no command waits in vain
 
-    name = os.environ.get("OTEL_SERVICE_NAME", service)
-    return Resource.create(
-        {
-            "service.name": name,
-            "service.version": version("projectionist"),
-            "service.instance.id": str(uuid4()),
-        }
-    )
+    ours = {
+        "service.name": service,
+        "service.version": version("projectionist"),
+        "service.instance.id": str(uuid4()),
+    }
+    return Resource.create(ours).merge(OTELResourceDetector().detect())  # the environment goes first
 
 
 def _tracers(collector: str | None, resource: Resource) -> TracerProvider | None:

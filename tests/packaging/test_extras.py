@@ -1,0 +1,190 @@
+"""What works after `pip install projectionist[…]`: every command with `embedded`, and each extra alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.installed import Installed, built
+from tests.support.otlp import sink
+from tests.support.rig import Rig
+from tests.support.scrape import free_port, get
+from tests.support.waiting import eventually
+
+from projectionist.ops import cli
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(300)]
+
+APP = """
+from projectionist.outbox.providers import {provider}
+from projectionist.runner import App
+
+from orders.projections import OrderSummary
+
+app = App(projections=[OrderSummary], providers={{"told": {provider}}})
+"""
+NAMED = "OrderSummary"
+WHY = ("--reason", "to see")
+OWN_SERVERS = {
+    "bench": ("bench", "live", "--events", "500", "--aggregates", "50", "--repeats", "1"),
+    "demo": ("demo",),
+}
+"""Commands that bring servers of their own."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("wheel") / "dist")
+
+
+async def project(installed: Installed, folder: Path, provider: str, settings: str, **env: str) -> None:
+    """What `init` writes, with a provider, migrated."""
+    await installed.call("init", cwd=folder)
+    (folder / "orders" / "app.py").write_text(APP.format(provider=provider))
+    file = folder / "projectionist.toml"
+    file.write_text(f"{file.read_text()}\n[providers.told]\n{settings}\n")
+    if env:
+        await installed.call("migrate", cwd=folder, **env)
+
+
+async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_path: Path) -> None:
+    installed = Installed(tmp_path / "venv", wheel, "embedded")
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    called: set[str] = {"init", "migrate", "run", "relay", *OWN_SERVERS}
+
+    async def call(*words: str, code: str = "0") -> str:
+        called.add(words[0])
+        said = await installed.call(*words, cwd=shop, code=code)
+        return said.out + said.err
+
+    await project(installed, shop, "NatsPublish", 'stream = "ORDERS"\nsubject = "orders.told.{aggregate}"')
+    assert "complete" in await call("completion", "bash")
+    await call("dev", "up")
+    try:
+        await call("migrate")
+        order = (await installed.call("-m", "orders.publish", "ann", cwd=shop)).out.split()[0]
+        async with installed.serving(free_port(), "run", cwd=shop):
+            await call("wait", NAMED, "--seq", "1")
+            assert NAMED in await call("status")
+            await call("doctor", code="03")
+            await call("pause", NAMED, *WHY)
+            await call("resume", NAMED, *WHY)
+            await call("breaker", "reset", NAMED, *WHY)
+            await call("rebuild", NAMED)
+            await call("generations", "list", NAMED)
+            await call("verify", NAMED, "--all")
+            await call("recompute", NAMED, order, *WHY)
+            await call("replay", NAMED, "--from", "1", "--dry-run", *WHY)
+            assert order in await call("journey", "--aggregate", f"order/{order}")
+        async with installed.serving(free_port(), "relay", cwd=shop):
+            await call("outbox", "list")
+        for command in ("parked", "quarantine", "incidents"):
+            await call(command, "list")
+        await call("audit-stream", NAMED)
+        assert "pause" in await call("audit")
+        await call("purge", "--dry-run")
+        await call("pause", NAMED, *WHY)
+        await call("reset", NAMED, "--yes", *WHY)
+        # its stream was never replaced, and it says so
+        assert "has read so far" in await call("adopt", NAMED, *WHY, code="1")
+        assert (
+            "projectionist[prometheus]"
+            in (
+                await installed.call(
+                    "observe", cwd=shop, code="1", PROJECTIONIST_TELEMETRY__EXPORTER="prometheus"
+                )
+            ).err
+        )
+    finally:
+        await call("dev", "down")
+    assert {name for name, _ in cli.found()} - called == {"observe"}, (
+        "observe is of use with an exporter only"
+    )
+
+
+@pytest.mark.parametrize("command", OWN_SERVERS)
+async def test_with_embedded_alone_what_brings_its_own_servers_does_its_work(
+    wheel: Path, tmp_path: Path, command: str
+) -> None:
+    installed = Installed(tmp_path / "venv", wheel, "embedded")
+    assert (await installed.call(*OWN_SERVERS[command], cwd=tmp_path)).out
+
+
+@pytest.mark.parametrize(
+    ("extra", "provider", "settings"),
+    [
+        (
+            "http",
+            "Http",
+            'url = "http://127.0.0.1:9/x"\nprofile = "ietf-draft"\nmemory_s = 60\nprivate_hosts = ["127.0.0.1"]',
+        ),
+        ("smtp", "Smtp", 'host = "127.0.0.1"\nport = 9\nsender = "shop@example.com"\ntls = "none"'),
+        ("uvloop", "NatsPublish", 'stream = "ORDERS"\nsubject = "orders.told.{aggregate}"'),
+    ],
+)
+async def test_with_one_extra_alone_its_relay_runs(
+    wheel: Path, live: Rig, tmp_path: Path, extra: str, provider: str, settings: str
+) -> None:
+    installed, env = Installed(tmp_path / "venv", wheel, extra), servers(live)
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    await project(installed, shop, provider, settings, **env)
+    await installed.call("-m", "orders.publish", "ann", cwd=shop, **env)
+    async with installed.serving(free_port(), "run", cwd=shop, **env):
+        pass
+    async with installed.serving(free_port(), "relay", cwd=shop, **env):
+        pass
+    await live.nats.jetstream().delete_stream("ORDERS")
+    live.tampered = True
+
+
+def servers(live: Rig) -> dict[str, str]:
+    return {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
+
+
+async def test_with_telemetry_alone_an_endpoint_in_the_environment_gets_traces_and_metrics(
+    wheel: Path, live: Rig, tmp_path: Path
+) -> None:
+    installed = Installed(tmp_path / "venv", wheel, "telemetry")
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    await project(installed, shop, "NatsPublish", 'subject = "x"', **servers(live))
+    await installed.call("-m", "orders.publish", "ann", cwd=shop, **servers(live))
+    with sink() as collected:
+        env = {
+            **servers(live),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collected.url,
+            "PROJECTIONIST_TELEMETRY__SAMPLE": "1",
+            "PROJECTIONIST_TELEMETRY__EVERY_S": "0.2",
+        }
+        async with installed.serving(free_port(), "run", cwd=shop, **env):
+
+            async def arrived() -> bool:
+                return "projectionist.events" in collected.metrics and bool(collected.find("process"))
+
+            await eventually(arrived, seconds=30)
+    await live.nats.jetstream().delete_stream("ORDERS")
+    live.tampered = True
+
+
+async def test_with_prometheus_alone_an_observer_is_scraped(wheel: Path, live: Rig, tmp_path: Path) -> None:
+    installed, port = Installed(tmp_path / "venv", wheel, "prometheus"), free_port()
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    await project(installed, shop, "NatsPublish", 'subject = "x"', **servers(live))
+    env = {**servers(live), "PROJECTIONIST_TELEMETRY__EXPORTER": "prometheus"}
+    async with installed.serving(port, "observe", cwd=shop, **env):
+        text = (await get(port, "/metrics")).text
+        assert "projectionist_consumer_runners{" in text
+    live.tampered = True
+
+
+async def test_with_bench_alone_all_contenders_take_part(wheel: Path, live: Rig, tmp_path: Path) -> None:
+    installed = Installed(tmp_path / "venv", wheel, "bench")
+    for what in ("live", "relay"):
+        small = ("--events", "300", "--aggregates", "30", "--repeats", "1", "--json")
+        said = await installed.call("bench", what, *small, cwd=tmp_path, **servers(live))
+        assert json.loads(said.out)[what]["skipped"] == {}, said.out
+    live.tampered = True
