@@ -15,6 +15,7 @@ import msgspec
 
 from projectionist.core import broker
 from projectionist.core.logs import configure
+from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.sdk import exporting
 from projectionist.ops import apps, loops
 from projectionist.ops.database import database
@@ -22,7 +23,7 @@ from projectionist.ops.servers import settings
 from projectionist.ops.terminal import UsageError, note
 from projectionist.runner.app import App
 from projectionist.runner.rebuild.desk import Desk
-from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.rebuild.progress import Logged, Watched
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -81,13 +82,23 @@ async def at_work(
 
 
 def _traces_alone(telemetry: Telemetry) -> Telemetry:
-    """A command is over before Prometheus could ask."""
+    """A command is over before Prometheus could ask; to an endpoint its metrics go as well."""
     return msgspec.structs.replace(telemetry, exporter="none")
 
 
-def progress(name: str, limit: float | None) -> Progress:
-    """A bar on a terminal, log lines elsewhere."""
-    return Bar(name, limit) if sys.stderr.isatty() else Logged(name, limit)
+def progress(name: str, limit: float | None, *, what: str | None = None) -> Progress:
+    """A bar on a terminal, log lines elsewhere; and metrics, if `what` is done is told by no builder's own."""
+    told: Progress = Bar(name, limit) if sys.stderr.isatty() else Logged(name, limit)
+    if what is None:
+        return told
+    watched = Watched(told)
+
+    def about(value: int) -> meters.Shown:
+        return [(value, {names.CONSUMER: name, names.WHAT: what, names.PHASE: watched.doing})]
+
+    meters.ask(names.READING_DONE, lambda: about(watched.done))
+    meters.ask(names.READING_EXPECTED, lambda: about(watched.expected))
+    return watched
 
 
 class Bar:

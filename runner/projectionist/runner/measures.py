@@ -38,14 +38,15 @@ class Measures:
             return
         size = len(batch.deliveries) + len(batch.unreadable)
         if size:
-            meters.add(names.CONSUMED, size, self._common | {names.OPERATION: names.RECEIVE})
+            self._note_received(batch)
             meters.record(names.BATCH_SIZE, size, self._who)
         meters.add(names.BATCHES, 1, self._who | {names.REASON: self._reason(batch, size)})
         counts: Counter[tuple[str, str]] = Counter()
         process = self._common | {names.OPERATION: names.PROCESS}
         for one in applied:
             counts.update(one.writes.counts)
-            meters.record(names.PROCESS_DURATION, one.took_s, process)
+            for kind in {kind for kind, _ in one.writes.counts} or {""}:
+                meters.record(names.PROCESS_DURATION, one.took_s, process | {names.EVENT_TYPE: kind})
             meters.record(names.COMMIT_DURATION, one.commit_s, self._who)
         for (kind, outcome), n in counts.items():
             meters.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
@@ -53,6 +54,14 @@ class Measures:
             self._note_sources(batch)
         self._note_failures(applied)
         self._note_times(batch, applied)
+
+    def _note_received(self, batch: Batch) -> None:
+        found = Counter({"": len(batch.unreadable)} if batch.unreadable else ())
+        for kind, n in Counter(map(_type, batch.deliveries)).items():
+            found[self._kinds.name(kind)] += n
+        common = self._common | {names.OPERATION: names.RECEIVE}
+        for kind, n in found.items():
+            meters.add(names.CONSUMED, n, common | {names.EVENT_TYPE: kind})
 
     def _note_sources(self, batch: Batch) -> None:
         found = Counter((d.type, d.source) for d in batch.deliveries if d.source in self._sources)
@@ -75,9 +84,12 @@ class Measures:
         failed += [
             (p.delivery, p.failed) for one in applied for p in one.writes.parked if p.cause is Cause.FAILED
         ]
-        counted = Counter((f.error_class or "failed", self._named(d.source)) for d, f in failed)
-        for (kind, source), n in counted.items():
-            meters.add(names.FAILURES, n, {**self._from(source), names.ERROR_TYPE: kind})
+        counted = Counter(
+            (f.error_class or "failed", self._kinds.name(d.type), self._named(d.source)) for d, f in failed
+        )
+        for (error, kind, source), n in counted.items():
+            about = {names.ERROR_TYPE: error, names.EVENT_TYPE: kind}
+            meters.add(names.FAILURES, n, {**self._from(source), **about})
 
     def _reason(self, batch: Batch, size: int) -> str:
         if not size:

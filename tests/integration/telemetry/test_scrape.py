@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.support.gateway import gateway
+from tests.support.otlp import sink
 from tests.support.process import ROOT, projectionist
 from tests.support.rig import Rig
 from tests.support.scrape import families, free_port, get, series
@@ -83,7 +84,12 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> N
         assert (await relay.ended()).code == 0
 
     types = {**families(shown), **families(stands), **families(shown_too)}
-    assert {scraped(one): str(one.instrument) for one in METRICS.values()} == {
+    of_commands = {
+        names.READING_DONE.name,
+        names.READING_EXPECTED.name,
+    }  # over before anybody could scrape them
+    scrapable = [one for one in METRICS.values() if one.name not in of_commands]
+    assert {scraped(one): str(one.instrument) for one in scrapable} == {
         name: kind for name, kind in types.items() if name != "target_info"
     }
     told = re.findall(
@@ -228,3 +234,15 @@ async def test_a_process_that_waits_for_its_stream_says_so_when_asked(live: Rig)
         runner.signal(signal.SIGTERM)
         assert (await runner.ended()).code == 0
     live.tampered = True
+
+
+async def test_a_command_that_reads_for_long_tells_how_far_it_is(live: Rig) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(shop(live.stream).Orders)
+    with sink() as collected:
+        env = {**environment(live), "OTEL_EXPORTER_OTLP_ENDPOINT": collected.url}
+        async with projectionist("verify", APP, "Orders", "--all", env=env) as verify:
+            ended = await verify.ended()
+        assert ended.code == 0, ended.err
+        assert {"projectionist.reading.done", "projectionist.reading.expected"} <= collected.metrics

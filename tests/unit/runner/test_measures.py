@@ -15,7 +15,7 @@ from projectionist.core.telemetry.names import Metric
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.kinds import Kinds
+from projectionist.runner.kinds import OTHER, Kinds
 from projectionist.runner.measures import Measures
 from projectionist.runner.writes import Failed, Parked, Writes
 
@@ -119,7 +119,11 @@ def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> Non
         attributes["cloudevents.event_type"] for name, _, attributes in told.calls if "latency" in name
     ] == ["type-2"]
     assert [attributes for name, _, attributes in told.calls if name == names.FAILURES.name] == [
-        {"projectionist.consumer": "MeasuredOrders", "error.type": "ValueError"}
+        {
+            "projectionist.consumer": "MeasuredOrders",
+            "cloudevents.event_type": "type-1",
+            "error.type": "ValueError",
+        }
     ]
     assert "secret" not in str(told.calls)
 
@@ -168,3 +172,20 @@ def test_a_batch_says_what_ended_it(told: Told, size: int, limits: Limits, reaso
     Measures(definition(MeasuredOrders), limits, KINDS).note(one, [applied])
     (attributes,) = [attributes for name, _, attributes in told.calls if name == names.BATCHES.name]
     assert attributes["projectionist.reason"] == reason
+
+
+def test_received_failed_and_duration_are_told_by_type_and_beyond_the_few_as_other(told: Told) -> None:
+    one, applied = batch(12, kinds=3)
+    applied.writes.failed_again = [(one.deliveries[0], Failed("ValueError", "x"))]
+    kinds = Kinds(["type-0", "type-1"])
+    kinds.name = lambda kind: kind if kind in ("type-0", "type-1") else OTHER  # type: ignore[method-assign]
+    Measures(definition(MeasuredOrders), Limits(), kinds).note(one, [applied])
+    received = {
+        attributes[names.EVENT_TYPE]: value
+        for name, value, attributes in told.calls
+        if name == names.CONSUMED.name
+    }
+    assert received == {"type-0": 4, "type-1": 4, OTHER: 4}
+    failed = [attributes for name, _, attributes in told.calls if name == names.FAILURES.name]
+    assert [(each[names.EVENT_TYPE], each[names.ERROR_TYPE]) for each in failed] == [("type-0", "ValueError")]
+    assert len(told.of(names.PROCESS_DURATION)) == 3

@@ -61,7 +61,7 @@ async def _walk(definition: Definition, settings: Settings, args: argparse.Names
 
     client = await broker.connect(settings.nats, name="projectionist audit-stream")
     try:
-        bar = progress(definition.name, args.throttle)
+        bar = progress(definition.name, args.throttle, what="audit-stream")
         return await walk(client, definition, settings, bar, first=args.first, last=args.last)
     finally:
         await client.close()

@@ -56,7 +56,7 @@ async def _run(args: argparse.Namespace) -> int:
     async with at_work(args, consumers=1, command="replay") as work:
         definition = work.definitions[0]
         span = await span_of(work.client, definition.stream, args.first, args.last)
-        watched = progress(definition.name, args.throttle)
+        watched = progress(definition.name, args.throttle, what="replay")
         replayer = Replayer(work.desk, definition, work.settings, work.client, watched)
         done = await replayer.run(span, Act(args.actor, args.reason), dry_run=args.dry_run)
     if args.json:

@@ -46,7 +46,7 @@ async def _run(args: argparse.Namespace) -> int:
         await work.connection.execute("set statement_timeout = 0")
         found = []
         for definition in work.definitions:
-            watched = progress(definition.name, args.throttle)
+            watched = progress(definition.name, args.throttle, what="verify")
             verifier = Verifier(work.desk, definition, work.settings, work.client, watched)
             found.append(await verifier.run(None if args.all else args.sample))
     if args.json:

@@ -132,21 +132,25 @@ SOURCE_EVENTS: Final = _counter(
     *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
 )
 FAILURES: Final = _counter(
-    *("projectionist.failures", "{event}", "Events whose handling failed, by the class of the error."),
-    *(CONSUMER, ERROR_TYPE, EVENT_SOURCE),
+    *(
+        "projectionist.failures",
+        "{event}",
+        "Events whose handling failed, by their type and the class of the error.",
+    ),
+    *(CONSUMER, EVENT_TYPE, ERROR_TYPE, EVENT_SOURCE),
 )
 CONSUMED: Final = _counter(
     *("messaging.client.consumed.messages", "{message}"),
-    "Messages that were received and settled, repeats among them.",
-    *(SYSTEM, OPERATION, DESTINATION, CONSUMER),
+    "Messages that were received and settled, repeats among them; without a type where it could not be read.",
+    *(SYSTEM, OPERATION, DESTINATION, CONSUMER, EVENT_TYPE),
 )
 PROCESS_DURATION: Final = _histogram(
     *(
         "messaging.process.duration",
         "s",
-        "How long a batch took, from its barrier to its commit; once per batch.",
+        "How long a batch took, from its barrier to its commit; once for each type that it settled.",
     ),
-    *(SYSTEM, OPERATION, DESTINATION, CONSUMER),
+    *(SYSTEM, OPERATION, DESTINATION, CONSUMER, EVENT_TYPE),
 )
 LATENCY: Final = _histogram(
     *("projectionist.latency", "s"),
@@ -321,6 +325,19 @@ REBUILD_RATE: Final = _gauge(
     *("projectionist.rebuild.rate", "{event}/s"),
     "How many of them it does in a second; 0 where no builder has told for ten seconds.",
     *(CONSUMER, PHASE),
+)
+
+READING_DONE: Final = _gauge(
+    *("projectionist.reading.done", "{event}"),
+    "Events (or rows) that a command such as verify or replay is done with, in its present phase; over OTLP alone.",
+    *(CONSUMER, WHAT, PHASE),
+    shared=False,
+)
+READING_EXPECTED: Final = _gauge(
+    *("projectionist.reading.expected", "{event}"),
+    "How many it expects in that phase; 0: not known.",
+    *(CONSUMER, WHAT, PHASE),
+    shared=False,
 )
 
 # -- where the outbox stands -------------------------------------------------------------------------------------
