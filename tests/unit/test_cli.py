@@ -219,3 +219,18 @@ def test_a_user_without_a_name_can_still_call_every_command(monkeypatch: pytest.
     monkeypatch.setattr("getpass.getuser", nobody)
     assert acting().actor == ""
     assert acting("--as", "ann").actor == "ann"
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"), [("statsu", "Did you mean `projectionist status`?"), ("xyz", "All of")]
+)
+def test_a_command_that_is_not_there_is_answered_with_the_nearest(
+    typed: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([typed])
+    assert ended.value.code == Exit.USAGE
+    told = capsys.readouterr().err
+    assert f"there is no command '{typed}'" in told
+    assert says in told
+    assert "choose from" not in told

@@ -243,7 +243,7 @@ def test_a_section_for_a_name_that_nobody_has_is_refused(given: Given) -> None:
     settings = given("[consumers.OrderSumary]\n[providers.email]\n")
     with pytest.raises(SettingsError, match=r"consumers\.OrderSumary.*Did you mean 'OrderSummary'"):
         settings.refuse_strangers(consumers=["OrderSummary"], providers=["email"])
-    with pytest.raises(SettingsError, match=r"providers\.email.*Allowed here: nothing"):
+    with pytest.raises(SettingsError, match=r"\[providers\.email\].*Its providers: none"):
         settings.refuse_strangers(consumers=["OrderSumary"], providers=[])
     settings.refuse_strangers(consumers=["OrderSumary"], providers=["email"])
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import pkgutil
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import commands
@@ -67,10 +69,22 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Parser(argparse.ArgumentParser):
+    """Answers a command that is not there with the nearest one, where argparse would list all."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
+        if wrong is not None:
+            near = get_close_matches(wrong[1], [name for name, _ in found()], n=1)
+            hint = f" Did you mean `projectionist {near[0]}`?" if near else ""
+            message = f"there is no command {wrong[1]!r}.{hint} All of them: projectionist --help"
+        super().error(message)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line, with a parser of its own for each command."""
     known = list(found())
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="projectionist",
         usage="projectionist [-h] [--version] COMMAND ...",
         description=_DESCRIPTION,
@@ -85,9 +99,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, command: Command
-) -> None:
+def _add(subparsers: argparse._SubParsersAction[_Parser], name: str, command: Command) -> None:
     sub = subparsers.add_parser(
         name,
         description=command.HELP,

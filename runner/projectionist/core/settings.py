@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -16,9 +17,9 @@ from msgspec import Meta, Struct
 
 from projectionist.core import local
 from projectionist.core.backoff import Retry, Seconds
-from projectionist.core.errors import IdentifierError
+from projectionist.core.errors import IdentifierError, SettingsError
 from projectionist.core.identifiers import checked
-from projectionist.core.layers import Layers, Raw, build, unknown
+from projectionist.core.layers import Layers, Raw, build
 from projectionist.core.secret import Secret, Url
 from projectionist.core.telemetry.health import address
 
@@ -240,6 +241,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     identity: Literal["fallback", "required"] = "fallback"
     identity_scope: Literal["", "type"] = ""
     identity_fields: tuple[Name, ...] = ()
+    identity_types: dict[str, tuple[Name, ...]] = {}
     unknown: Literal["ignore", "fail"] = "ignore"
     hash: Literal["raw", "canonical"] = "raw"
     payload: Literal["never", "always"] = "never"
@@ -302,7 +304,16 @@ class Settings(Struct, frozen=True, kw_only=True):
         ):
             for name in given:
                 if name not in known:
-                    raise unknown(name, dict.fromkeys(known), (section,), Layers(Settings, None, {}))
+                    raise _stranger(section, name, known)
+
+
+def _stranger(section: str, name: str, known: Collection[str]) -> SettingsError:
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return SettingsError(
+        f"[{section}.{name}] is set, and this app has no {section.removesuffix('s')} {name!r}",
+        remedy=f"{hint}Its {section}: {', '.join(sorted(known)) or 'none'}. Two apps have a folder and a file each",
+    )
 
 
 def settings(told: Callable[[str], object] = log.info) -> Settings:

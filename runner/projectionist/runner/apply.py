@@ -157,9 +157,11 @@ class Transaction:
             return []
         kept = [d.data for d in fresh] if self.consumer.policy.payload == "always" else [None] * len(fresh)
         count = await self.store.claim(self.number, self.incarnation, fresh, kept)
-        if count == len(fresh) and not taken.again:
-            return fresh
-        return await self._sort_known(fresh, taken.again)
+        if count != len(fresh) or taken.again:
+            fresh = await self._sort_known(fresh, taken.again)
+        if self.consumer.reader.unnamed:
+            self.writes.counts.update((one.type, "unnamed") for one in fresh if one.used_fallback)
+        return fresh
 
     async def _sort_known(self, asked: Sequence[Delivery], again: Sequence[Delivery]) -> list[Delivery]:
         held = await self.store.known((d.source, d.id) for d in asked)

@@ -6,6 +6,7 @@ from projectionist.core import headers, texts
 from projectionist.core.headers import HeaderError
 from projectionist.core.texts import ID_BYTES, TEXT_BYTES
 from projectionist.runner.delivery import Reason, Refused
+from projectionist.runner.heads import WORDS
 
 DETAIL = 500
 LOST = "\ufffd"
@@ -29,12 +30,21 @@ def agreed(what: str, header: str | None, token: str | None) -> str | None:
     )
 
 
-def ordered_place(aggregate: str | None, version: int | None) -> tuple[str, int]:
-    """What names an event where order counts."""
+def lacking(word: str, names: tuple[str, ...], holds: str) -> str:
+    """What to say of a header that is not there: its name, and the setting that names another."""
+    return (
+        f"there is no header {names[WORDS.index(word)]}, which holds {holds}: "
+        f"{word} of [consumer_defaults.headers] names another"
+    )
+
+
+def ordered_place(aggregate: str | None, version: int | None, names: tuple[str, ...]) -> tuple[str, int]:
+    """What names an event where order counts; `names` are the headers by their words."""
     if aggregate is None:
-        raise Refused(Reason.AGGREGATE, "neither a header nor the subject names the aggregate")
+        held = "the aggregate's id, and the subject names none"
+        raise Refused(Reason.AGGREGATE, lacking("aggregate", names, held))
     if version is None:
-        raise Refused(Reason.VERSION, "the header of the aggregate's version is missing")
+        raise Refused(Reason.VERSION, lacking("version", names, "the aggregate's version"))
     return aggregate, version
 
 

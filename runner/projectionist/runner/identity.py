@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.runner import guards
+from projectionist.runner.checks import lacking
 from projectionist.runner.delivery import Reason, Refused
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ _scalar = msgspec.json.Decoder(str | int | bool)
 class Identities:
     """Source and id by a consumer's policy: fields of the body if it names some, else what came with it."""
 
-    def __init__(self, policy: Policy, stream: str, id_header: str) -> None:
-        self._policy, self._stream, self._id_header = policy, stream, id_header
-        self.usual = not (policy.identity_fields or policy.identity_scope)
+    def __init__(self, policy: Policy, stream: str, names: tuple[str, ...]) -> None:
+        """`names`: the headers of `fields`, the id's first."""
+        self._policy, self._stream, self._names = policy, stream, names
+        self.usual = not (policy.identity_fields or policy.identity_scope or policy.identity_types)
         """Whether an id that stands in the headers is the whole identity."""
 
     def identify(
@@ -33,31 +35,37 @@ class Identities:
         if self.usual and name:
             return source, name, False
         parts: list[str | int | bool]
-        if self._policy.identity_fields:
-            source, parts = self._stream, self._values(data)
+        if own := self._policy.identity_types.get(str(fields[2])):
+            source, parts = self._stream, [str(fields[2]), *self._values(data, own)]
+        elif self._policy.identity_fields:
+            source, parts = self._stream, self._values(data, self._policy.identity_fields)
         elif name is not None:
             parts = [name]
         elif fields[15]:
             source, parts = self._stream, [fields[15]]
         elif self._policy.identity == "required":
-            raise Refused(Reason.IDENTITY, f"header {self._id_header} is missing, and identity = 'required'")
+            text = lacking("id", self._names, "the event's id")
+            raise Refused(Reason.IDENTITY, f"{text}, and identity = 'required'")
         else:
             return self._stream, ":".join(str(part) for part in place), True
         if parts == [""]:
-            raise Refused(Reason.IDENTITY, f"header {self._id_header} is empty")
-        if self._policy.identity_scope:
+            raise Refused(Reason.IDENTITY, f"header {self._names[0]} is empty")
+        if self._policy.identity_scope and not own:
             parts.insert(0, str(fields[2]))
         return source, str(parts[0]) if len(parts) == 1 else msgspec.json.encode(parts).decode(), False
 
-    def _values(self, data: bytes) -> list[str | int | bool]:
+    def _values(self, data: bytes, names: tuple[str, ...]) -> list[str | int | bool]:
         if bad := guards.fault(data, self._policy.max_depth):
-            raise Refused(Reason.IDENTITY, f"the body {bad}, and identity_fields stand in it")
+            raise Refused(Reason.IDENTITY, f"the body {bad}, and its identity stands in it")
         try:
             members = _members.decode(data)
-            return [_scalar.decode(members[name]) for name in self._policy.identity_fields]
+            return [_scalar.decode(members[name]) for name in names]
         except KeyError as error:
             raise Refused(
-                Reason.IDENTITY, f"the body has no {error.args[0]}, which identity_fields names"
+                Reason.IDENTITY,
+                f"the body has no {error.args[0]}, which its identity is made of by the settings",
             ) from None
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise Refused(Reason.IDENTITY, f"identity_fields cannot be read from the body: {error}") from None
+            raise Refused(
+                Reason.IDENTITY, f"the fields of its identity cannot be read from the body: {error}"
+            ) from None

@@ -20,6 +20,7 @@ from projectionist.runner.checks import (
     clean,
     kept,
     kept_subject,
+    lacking,
     number,
     ordered_place,
     trace_of,
@@ -69,7 +70,9 @@ class Reader:
         self._match, self._known, self._decode = match, known, decode
         self._heads = Heads(policy.headers)
         self._kind = policy.aggregate_type or ""
-        self._identities = Identities(policy, stream, self._heads.names[0])
+        self._identities = Identities(policy, stream, self._heads.names)
+        self.unnamed = False
+        """Whether an event came without an id of its producer."""
         self._hash = event_hash if policy.hash == "raw" else self._canonical_digest
         self._epoch, self._epoch_until = 0.0, 0.0
 
@@ -155,14 +158,16 @@ class Reader:
             fields, data = self._unfold(fields[14], fields, data)
         _, _, kind, schema, kind_of, name_of, version, moment, correlation, causation, *traces = fields
         if not kind:
-            raise Refused(Reason.TYPE, f"header {self._heads.names[2]} is missing")
+            raise Refused(Reason.TYPE, lacking("type", self._heads.names, "the event's type"))
         schema_number = 1 if schema is None else number(schema, MOST_SCHEMA, Reason.SCHEMA)
         version_number = None if version is None else number(version, MOST_VERSION, Reason.VERSION)
         aggregate = self._aggregate(subject, kind_of, name_of)
         place: tuple[str | int | None, ...] = (incarnation, seq)
         if self._ordered:
-            place = ordered_place(aggregate, version_number)
+            place = ordered_place(aggregate, version_number, self._heads.names)
         source, name, used_fallback = self._identities.identify(fields, data, place)
+        if used_fallback:
+            self.unnamed = True
         check_fields(source, name, kind, aggregate, subject)
         if moment is not None:
             check_time(moment)

@@ -28,7 +28,7 @@ from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.stored import Stored
-from projectionist.runner.told import tell
+from projectionist.runner.told import tell, tell_unnamed
 from projectionist.runner.trail import Places, Tracing
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Serving:
         if consumer.stores_first:
             own = session()
             self._drain = Drain(consumer, own, settler(own), stored, settings, office.book, self._after)
+        self._told_unnamed = False
         foreign = Foreign(consumer, office)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
@@ -151,6 +152,9 @@ class Serving:
     async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
         self._measures.note(batch, applied)
         tell(self._consumer.definition.name, applied)
+        if self._consumer.reader.unnamed and not self._told_unnamed:
+            self._told_unnamed = True
+            tell_unnamed(self._consumer.definition.name, batch.deliveries)
         for one in applied:
             if one.trail is not None:
                 one.trail.acked()

@@ -41,6 +41,18 @@ def tell(consumer: str, applied: Sequence[Applied]) -> None:
             log.info("%s: %d intents below the effects mark are not made", consumer, suppressed, extra=about)
 
 
+def tell_unnamed(consumer: str, deliveries: Sequence[Delivery]) -> None:
+    """Say, once a process, that producers name their events in no way that is looked for."""
+    found = [one for one in deliveries if one.used_fallback]
+    if found:
+        text = (
+            "%s: event %s (sequence %d) has no id of its producer, so that is what it is known by; others like it are "
+            "counted as `unnamed`, and not told"
+        )
+        about = facts(consumer=consumer, count=len(found), message_ids=[found[0].id], kind="unnamed")
+        log.warning(text, consumer, found[0].id, found[0].seq, extra=about)
+
+
 def _tell_parked(consumer: str, writes: Writes) -> None:
     for cause in dict.fromkeys(parked.cause for parked in writes.parked):
         alike = [parked.delivery for parked in writes.parked if parked.cause is cause]

@@ -228,8 +228,9 @@ class Worker:
         for place in self.definition.unfollowed:
             log.info("%s: a change of %s is not noticed as new code", self.definition.name, place)
         mark = consumer.effects[1]
-        silent = f", {mark - 1} earlier events stay silent" if mark > 1 else ""
-        self._tell(f"generation {consumer.generation}, effects from sequence {max(mark, 1)}{silent}")
+        silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
+        text = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"
+        self._tell(f"generation {consumer.generation}, {text}")
         announce("worker.running")
 
     def _tell(self, text: str) -> None:

@@ -9,6 +9,7 @@ from tests.support.crew import crew
 from tests.support.rig import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.settings import Batch as Limits
 from projectionist.projections import definition
 
 pytestmark = pytest.mark.asyncio
@@ -208,3 +209,22 @@ async def test_dedup_belongs_to_the_consumer_not_to_its_durable(live: Rig) -> No
     assert await live.rows("spend") == [("ann", 1, 500)]
     assert await live.value("select count(*) from {s}.inbox") == 2
     assert definition(s.Orders).name != definition(s.Spend).name
+
+
+async def test_events_without_an_id_are_counted_and_told_of_once(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for version in (1, 2, 3):
+        made = headers_of(OrderNoted("x"), "o1", version, id="")
+        del made["ce-id"]
+        await live.publish_raw(b'{"text":"x"}', made, "o1")
+    with caplog.at_level("WARNING", "projectionist.runner"):
+        await live.settle(s.Orders, limits=Limits(max_rows=1))
+    assert (
+        await live.value("select sum(n)::int from {s}.counters where outcome = 'unnamed' and type <> ''") == 3
+    )
+    told = [text for text in caplog.messages if "no id of its producer" in text]
+    assert len(told) == 1
+    assert told[0].startswith("Orders: event order/o1:1 (sequence 1)")

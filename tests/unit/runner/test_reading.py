@@ -204,6 +204,36 @@ class TestIdentity:
     def test_the_longest_id_is_read(self) -> None:
         assert len(read(arrival(USUAL | {"ce-id": "x" * 255})).id) == 255
 
+    def test_events_of_one_type_may_be_known_by_fields_of_their_own(self) -> None:
+        by = reader(identity_types={"order.placed": ("order_id",)})
+        assert (
+            read(arrival(), by).id == read(arrival(USUAL | {"ce-id": "e-2"}), by).id == '["order.placed","7"]'
+        )
+        assert read(arrival(USUAL | {"ce-type": "order.paid"}), by).id == "e-1"
+
+    @pytest.mark.parametrize(
+        ("lacks", "policy", "says"),
+        [
+            (
+                "ce-type",
+                {},
+                "no header ce-type, which holds the event's type: type of [consumer_defaults.headers]",
+            ),
+            (
+                "ce-aggregateversion",
+                {},
+                "no header ce-aggregateversion, which holds the aggregate's version",
+            ),
+            ("ce-id", {"identity": "required"}, "no header ce-id, which holds the event's id: id of"),
+        ],
+    )
+    def test_what_is_missing_is_named_with_the_setting_that_maps_it(
+        self, lacks: str, policy: dict[str, Any], says: str
+    ) -> None:
+        assert says in refused(arrival(without(lacks)), reader(**policy)).detail
+        mapped = reader(**policy, headers=Headers(type="X-Type", version="X-Rev", id="X-Id"))
+        assert "no header x-type" in refused(arrival(), mapped).detail
+
 
 class TestAggregates:
     def test_the_subject_names_it_where_no_header_does(self) -> None:

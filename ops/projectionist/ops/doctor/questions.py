@@ -51,7 +51,8 @@ def _identity(policy: Policy, sequence: str) -> str:
     if not named:
         other = "stream, incarnation and sequence" if sequence == "unordered" else "aggregate and version"
         named = f"header {policy.headers.id}" + f", else {other}" * (policy.identity == "fallback")
-    return f"source and {named}" + ", with its type" * (policy.identity_scope == "type")
+    own = "".join(f"; of {kind}: {' + '.join(of)}" for kind, of in sorted(policy.identity_types.items()))
+    return f"source and {named}" + ", with its type" * (policy.identity_scope == "type") + own
 
 
 def _stable(identity: str, sequence: str) -> str:
