@@ -30,6 +30,8 @@ from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 
+BROKER_S = 5.0
+"""How long an answer of the broker is waited for."""
 SLACK_S = 0.75
 """What a crowded machine may add to a deadline."""
 
@@ -228,7 +230,7 @@ async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batc
             await live.value_of("select version::int from {s}.positions", 3)
             await live.settled(s.Orders)
 
-    assert barrier.HOLD_S / 2 < max(waited) < barrier.HOLD_S + SLACK_S
+    assert barrier.HOLD_S / 2 < max(waited) < BROKER_S, "until its own deadline, not until the broker's"
 
 
 async def test_every_hold_of_the_barrier_is_measured(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
