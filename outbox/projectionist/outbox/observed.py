@@ -23,10 +23,13 @@ class OutboxObserver:
         """Look once."""
         rows = await connection.fetch(self._sql["observed"], MOST)
         circuits = await connection.fetch(self._sql["observed_circuits"])
+        relays = await connection.fetch(self._sql["observed_relays"])
         nothing: Shown = [(0.0, {})]
         meters.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
         ages = [(max(0.0, row["oldest_s"]), _of(row)) for row in rows]
         meters.show(names.INTENTS_AGE, ages or nothing)
+        served = [(row["n"], {names.PROVIDER: row["provider"]}) for row in relays]
+        meters.show(names.RELAYS, served or nothing)
         meters.show(names.CIRCUITS, [(row["n"], _of(row)) for row in circuits] or nothing)
 
 

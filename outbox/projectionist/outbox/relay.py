@@ -82,6 +82,7 @@ async def run(
             stop.heard(signals=signals, begun=lambda: announce("relay.hears")),
             AsyncExitStack() as stack,
         ):
+            meters.show(names.REACHABLE, meters.reachable(postgresql=False))
             if prepared is not None:
                 await _look(settings, prepared)
             connection = _Broker(settings.nats)

@@ -63,14 +63,17 @@ class Fleet:
                 self.children[name].pid,
             )
 
-    async def lasts(self, minutes: int, **shown: float) -> State:
-        """What is scraped once the observer shows these numbers of Orders."""
+    async def lasts(self, minutes: int, *, oldest_s: float = 0, **shown: float) -> State:
+        """What is scraped once the observer shows these numbers of Orders, and an intent as old as that."""
 
         async def there() -> dict[str, str | None]:
             got = {name: await get(port, "/metrics") for name, port in self.ports.items()}
             for metric, value in shown.items():
                 found = series(got["observe"].text, f"projectionist_{metric}")
                 assert sum(found.values()) == value, (metric, found)
+            if oldest_s:
+                ages = series(got["observe"].text, "projectionist_outbox_intents_age_seconds")
+                assert max(ages.values()) >= oldest_s, ages
             return {name: answer.text or None for name, answer in got.items()}
 
         return State(minutes, await eventually(there, seconds=30))
@@ -128,11 +131,12 @@ async def test_when_all_runners_and_relays_are_dead_it_is_told(live: Rig, tmp_pa
         await unread(live)
         for table in ("intents", "wishes"):
             await live.value(f"update {{s}}.{table} set created = created - interval '1 hour' returning 1")
-        dead = await some.lasts(2 * WHILE, consumer_runners=0, consumer_lag=3, outbox_intents=1)
+        dead = await some.lasts(2 * WHILE, consumer_runners=0, consumer_lag=3, oldest_s=3600)
 
         assert firing(tmp_path, well, dead) == {
             "ConsumerLag",
             "ConsumerNotRun",
+            "NobodyRelays",
             "OutboxTooOld",
             "ProcessDown",
         }

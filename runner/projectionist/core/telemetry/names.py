@@ -350,6 +350,14 @@ INTENTS: Final = _gauge(
 INTENTS_AGE: Final = _gauge(
     "projectionist.outbox.intents.age", "s", "Age of the oldest intent in this state.", PROVIDER, STATE
 )
+RELAYS: Final = _gauge(
+    *(
+        "projectionist.outbox.relays",
+        "{process}",
+        "Relays that beat, by the providers they send for; 0: none at all.",
+    ),
+    PROVIDER,
+)
 CIRCUITS: Final = _gauge(
     *(
         "projectionist.outbox.circuits",
