@@ -99,7 +99,7 @@ class Reason(StrEnum):
     TIME = "time"
     BODY = "body"
     FAULT = "fault"
-    """Reading it goes wrong, by a fault of ours."""
+    """Reading it goes wrong by a fault of ours, or ends the process."""
     REFUSED = "refused"
     """It was read, and PostgreSQL refuses to hold it."""
 

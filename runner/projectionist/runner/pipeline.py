@@ -71,6 +71,7 @@ class Pipeline:
         limits: Limits,
         after: After,
         foreign: Callable[[int], None],
+        look: Callable[[Sequence[Arrival]], Awaitable[None]],
         name: str = "",
     ) -> None:
         self._name = name
@@ -83,6 +84,7 @@ class Pipeline:
         self.limits = limits
         self._after = after
         self._foreign = foreign
+        self._look = look
         self._handoff: Handoff[Read] = Handoff()
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
@@ -154,6 +156,7 @@ class Pipeline:
                 announce("source.kept")
 
     async def _decoded(self, arrivals: Sequence[Arrival]) -> Batch:
+        await self._look(arrivals)
         deliveries: list[Delivery] = []
         unreadable: list[Unreadable] = []
         for start in range(0, len(arrivals), SLICE):

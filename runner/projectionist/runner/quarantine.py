@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from projectionist.core import clock
 from projectionist.core.signals import announce
 from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.delivery import Delivery, Reason
 from projectionist.runner.hashes import data_hash
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.reads import under_mark
 from projectionist.runner.writes import Kept
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.consumer import Consumer
+    from projectionist.runner.delivery import Unreadable
     from projectionist.runner.jetstream import Message
+    from projectionist.runner.reads import Place
     from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
@@ -49,6 +53,10 @@ class Quarantine:
         out: dict[int, list[Delivery]] = {}
         kept: dict[int, list[Kept]] = {}
         for row, data in await self._whole(rows):
+            if row["reason"] == Reason.FAULT and data is not None:
+                place = row["incarnation"], row["seq"]
+                arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
+                await under_mark(store, self._consumer, place, partial(self._reread, place), arrival)
             one = self._read(row, data)
             if isinstance(one, Delivery):
                 out.setdefault(row["incarnation"], []).append(one)
@@ -85,13 +93,17 @@ class Quarantine:
         if data is None:
             return Kept(row["seq"], row["due"], row["reason"], GONE)
         arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
-        one = self._consumer.reader.reread(arrival, row["seq"], row["incarnation"])
+        one = self._reread((row["incarnation"], row["seq"]), arrival)
         if not isinstance(one, Delivery):
             named = one.source, one.id, one.aggregate, one.version
             return Kept(row["seq"], row["due"], one.reason, one.detail, *named)
         one.released, one.incarnation = row["due"], row["incarnation"]
         one.received_us = int(row["received"].timestamp() * 1_000_000)
         return one
+
+    def _reread(self, place: Place, arrival: Arrival) -> Delivery | Unreadable:
+        incarnation, seq = place
+        return self._consumer.reader.reread(arrival, seq, incarnation)
 
     async def _keep(self, store: Store, kept: Mapping[int, Sequence[Kept]]) -> None:
         """Record one more try of what could not be read; superseded code does not get as far as that."""

@@ -66,6 +66,8 @@ class Reader:
         incarnation: int = 1,
     ) -> None:
         self.incarnation = incarnation
+        self.deadly: set[tuple[int, int]] = set()
+        """Messages, by incarnation and sequence, that end the process in which their body is decoded."""
         self._policy, self._stream, self._ordered = policy, stream, ordered
         self._match, self._known, self._decode = match, known, decode
         self._heads = Heads(policy.headers)
@@ -153,6 +155,8 @@ class Reader:
     def _read(
         self, arrival: Arrival, seq: int, delivered: int, published_ns: int, incarnation: int
     ) -> Delivery:
+        if self.deadly and (incarnation, seq) in self.deadly:
+            raise Refused(Reason.FAULT, "every try of reading it ended the process")
         fields, data, subject = self._heads.read(arrival.head), arrival.data, arrival.subject
         if fields[14] is not None and structured.is_structured(fields[14]):
             fields, data = self._unfold(fields[14], fields, data)

@@ -25,6 +25,7 @@ from projectionist.runner.heart import Heart
 from projectionist.runner.measures import Measures
 from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.reads import Reads
 from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.stored import Stored
@@ -94,12 +95,14 @@ class Serving:
             self._drain = Drain(consumer, own, settler(own), stored, settings, office.book, self._after)
         self._told_unnamed = False
         foreign = Foreign(consumer, office)
+        self._reads = Reads(consumer, office, self._suspicion)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
             self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes, office.book),
             limits,
             self._after,
             foreign.note,
+            self._reads.look,
             consumer.definition.name,
         )
         self._gaps = GapFetch(
@@ -116,6 +119,7 @@ class Serving:
     async def run(self) -> None:
         """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
         self._suspicion.until = await self._office.unclean(self._consumer)
+        await self._reads.begin()
         await self._breaker.enter()
         if self._breaker.probing:
             few = min(self._limits.max_rows, PROBED)

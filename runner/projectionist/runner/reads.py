@@ -1,0 +1,86 @@
+"""After a process broke off: what may have ended it by being read is read under a mark first, and at last not at all.
+
+Decoding runs a user's code too: types, upcasters. What ends the process there has reached no batch in which it could be
+tried with care. The marks are per code, since newer code may read it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.core.signals import announce
+from projectionist.runner.careful import MOST_MARKS, SUSPECT_FROM
+from projectionist.runner.delivery import told
+
+if TYPE_CHECKING:
+    from projectionist.core.wire import Arrival
+    from projectionist.runner.careful import Suspicion
+    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.office import Office
+    from projectionist.runner.store import Store
+
+log = logging.getLogger("projectionist.runner")
+
+Place = tuple[int, int]
+"""Incarnation of the stream, and sequence."""
+
+READING = "reading"
+"""In place of the source, which is not known before it was read."""
+MOST_READS = MOST_MARKS + 1
+"""One more than an event is tried: while it is read another one may end the process, as often as that one may."""
+
+
+class Reads:
+    """Looks at what arrives while there is suspicion."""
+
+    def __init__(self, consumer: Consumer, office: Office, suspicion: Suspicion) -> None:
+        self._consumer = consumer
+        self._office = office
+        self._suspicion = suspicion
+
+    async def begin(self) -> None:
+        """Learn what this code is not to read."""
+        async with self._office.store(self._consumer) as store:
+            rows = await store.rows("reading_ended", READING, _suffix(self._consumer), MOST_READS)
+        for row in rows:
+            incarnation, seq, _ = row["id"].split("/")
+            self._consumer.reader.deadly.add((int(incarnation), int(seq)))
+
+    async def look(self, arrivals: Sequence[Arrival]) -> None:
+        """Read alone what was delivered so often that reading it may have ended those who did."""
+        if self._suspicion.until is None:
+            return
+        reader = self._consumer.reader
+        for arrival in arrivals:
+            try:
+                seq, delivered, _ = told(arrival.reply)
+            except (ValueError, IndexError):  # no delivery, which reading will say
+                continue
+            if delivered >= SUSPECT_FROM:
+                async with self._office.store(self._consumer) as store:
+                    await under_mark(store, self._consumer, (reader.incarnation, seq), reader.read, arrival)
+
+
+async def under_mark(
+    store: Store, consumer: Consumer, place: Place, read: Callable[[Arrival], object], arrival: Arrival
+) -> None:
+    """Read it under a mark; what has ended too many readers is not read, now and later."""
+    identity = READING, f"{place[0]}/{place[1]}{_suffix(consumer)}"
+    row = await store.row("try_mark", *identity, consumer.runner)
+    assert row is not None, "it returns what it has written"
+    announce("reads.marked")
+    if row["marks"] > MOST_READS:
+        consumer.reader.deadly.add(place)
+        log.error(
+            "%s: message %d of incarnation %d is not read: %d tries of it ended the process",
+            *(consumer.definition.name, place[1], place[0], MOST_READS),
+        )
+        return
+    read(arrival)
+    await store.run("try_over", *identity)
+
+
+def _suffix(consumer: Consumer) -> str:
+    return f"/{consumer.code.hex()[:16]}"
