@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.settings import Settings
 from projectionist.ops import apps, cli, terminal
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError
@@ -234,3 +235,10 @@ def test_a_command_that_is_not_there_is_answered_with_the_nearest(
     assert f"there is no command '{typed}'" in told
     assert says in told
     assert "choose from" not in told
+
+
+def test_a_process_may_be_given_a_place_to_listen_at_of_its_own() -> None:
+    assert apps.listening(Settings(), None) == Settings()
+    assert apps.listening(Settings(), "127.0.0.1:9465").telemetry.listens == "127.0.0.1:9465"
+    with pytest.raises(UsageError, match="--listen here"):
+        apps.listening(Settings(), "here")

@@ -9,11 +9,16 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.layers import ACTOR
 from projectionist.ops.terminal import UsageError
+
+if TYPE_CHECKING:
+    from projectionist.core.settings import Settings
 
 Kind = TypeVar("Kind")
 
@@ -118,3 +123,23 @@ def _attribute(found: object, attribute: str, app: str) -> object:
         except AttributeError:
             raise ProjectionistError(f"{app}: there is no {name!r} in {app.partition(':')[0]}") from None
     return found
+
+
+def declare_listen(parser: argparse.ArgumentParser) -> None:
+    """Declare where this process is asked how it is: of several on one machine each needs a place of its own."""
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="health and metrics, instead of listen of [telemetry]"
+    )
+
+
+def listening(found: Settings, listen: str | None) -> Settings:
+    """The settings with the place that was named, if one was."""
+    if listen is None:
+        return found
+    from projectionist.core.telemetry.health import address  # noqa: PLC0415  loaded where it is needed
+
+    try:
+        address(listen)
+    except ValueError as error:
+        raise UsageError(f"--listen {listen}: {error}", remedy="Write --listen 127.0.0.1:9465") from None
+    return replace(found, telemetry=replace(found.telemetry, listen=listen))

@@ -203,6 +203,10 @@ async def test_the_commands_tell_people_and_programs(yard: Yard, tmp_path: Path)
     )
     assert mended.code == 0, mended.err
     assert json.loads(mended.out)["recomputed"]["changed"]["live"] == {"cents": 99}
+    nothing = await run_projectionist(
+        *("recompute", "orders:app", "Orders", "o99", "--reason", "drift"), cwd=tmp_path, **env
+    )
+    assert (nothing.code, nothing.out) == (1, "Orders o99: there is no such row, and no event makes one\n")
     told = await run_projectionist("verify", "orders:app", "Orders", "--json", cwd=tmp_path, **env)
     assert (told.code, json.loads(told.out)["verified"][0]["drifted"]) == (0, 0)
 

@@ -41,11 +41,14 @@ async def _run(args: argparse.Namespace) -> int:
             )
         act = Act(args.actor, args.reason)
         done = await recompute(work.desk, work.definitions[0], work.settings, work.client, work.names[0], act)
+    nothing = done.changed is None and not done.events
     if args.json:
         say_json({"recomputed": done})
+    elif nothing:
+        say(f"{done.consumer} {done.key}: there is no such row, and no event makes one")
     elif done.changed is None:
         say(f"{done.consumer} {done.key}: right as it was, {done.events} events")
     else:
         since = f", wrong from {done.changed.since} on" if done.changed.since else ""
         say(f"{done.consumer} {done.key}: written{since}; was {done.changed.live}, is {done.changed.folded}")
-    return Exit.DONE
+    return Exit.FAILED if nothing else Exit.DONE

@@ -24,6 +24,7 @@ projectionist relay shop.app:app    all providers of the app; several relays sha
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     apps.declare(parser)
+    apps.declare_listen(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.servers import settings
     from projectionist.runner.app import App
 
-    found = settings()
+    found = apps.listening(settings(), args.listen)
     app, _ = apps.split(args, found.app)
     loaded = apps.load(app, App)
     names = [definition.name for definition in loaded.definitions]

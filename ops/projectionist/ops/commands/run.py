@@ -26,6 +26,7 @@ projectionist run shop.app:app --only OrderSummary   one of them
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     apps.declare(parser)
+    apps.declare_listen(parser)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these consumers only")
     parser.add_argument(
         "--readopt", action="store_true", help="start although newer code had taken over: go back to this one"
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.servers import settings
     from projectionist.runner.app import App
 
-    found = settings()
+    found = apps.listening(settings(), args.listen)
     app, _ = apps.split(args, found.app)
     loaded = apps.load(app, App)
     names = [definition.name for definition in loaded.definitions]
