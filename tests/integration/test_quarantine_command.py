@@ -47,9 +47,9 @@ async def test_the_list_is_grouped_by_what_is_alike(desk: Desk, s: Any) -> None:
     ended = await desk.run("quarantine", "list", "--json")
     assert ended.code == 3
     groups = json.loads(ended.out)["groups"]
-    assert [(g["count"], g["consumer"], g["cause"], g["sample"]) for g in groups] == [
-        (2, "Orders", "version", 2),
-        (1, "Orders", "identity_reuse", 5),
+    assert [(g["count"], g["consumers"], g["cause"], g["sample"]) for g in groups] == [
+        (2, ["Orders"], "version", 2),
+        (1, ["Orders"], "identity_reuse", 5),
     ]
     entries = (await desk.seen("quarantine", "list", "--each", "--cause", "version"))["entries"]
     assert [(e["seq"], e["id"], e["attempts"]) for e in entries] == [(2, "b", 0), (3, "c", 0)]
@@ -117,7 +117,7 @@ async def test_an_incident_is_listed_until_somebody_has_dealt_with_it(live: Rig,
     ended = await desk.run("incidents", "list", "--json")
     assert ended.code == 3
     [group] = json.loads(ended.out)["groups"]
-    assert (group["count"], group["consumer"], group["kind"]) == (1, "Orders", "identity_reuse")
+    assert (group["count"], group["consumers"], group["kind"]) == (1, ["Orders"], "identity_reuse")
     number = str(group["sample"])
     [one] = (await desk.seen("incidents", "list", "--each"))["incidents"]
     assert (one["id"], one["seq"]) == ("d", 5)
@@ -165,3 +165,42 @@ async def test_the_audit_is_read_back_by_whom_what_and_about_which(live: Rig, de
     assert await acts("--newer", "3600", "--consumer", "Nobody") == []
     assert "sequence 3 of incarnation 1" in await desk.done("audit")
     assert "--limit is at least one" in await desk.refused("audit", "--limit", "0")
+
+
+async def test_one_fault_in_several_consumers_is_one_thing_to_act_on(live: Rig, desk: Desk) -> None:
+    made = shop(live.stream)
+    await live.migrate(made.Orders, made.Spend, made.Mailer)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
+    torn = await live.publish(OrderPaid(5), "o1", None, id="b")
+    await live.publish(OrderPlaced("bob", 5), "o1", 1, id="c")
+    await live.publish(OrderPaid(5), "o1", 3, id="d")
+    await live.settle(made.Orders, made.Spend, made.Mailer)
+    everybody = ["Mailer", "Orders", "Spend"]
+    await live.value_of("select count(*) from {s}.incidents where kind in ('lost', 'version_reuse')", 6)
+
+    groups = (await desk.seen("quarantine", "list"))["groups"]
+    assert {(g["cause"], g["count"], *g["consumers"]) for g in groups} == {
+        ("version", 1, *everybody),
+        ("version_reuse", 1, *everybody),
+    }
+    groups = (await desk.seen("incidents", "list"))["groups"]
+    assert {(g["kind"], g["count"], *g["consumers"]) for g in groups} == {
+        ("lost", 1, *everybody),
+        ("version_reuse", 1, *everybody),
+    }
+    assert "Mailer, Orders, Spend" in await desk.done("incidents", "list")
+    told = [f"{one['about']}: {one['text']}" for one in (await desk.seen("status"))["attention"]]
+    assert "Mailer, Orders, Spend: 2 in quarantine" in told
+    assert "Mailer, Orders, Spend: 2 incidents open" in told
+
+    lacking = ("--aggregate", "order/o1", "--versions", "2..2", "--reason", "known")
+    assert "for one aggregate, not for 3" in await desk.refused("parked", "accept-gap", *lacking, "--all")
+    done = await desk.seen("parked", "accept-gap", *lacking, "--every-consumer")
+    assert len(done["changed"]) == 3
+    assert "--every-consumer" in await desk.refused("quarantine", "discard", str(torn), *WHY)
+    done = await desk.seen("quarantine", "discard", str(torn), *WHY, "--every-consumer")
+    assert len(done["changed"]) == 3
+    [reuse] = (await desk.seen("incidents", "list"))["groups"]
+    assert (reuse["kind"], reuse["count"]) == ("version_reuse", 1), "accepting the gap has closed the other"
+    closed = await desk.seen("incidents", "close", str(reuse["sample"]), *WHY, "--every-consumer")
+    assert len(closed["closed"]) == 3

@@ -787,6 +787,16 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.relays IS 'One row a relay that works: it beats every few seconds, and removes its row when it stops.';
 
+CREATE TABLE projectionist.retired (
+    name text NOT NULL COLLATE pg_catalog."C",
+    consumer integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    who text NOT NULL,
+    reason text NOT NULL
+);
+
+COMMENT ON TABLE projectionist.retired IS 'Names that consumers bore until they were retired; the names of their read models stay theirs in own_names.';
+
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
     consumer integer NOT NULL,
@@ -1026,6 +1036,9 @@ ALTER TABLE ONLY projectionist.relay_home
 
 ALTER TABLE ONLY projectionist.relays
     ADD CONSTRAINT relays_pkey PRIMARY KEY (instance);
+
+ALTER TABLE ONLY projectionist.retired
+    ADD CONSTRAINT retired_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);

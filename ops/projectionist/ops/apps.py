@@ -45,6 +45,13 @@ def declare_act(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     parser.add_argument("--reason", required=required, help="why this is right; it is recorded")
 
 
+def declare_every(parser: argparse.ArgumentParser) -> None:
+    """Let a command act on one event for all consumers that it concerns."""
+    parser.add_argument(
+        "--every-consumer", action="store_true", help="act on it for each consumer it concerns, in one go"
+    )
+
+
 def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
     """Let a command that acts on things which wait show groups or each, reveal one, and act on one or all."""
     parser.add_argument("--older", type=float, metavar="SECONDS", help=f"only {one}s that wait so long")

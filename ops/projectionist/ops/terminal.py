@@ -24,6 +24,10 @@ class Exit(IntEnum):
     """It worked, and a person should look at what it shows."""
 
 
+NAMED = 3
+"""So many names stand in a column."""
+
+
 class UsageError(ProjectionistError):
     """The command was called in a way that means nothing. It ends with `Exit.USAGE`."""
 
@@ -56,6 +60,21 @@ def lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
     if not rows:
         return ""
     return table([columns, *([cell(row[name]) for name in columns] for row in rows)])
+
+
+def shown(row: Mapping[str, object]) -> dict[str, object]:
+    """A row for people: of several consumers the first ones, and how many there are."""
+    return {name: whom(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def whom(names: Sequence[str | None]) -> str:
+    """Names in few words."""
+    known = [name or "-" for name in names]
+    return (
+        ", ".join(known)
+        if len(known) <= NAMED
+        else f"{', '.join(known[:NAMED])} and {len(known) - NAMED} more"
+    )
 
 
 def cell(value: object) -> str:

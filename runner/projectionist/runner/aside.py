@@ -35,10 +35,11 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class Group(msgspec.Struct, frozen=True):
     """Entries that are alike; `sample` is the stream sequence of the first."""
 
-    consumer: str
+    consumers: list[str]
     cause: str
     why: str
     count: int
+    """Of events: one that several consumers have put there counts once."""
     oldest: datetime
     sample: int
 

@@ -42,7 +42,7 @@ class Incidents:
         self._sql = Statements("projectionist.runner", schema)
 
     async def groups(self, consumer: str | None, kind: str | None, *, closed: bool) -> list[Record]:
-        """How many of which kind, open ones first; without `closed` only those."""
+        """How many of which kind concern whom, open ones first; without `closed` only those."""
         return await self._connection.fetch(self._sql["incidents_groups"], consumer, kind, closed)
 
     async def each(
@@ -64,6 +64,10 @@ class Incidents:
         if not rows:
             raise NotThere(f"there is no incident {number}", remedy="`projectionist incidents list --each`")
         return rows[0]
+
+    async def alike(self, numbers: Sequence[int]) -> list[int]:
+        """Those open that are about the same as these, for whichever consumer."""
+        return [row["number"] for row in await self._connection.fetch(self._sql["incidents_alike"], numbers)]
 
     async def close(self, numbers: Sequence[int], act: Act) -> list[int]:
         """Close these, which somebody has dealt with; those that were open.

@@ -68,7 +68,8 @@ async def alone(
             row = await connection.fetchrow(
                 sql["consumer_named"], consumer
             )  # whoever held the barrier may have changed it
-            assert row is not None, "consumers are never deleted"
+            if row is None:  # it was retired meanwhile
+                raise unknown(consumer)
             yield row
     except asyncpg.LockNotAvailableError:
         if entered:

@@ -101,6 +101,7 @@ class ReadModels:
         self._check_owner(d, owners, {d.name, former})
         if row is None:
             _check_key_name(d, known)
+            await self._check_retired(d)
             return Change(d.name, "create", tuple(created(d, self._schema, 1)))
         if row["revision"] != d.revision:
             return _revised(d, row)
@@ -139,6 +140,14 @@ class ReadModels:
                 made.append(f"drop index concurrently if exists {quoted(self._schema)}.{quoted(name)}")
             made += [] if whole else [statement]
         return tuple(made)
+
+    async def _check_retired(self, d: Definition) -> None:
+        """Refuse the name of a consumer that was retired: its intent keys would be made once more."""
+        for row in await self._connection.fetch(self._sql["retired"], [d.name]):
+            raise ReadModelError(
+                f"a consumer named {d.name!r} was retired by {row['who']} at {row['at'].isoformat(timespec='seconds')}",
+                remedy='Its name stays reserved, since providers remember its keys: give this one another, name="…"',
+            )
 
     def _check_owner(self, d: Definition, owners: dict[str, str], names: set[str | None]) -> None:
         for public in publics(d):

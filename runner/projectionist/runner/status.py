@@ -135,6 +135,21 @@ async def setbacks(connection: Connection, schema: str) -> list[SetbackStatus]:
     return [msgspec.convert(dict(row), SetbackStatus) for row in rows]
 
 
+class Shared(msgspec.Struct, frozen=True):
+    """What waits for a person and is the same for some consumers."""
+
+    what: str
+    """`quarantine` or `incidents`."""
+    consumers: list[str]
+    n: int
+
+
+async def shared(connection: Connection, schema: str) -> list[Shared]:
+    """Events in quarantine and open incidents, by whom they concern."""
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["status_shared"])
+    return [Shared(*row) for row in rows]
+
+
 async def breakdown(connection: Connection, schema: str, by: str) -> list[Counted]:
     """Counters of every consumer `by` "type" or "hour"."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)[f"status_by_{by}"])

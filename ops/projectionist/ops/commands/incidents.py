@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from projectionist.ops import apps
 from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, say, say_json, table, told
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, say, say_json, shown, table, told
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 TOPIC = Topic.DECIDE
 HELP = "list incidents, show one, and close those that are dealt with"
 EXAMPLE = """
-projectionist incidents list                          open ones, by consumer and kind
+projectionist incidents list                          open ones, by kind and whom they concern
 projectionist incidents list --each --closed          one line each, closed ones too
 projectionist incidents show 12
 projectionist incidents close 12 13 --reason "the producer has mended its ids"
+projectionist incidents close 12 --every-consumer --reason "the same for each consumer of that event"
 projectionist incidents close --consumer OrderSummary --kind late --reason "known" --all
 """
 
@@ -36,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--each", action="store_true", help="list one line an incident instead of groups")
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
     parser.add_argument("--all", action="store_true", help="close: all that the filters choose")
+    apps.declare_every(parser)
     apps.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -68,7 +70,9 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _list(incidents: Incidents, args: argparse.Namespace) -> int:
-    groups = [dict(row) for row in await incidents.groups(args.consumer, args.kind, closed=args.closed)]
+    groups: list[dict[str, Any]] = [
+        dict(row) for row in await incidents.groups(args.consumer, args.kind, closed=args.closed)
+    ]
     if args.each:
         found = await incidents.each(args.consumer, args.kind, closed=args.closed, limit=args.limit)
         rows = [dict(row) for row in found]
@@ -78,7 +82,10 @@ async def _list(incidents: Incidents, args: argparse.Namespace) -> int:
         told(
             args,
             {"groups": groups},
-            lines(groups, ("count", "consumer", "kind", "closed", "oldest", "sample")),
+            lines(
+                [shown(one) for one in groups],
+                ("count", "consumers", "kind", "about", "closed", "oldest", "sample"),
+            ),
         )
     return Exit.ATTENTION if any(not group["closed"] for group in groups) else Exit.DONE
 
@@ -98,6 +105,8 @@ async def _close(incidents: Incidents, args: argparse.Namespace) -> int:
     numbers = args.numbers or [
         row["number"] for row in await incidents.each(args.consumer, args.kind, closed=False)
     ]
+    if args.every_consumer:
+        numbers = sorted({*numbers, *await incidents.alike(numbers)})
     closed = await incidents.close(numbers, act)
     left = [number for number in numbers if number not in closed]
     text = f"close: {len(closed)} done" + "".join(f"\n{number} was not open" for number in left)

@@ -60,6 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--versions", metavar="A..B", help="accept-gap: these (default: all that are missing)"
     )
     parser.add_argument("--data", metavar="FILE", help="edit: the corrected payload")
+    apps.declare_every(parser)
     apps.declare_many(parser, "event")
 
 
@@ -188,7 +189,10 @@ async def _change(db: Database, parked: Parked, args: argparse.Namespace) -> int
     targets = await _targets(parked, args)
     left = 0
     if not (args.ids or args.all):
-        left, targets = len(targets) - 1, targets[:1]
+        chosen = [
+            one for one in targets if one is targets[0] or (args.every_consumer and _alike(one, targets[0]))
+        ]
+        left, targets = len(targets) - len(chosen), chosen
     done = await _done(db, parked, handling, targets, args)
     done.left += max(left, 0)
     return _report(done, targets, args)
@@ -207,9 +211,11 @@ async def _targets(parked: Parked, args: argparse.Namespace) -> list[Waiting]:
             raise NotThere(
                 f"no event {event!r} is parked", remedy="`projectionist journey` says what became of it"
             )
-        if len(matching) > 1:
+        if len(matching) > 1 and not (args.every_consumer and len({one.source for one in matching}) == 1):
             where = ", ".join(f"{one.name} (source {one.source!r})" for one in matching)
-            raise UsageError(f"{event!r} is parked by {where}", remedy="Say --consumer, or --source")
+            raise UsageError(
+                f"{event!r} is parked by {where}", remedy="Say --consumer or --source, or --every-consumer"
+            )
     return found
 
 
@@ -227,7 +233,19 @@ async def _done(
             return await handling.discard(targets)
         case "accept-gap":
             return await _accept(parked, handling, targets, args)
-    return await _edit(db, handling, targets[0], args)
+    from projectionist.runner.handling import Done as Nothing
+
+    done = Nothing()
+    for one in targets:
+        edited = await _edit(db, handling, one, args)
+        done.changed += edited.changed
+        done.unchanged |= edited.unchanged
+    return done
+
+
+def _alike(one: Waiting, other: Waiting) -> bool:
+    """Whether two consumers wait for the same: one aggregate, or one event."""
+    return one.place == other.place and (one.ordered or one.source == other.source)
 
 
 async def _accept(
@@ -239,10 +257,10 @@ async def _accept(
     first, separator, last = args.versions.partition("..")
     if not (first.isdecimal() and (last.isdecimal() or not separator)):
         raise UsageError(f"{args.versions!r} is not A..B", remedy="Write it like --versions 3..4")
-    if len(targets) != 1:
+    if len(targets) != 1 and not (args.every_consumer and all(_alike(one, targets[0]) for one in targets)):
         raise UsageError(
             f"--versions is for one aggregate, not for {len(targets)}",
-            remedy="Say --aggregate and --consumer",
+            remedy="Say --aggregate, and --consumer or --every-consumer",
         )
     return await handling.accept_gap([(one, int(first), int(last or first)) for one in targets])
 

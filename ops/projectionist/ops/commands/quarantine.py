@@ -11,7 +11,7 @@ import msgspec
 
 from projectionist.ops import apps
 from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
+from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, shown, table, told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +34,7 @@ projectionist quarantine edit 4711 --consumer OrderSummary --header ce-aggregate
 projectionist quarantine discard 4711 --consumer OrderSummary --reason "a test message"
 """
 
-GROUP = ("count", "consumer", "cause", "oldest", "sample", "why")
+GROUP = ("count", "consumers", "cause", "oldest", "sample", "why")
 ENTRY = ("name", "seq", "cause", "id", "subject", "attempts", "received", "why")
 ACTS = ("list", "show", "retry", "edit", "discard")
 
@@ -53,6 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without", action="append", default=[], metavar="NAME", help="edit: read it without this header"
     )
+    apps.declare_every(parser)
     parser.add_argument("--data", metavar="FILE", help="edit: read this payload instead")
     apps.declare_many(parser, "entry")
 
@@ -103,7 +104,7 @@ async def _list(aside: Aside, chosen: Chosen, args: argparse.Namespace) -> int:
     groups = await aside.groups(chosen)
     found: Sequence[msgspec.Struct] = await aside.each(chosen, args.limit) if args.each else groups
     columns = ENTRY if args.each else GROUP
-    text = lines([msgspec.structs.asdict(one) for one in found], columns)
+    text = lines([shown(msgspec.structs.asdict(one)) for one in found], columns)
     told(args, {"entries" if args.each else "groups": found}, text)
     return Exit.ATTENTION if groups else Exit.DONE
 
@@ -111,17 +112,17 @@ async def _list(aside: Aside, chosen: Chosen, args: argparse.Namespace) -> int:
 async def _show(aside: Aside, parked: Parked, args: argparse.Namespace) -> int:
     from projectionist.runner.verbs import Act
 
-    shown = []
+    entries = []
     for row in await aside.show(args.seqs[0], args.consumer, args.incarnation):
         if args.reveal:
             thing = f"sequence {row['seq']} of incarnation {row['incarnation']}"
             await parked.reveal(row["consumer"], thing, Act(args.actor, args.reason))
-        shown.append(_shown(row, reveal=args.reveal))
+        entries.append(_shown(row, reveal=args.reveal))
     if args.json:
-        say_json({"entries": shown})
+        say_json({"entries": entries})
     else:
-        say("\n\n".join(map(_text, shown)))
-    return Exit.ATTENTION if any(row["state"] == "quarantined" for row in shown) else Exit.DONE
+        say("\n\n".join(map(_text, entries)))
+    return Exit.ATTENTION if any(row["state"] == "quarantined" for row in entries) else Exit.DONE
 
 
 def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def _text(row: dict[str, Any]) -> str:
 async def _change(aside: Aside, chosen: Chosen, act: Act, args: argparse.Namespace) -> int:
     left = 0
     if args.seqs:
-        places = [await _place(aside, seq, args) for seq in args.seqs]
+        places = [place for seq in args.seqs for place in await _places(aside, seq, args)]
     else:
         found = await aside.each(chosen, idle=args.act == "retry")
         left = 0 if args.all else max(0, len(found) - 1)
@@ -161,12 +162,16 @@ async def _change(aside: Aside, chosen: Chosen, act: Act, args: argparse.Namespa
     return _report(done, args)
 
 
-async def _place(aside: Aside, seq: int, args: argparse.Namespace) -> tuple[int, Place]:
+async def _places(aside: Aside, seq: int, args: argparse.Namespace) -> list[tuple[int, Place]]:
     rows = await aside.show(seq, args.consumer, args.incarnation)
-    if len(rows) > 1:
+    if len(rows) > 1 and not args.every_consumer:
         names = ", ".join(row["name"] for row in rows)
-        raise UsageError(f"sequence {seq} is in the quarantine of {names}", remedy="Say --consumer")
-    return rows[0]["consumer"], (rows[0]["incarnation"], rows[0]["seq"])
+        remedy = "Say --consumer, or --every-consumer"
+        raise UsageError(f"sequence {seq} is in the quarantine of {names}", remedy=remedy)
+    if len({(row["stream"], row["incarnation"]) for row in rows}) > 1:
+        raise UsageError(f"sequence {seq} is of several streams", remedy="Say --consumer")
+    waiting = [row for row in rows if row["state"] == "quarantined"] or rows[:1]
+    return [(row["consumer"], (row["incarnation"], row["seq"])) for row in waiting]
 
 
 async def _deed(act: Act, args: argparse.Namespace) -> Callable[[QuarantineVerbs, Place], Awaitable[None]]:

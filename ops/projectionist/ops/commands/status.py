@@ -15,9 +15,16 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json, styled, table
+from projectionist.ops.terminal import Exit, say, say_json, styled, table, whom
 from projectionist.outbox.standing import OutboxStatus, Trouble, many
-from projectionist.runner.status import ConsumerStatus, Counted, PauseStatus, RunnerStatus, SetbackStatus
+from projectionist.runner.status import (
+    ConsumerStatus,
+    Counted,
+    PauseStatus,
+    RunnerStatus,
+    SetbackStatus,
+    Shared,
+)
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Nats, Postgres, Settings
@@ -53,11 +60,14 @@ class Status(msgspec.Struct, frozen=True):
     counted: list[Counted] = []
     setbacks: list[SetbackStatus] = []
     outbox: OutboxStatus = OutboxStatus()
+    shared: list[Shared] = []
+    """What waits in quarantine or as an incident, once for all consumers that it concerns."""
 
     @property
     def troubles(self) -> list[Trouble]:
         """What waits for a person, or has nobody to carry it out, beside the parts and the setbacks."""
-        return [*(step for one in self.consumers for step in next_steps(one)), *self.outbox.troubles]
+        own = (step for one in self.consumers for step in next_steps(one))
+        return [*own, *map(shared_step, self.shared), *self.outbox.troubles]
 
     @property
     def well(self) -> bool:
@@ -166,13 +176,9 @@ def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
     """What of a consumer waits for somebody, and where to look at it."""
     waiting = one.heads.get("waiting", 0)
     told = many(waiting, bounded=one.bounded)
-    for count, what, command in (
-        (waiting, f"{told} waiting for new code or a person", "parked list"),
-        (one.quarantined, f"{one.quarantined} in quarantine", "quarantine list"),
-        (one.incidents, f"{one.incidents} incidents open", "incidents list"),
-    ):
-        if count:
-            yield Trouble(one.name, what, f"`projectionist {command} --consumer {one.name}`")
+    if waiting:
+        remedy = f"`projectionist parked list --consumer {one.name}`"
+        yield Trouble(one.name, f"{told} waiting for new code or a person", remedy)
     if one.breaker is not None:
         text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
         remedy = f"`projectionist breaker reset {one.name} --reason …`"
@@ -181,6 +187,13 @@ def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
         yield Trouble(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
     elif one.breaker is None and not alive(one):
         yield Trouble(one.name, "nobody runs it", "`projectionist run`")
+
+
+def shared_step(one: Shared) -> Trouble:
+    """What is the same for some consumers, and where to look at it."""
+    text = f"{one.n} in quarantine" if one.what == "quarantine" else f"{one.n} incidents open"
+    only = f" --consumer {one.consumers[0]}" if len(one.consumers) == 1 else ""
+    return Trouble(whom(one.consumers), text, f"`projectionist {one.what} list{only}`")
 
 
 def _paused(pause: PauseStatus | None) -> str:
@@ -246,6 +259,7 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
             await status.breakdown(connection, postgres.schema, by) if by else [],
             await status.setbacks(connection, postgres.schema),
             await standing.look(connection, postgres.schema),
+            await status.shared(connection, postgres.schema),
         )
     except ProjectionistError as problem:
         return Status(release, python, [found, Part("migrations", "", str(problem))])

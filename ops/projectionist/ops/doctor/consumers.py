@@ -57,7 +57,8 @@ def strangers(
     for row in rows:
         if row["name"] not in ours:
             yield note(
-                row["name"], "app", "the database knows it, this app does not: nobody purges its inbox"
+                *(row["name"], "app", "the database knows it, this app does not: nobody purges its inbox"),
+                f"If no app has it any more: projectionist retire {row['name']} --reason …",
             )
             if shared := sorted(set(row["providers"]) & known.keys()):
                 yield note(

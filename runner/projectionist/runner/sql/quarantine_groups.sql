@@ -1,8 +1,13 @@
--- What is in quarantine and alike, the largest group first.
-select name as consumer, cause, why, count(*) as count, min(received) as oldest, min(seq) as sample
-from {schema}.quarantine_seen
-where state = 'quarantined' and ($1::text is null or name = $1) and ($2::text is null or cause = $2)
-    and ($3::text is null or why = $3)
-    and ($4::float8 is null or received < clock_timestamp() - $4 * interval '1 second')
-group by name, cause, why
-order by count(*) desc, min(received), name, cause
+-- What is in quarantine and alike, the largest group first. What one event brings into the quarantine of several consumers is
+-- one thing to act on.
+select consumers, cause, why, count(*) as count, min(oldest) as oldest, min(seq) as sample
+from (
+    select array_agg(q.name order by q.name) as consumers, q.seq, q.cause, q.why, min(q.received) as oldest
+    from {schema}.quarantine_seen q join {schema}.consumers c on c.number = q.consumer
+    where q.state = 'quarantined' and ($1::text is null or q.name = $1) and ($2::text is null or q.cause = $2)
+        and ($3::text is null or q.why = $3)
+        and ($4::float8 is null or q.received < clock_timestamp() - $4 * interval '1 second')
+    group by c.stream, q.incarnation, q.seq, q.cause, q.why
+) each
+group by consumers, cause, why
+order by count(*) desc, min(oldest), consumers, cause

@@ -1,0 +1,69 @@
+"""`projectionist retire`: remove a consumer that no app has any more."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.ops import apps
+from projectionist.ops.help import Topic
+from projectionist.ops.terminal import Exit, confirmed, note, say, told
+
+if TYPE_CHECKING:
+    from projectionist.runner.retiring import Retired
+
+TOPIC = Topic.DECIDE
+HELP = "remove a consumer for good: rows, inbox, positions, generations and durable; its names stay reserved"
+EXAMPLE = """
+projectionist retire OrderSummary --reason "replaced by Orders"         says what would go, and asks
+projectionist retire OrderSummary --reason "replaced by Orders" --yes   while nobody runs it
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    apps.declare_act(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say what goes, ask, and do it."""
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.core import broker
+    from projectionist.ops.database import database
+    from projectionist.runner.retiring import Retiring
+    from projectionist.runner.verbs import Act
+
+    act = Act(args.actor, args.reason)
+    async with database("retire") as db:
+        client = await broker.connect(db.settings.nats, name="projectionist retire")
+        try:
+            retiring = Retiring(db.connection, client, db.schema)
+            if not args.yes:
+                say(_text(await retiring.plan(args.consumer), "would go"))
+                if not confirmed(f"Remove {args.consumer} for good?"):
+                    note("nothing was changed: say --yes to do it")
+                    return Exit.USAGE
+            done = await retiring.retire(args.consumer, act)
+        finally:
+            await client.close()
+    told(args, msgspec.structs.asdict(done), _text(done, "are gone"))
+    return Exit.DONE
+
+
+def _text(done: Retired, gone: str) -> str:
+    views = f"{', '.join(done.views)} with all generations, " if done.views else ""
+    counts = (
+        f"{done.positions:,} positions, {done.inbox:,} inbox entries, {done.parked:,} parked events, "
+        f"{done.quarantined:,} in quarantine, {done.decisions:,} decisions, {done.intents:,} settled intents"
+    )
+    durable = f"durable {done.durable} of stream {done.stream}"
+    return f"{done.consumer}: {views}{counts} and {durable} {gone}. Its names stay reserved."

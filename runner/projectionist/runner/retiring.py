@@ -1,0 +1,130 @@
+"""Retire: a consumer is no more. All that is known of it goes; its names are not given to another."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
+from projectionist.core.sql import Statements
+from projectionist.projections.definition import Kind
+from projectionist.runner import jetstream
+from projectionist.runner.jetstream import ConsumerMissing, StreamMissing
+from projectionist.runner.pausing import alone, unknown
+from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.rebuild.names import dependents, drop_tables, shown, withdraw
+from projectionist.runner.rebuild.opening import drop_positions
+from projectionist.runner.resetting import SILENCE_S
+from projectionist.runner.takeover import check_ours
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+    from nats.aio.client import Client
+
+    from projectionist.core.db import Connection
+    from projectionist.runner.verbs import Act
+
+
+class CannotRetire(ProjectionistError):
+    """The consumer is in use, or something of it is not settled. Nothing was changed."""
+
+
+class Retired(msgspec.Struct, frozen=True):
+    """What a retirement takes away."""
+
+    consumer: str
+    stream: str
+    durable: str
+    views: list[str]
+    positions: int
+    inbox: int
+    parked: int
+    quarantined: int
+    decisions: int
+    intents: int
+    """All of them settled."""
+
+
+class Retiring:
+    """The verb `retire`, over a connection in no transaction."""
+
+    def __init__(self, connection: Connection, client: Client, schema: str) -> None:
+        self._connection = connection
+        self._client = client
+        self._schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+        self._desk = Desk(connection, schema)
+
+    async def plan(self, consumer: str) -> Retired:
+        """What `retire` would do; raises what it would raise."""
+        row = await self._connection.fetchrow(self._sql["consumer_named"], consumer)
+        if row is None:
+            raise unknown(consumer)
+        await check_ours(self._connection, self._client, self._schema, row)
+        async with alone(self._connection, self._schema, consumer, "retire", within_s=None) as row:
+            return await self._checked(row)
+
+    async def retire(self, consumer: str, act: Act) -> Retired:
+        """Remove the consumer; raises NotRegistered, CannotRetire or Busy.
+
+        Its durable goes first: without it a consumer that stays goes on at its floor, and one that is gone needs none.
+        """
+        planned = await self.plan(consumer)
+        with suppress(ConsumerMissing, StreamMissing):
+            await jetstream.drop_consumer(self._client, planned.stream, planned.durable)
+        announce("retire.durable_dropped")
+        async with alone(self._connection, self._schema, consumer, "retire", within_s=None) as row:
+            done = await self._checked(row)
+            await self._connection.execute("set local statement_timeout = 0")
+            await self._drop(row)
+            detail = msgspec.json.encode(done).decode()
+            given = (row["number"], "retire", consumer, act.actor, act.reason, detail)
+            await self._connection.execute(self._sql["audit"], *given)
+            await self._connection.execute(self._sql["retire_rows"], row["number"], act.actor, act.reason)
+            announce("retire.written")
+        return done
+
+    async def _checked(self, row: Record) -> Retired:
+        name = row["name"]
+        if row["build"] is not None:
+            raise CannotRetire(
+                f"a build of {name} is open", remedy="Finish it, or `projectionist rebuild --abort`"
+            )
+        facts = await self._connection.fetchrow(self._sql["retire_facts"], row["number"], SILENCE_S)
+        assert facts is not None, "it counts"
+        if facts["running"]:
+            raise CannotRetire(
+                f"{facts['running']} processes run {name}",
+                remedy="Take it out of the app, deploy that, and retire it then",
+            )
+        if facts["unsettled"]:
+            raise CannotRetire(
+                f"{facts['unsettled']} intents of {name} are not settled",
+                remedy=f"Have a relay send them, or `projectionist outbox discard --consumer {name} --all --reason …`",
+            )
+        views = []
+        if row["kind"] != Kind.REACTOR:
+            views = sorted(await shown(self._desk, row["number"], row["generation"]))
+        counts = {key: facts[key] for key in Retired.__struct_fields__ if key in facts}
+        return Retired(name, row["stream"], row["durable"], views, **counts)
+
+    async def _drop(self, row: Record) -> None:
+        """Drop the views and the tables of all generations; refused while something of the user's stands on them."""
+        if row["kind"] == Kind.REACTOR:
+            return
+        number = row["number"]
+        for view in (await shown(self._desk, number, row["generation"])).values():
+            if standing := await dependents(self._desk, view):
+                raise CannotRetire(
+                    f"{', '.join(standing)} stands on {view.schema}.{view.name}",
+                    remedy="Drop what stands on it",
+                )
+            await withdraw(self._desk, view)
+        for one in await self._desk.rows("generations", number):
+            if one["state"] != "dropped":
+                await drop_tables(self._desk, number, one["generation"])
+                if one["build"] is not None:
+                    await drop_positions(self._desk, one["build"])

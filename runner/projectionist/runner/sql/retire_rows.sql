@@ -1,0 +1,31 @@
+-- Removes all that is known of a consumer ($1), whose intents are settled and whose tables are gone; its names stay reserved.
+with named as (
+    insert into {schema}.retired (name, consumer, who, reason)
+    select distinct n.name, c.number, $2, $3 from {schema}.consumers c cross join lateral unnest(array[c.name, c.key_name]) as n (name)
+    where c.number = $1
+    on conflict (name) do nothing
+), attempts as (
+    delete from {schema}.attempts where intent in (select seq from {schema}.intents where consumer = $1)
+), intents as (delete from {schema}.intents where consumer = $1
+), inbox as (delete from {schema}.inbox where consumer = $1
+), duplicates as (delete from {schema}.duplicates where consumer = $1
+), positions as (delete from {schema}.positions where consumer = $1
+), parked as (delete from {schema}.parked where consumer = $1
+), quarantine as (delete from {schema}.quarantine where consumer = $1
+), incidents as (delete from {schema}.incidents where consumer = $1
+), decisions as (delete from {schema}.decisions where consumer = $1
+), counters as (delete from {schema}.counters where consumer = $1
+), codes as (delete from {schema}.codes where consumer = $1
+), names as (delete from {schema}.names where consumer = $1
+), floors as (delete from {schema}.floors where consumer = $1
+), settled as (delete from {schema}.settled where consumer = $1
+), tried as (delete from {schema}.tried where consumer = $1
+), dirty as (delete from {schema}.dirty where consumer = $1
+), runners as (delete from {schema}.runners where consumer = $1
+), breakers as (delete from {schema}.consumer_breakers where consumer = $1
+), progress as (delete from {schema}.build_progress where build in (select number from {schema}.builds where consumer = $1)
+), apart as (delete from {schema}.build_apart where build in (select number from {schema}.builds where consumer = $1)
+), builds as (delete from {schema}.builds where consumer = $1
+), generations as (delete from {schema}.generations where consumer = $1
+)
+delete from {schema}.consumers where number = $1
