@@ -174,9 +174,9 @@ async def test_one_fault_in_several_consumers_is_one_thing_to_act_on(live: Rig, 
     torn = await live.publish(OrderPaid(5), "o1", None, id="b")
     await live.publish(OrderPlaced("bob", 5), "o1", 1, id="c")
     await live.publish(OrderPaid(5), "o1", 3, id="d")
-    await live.settle(made.Orders, made.Spend, made.Mailer)
     everybody = ["Mailer", "Orders", "Spend"]
-    await live.value_of("select count(*) from {s}.incidents where kind in ('lost', 'version_reuse')", 6)
+    async with live.running(made.Orders, made.Spend, made.Mailer):
+        await live.value_of("select count(*) from {s}.incidents where kind in ('lost', 'version_reuse')", 6)
 
     groups = (await desk.seen("quarantine", "list"))["groups"]
     assert {(g["cause"], g["count"], *g["consumers"]) for g in groups} == {

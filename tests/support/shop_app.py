@@ -22,6 +22,7 @@ def environment(live: Rig, *, poison: str = "", **settings: str) -> Mapping[str,
         "PROJECTIONIST_POSTGRES__URL": live.database,
         "PROJECTIONIST_NATS__URL": live.lab.nats_url,
         "PROJECTIONIST_CONSUMER_DEFAULTS__ACK_WAIT_S": "1",
+        "PROJECTIONIST_CONSUMER_DEFAULTS__LATE_S": "0",
         **{f"PROJECTIONIST_{name.upper()}": value for name, value in settings.items()},
     }
 
