@@ -67,7 +67,9 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> N
     async with projectionist("run", APP, env=telling(live, port)) as runner:
         await runner.heard("worker.running")
         await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
-        await live.value_of("select count(*) from {s}.positions where head = 'waiting'", 2)
+        # a failure, and a gap: whether that is found to be for good by then is a matter of its grace
+        still = "bool_or(aggregate = 'order/o2' and head = 'waiting') and count(*) = 2"
+        await live.value_of(f"select {still} from {{s}}.positions where head in ('waiting', 'gap')", True)
         shown = await scrape_with(port, "projectionist_batches_total{")
         async with projectionist("observe", APP, env=telling(live, other)) as observer:
             await observer.heard("telemetry.observed")
@@ -115,10 +117,7 @@ def assert_numbers(text: str) -> None:
     assert of("projectionist_failures_total", error_type="ValueError") == 1
     assert of("projectionist_inbox_outcomes", projectionist_outcome="applied") == 3
     assert of("messaging_client_consumed_messages_total") == 7
-    assert of("projectionist_heads", projectionist_state="waiting") == 2, (
-        "a failure, a gap that cannot be filled"
-    )
-    assert of("projectionist_gaps") == 0
+    assert of("projectionist_heads", projectionist_state="waiting") + of("projectionist_gaps") == 2
     assert of("projectionist_parked", projectionist_cause="failed") == 1
     assert of("projectionist_parked", projectionist_cause="gap") == 1
     assert of("projectionist_quarantine") == 1
