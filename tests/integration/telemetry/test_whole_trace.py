@@ -63,7 +63,7 @@ async def test_one_trace_leads_from_the_producer_to_the_provider_across_parking_
             await send_and_die_and_send_again(live, env)
             await collected.until(lambda: len(collected.find("POST")) == 2 and collected.find("send email"))
     assert_whole(collected)
-    assert {"projectionist.events", "projectionist.consumer.lag"} <= collected.metrics
+    assert "projectionist.events" in collected.metrics  # where all stands is the observer's to tell
 
 
 async def park_and_drain(live: Rig, env: Mapping[str, str]) -> None:
