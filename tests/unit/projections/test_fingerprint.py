@@ -7,13 +7,14 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
+from tests.support.mutations import changed, sites
 from tests.unit.projections.shop import OrderPaid
 
 from projectionist.projections import Projection, definition, on, upcasting
@@ -140,6 +141,108 @@ class Summary(Base, stream="S", subjects="s.{aggregate}", table="summary", key="
     def noted(self, event: Noted) -> None:
         self.status = NOTE
 ''',
+}
+
+MORE = """
+import dataclasses
+import functools
+import operator
+from contextlib import suppress
+from enum import Enum, auto
+from typing import NamedTuple
+
+VERSION = 2
+DEEP = 4
+if VERSION > 1:
+    LIMIT = 5
+else:
+    LIMIT = 6
+try:
+    from .fast import speed
+except ImportError:
+    speed = 3
+SETUP = {}
+
+def fill(table):
+    table["a"] = 7
+
+fill(SETUP)
+for _n in range(3):
+    SETUP[_n] = _n * 2
+with suppress(ValueError):
+    GUARDED = 9
+
+@functools.lru_cache
+def cached(n):
+    return n * 2
+
+@dataclasses.dataclass
+class Money:
+    amount: int = 0
+
+    def doubled(self):
+        return self.amount * 2
+
+    @staticmethod
+    def zero():
+        return 0
+
+    @classmethod
+    def one(cls):
+        return cls(1)
+
+class Pair(NamedTuple):
+    left: int = 1
+
+class Kind(Enum):
+    A = auto()
+    B = 5
+
+    def rank(self):
+        return RANKS[self.name]
+
+RANKS = {"A": 1, "B": 2}
+
+def outer(n):
+    def inner(m):
+        return m + DEEP
+    return inner(n)
+
+def late(n):
+    from .slow import crawl
+    return crawl(n)
+
+double = functools.partial(operator.mul, 2)
+compose = lambda f, g: (lambda n: f(g(n)))
+both = compose(cached, outer)
+a, (b, c) = 1, (2, 3)
+TABLE = [cached, outer]
+
+def walrus(n):
+    return (m := n + b)
+
+async def later(n):
+    return [k async for k in n]
+
+def matched(n):
+    match n:
+        case {"a": x}:
+            return x
+        case Kind.A:
+            return 1
+
+def all_of(n):
+    return (LIMIT, speed, SETUP, GUARDED, cached(n), Money(n).doubled(), Money.zero(), Money.one(), Pair().left,
+        Kind.A.rank(), outer(n), late(n), double(n), both(n), a, c, TABLE, walrus(n), later, matched(n))
+"""
+"""Whatever else a module may consist of."""
+
+ROWS = FILES["rows"].replace("from . import prices", "from . import prices\nfrom .more import all_of")
+WIDE = {
+    **{name: FILES[name] for name in ("__init__", "prices", "lines", "tools")},
+    "slow": "SLOW = 3\n\ndef crawl(n):\n    return n // SLOW\n",
+    "more": MORE,
+    "rows": ROWS.replace("self.status = NOTE", "self.status = NOTE + str(all_of(3))"),
 }
 
 Load = Callable[..., Definition]
@@ -276,40 +379,35 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return loaded(tmp_path_factory.mktemp("pristine"), FILES).code
 
 
-def _places() -> Iterator[tuple[str, int]]:
-    for name, text in FILES.items():
-        for number, node in enumerate(ast.walk(ast.parse(text))):
-            if isinstance(node, ast.Constant) and type(node.value) in (int, str) and _counts(node, text):
-                yield name, number
+@pytest.fixture(scope="module")
+def wide_loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], tuple[bytes, bytes]]:
+    def fingerprint(files: dict[str, str]) -> tuple[bytes, bytes]:
+        made = loaded(tmp_path_factory.mktemp("wide"), files)
+        return made.shape, made.code
 
-
-def _counts(node: ast.Constant, text: str) -> bool:
-    """Keywords of the class itself are shape, docstrings are nothing, and what nobody refers to is neither."""
-    line = text.splitlines()[node.lineno - 1]
-    silent = ('"""', "class Placed", "class Paid", "class Noted", "class Summary")
-    fields = ("cents: int = 0", 'status: str = "new"')
-    return not any(one in line for one in silent) and line.strip() not in fields
+    return fingerprint
 
 
 @settings(max_examples=40)
-@given(st.sampled_from(list(_places())), st.integers(min_value=1, max_value=10**6))
-def test_whatever_constant_of_the_package_changes_is_noticed(
-    tmp_path_factory: pytest.TempPathFactory, pristine: bytes, place: tuple[str, int], by: int
+@given(st.data())
+def test_whatever_changes_in_one_place_of_a_package_is_noticed(
+    wide_loaded: Callable[[dict[str, str]], tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
-    name, number = place
-    tree = ast.parse(FILES[name])
-    node = next(itertools.islice(ast.walk(tree), number, None))
-    assert isinstance(node, ast.Constant)
-    if isinstance(node.value, int):
-        node.value += by
-    elif isinstance(node.value, str):
-        node.value += f"_{by}"
-    changed = FILES | {name: ast.unparse(tree)}
-    try:
-        other = loaded(tmp_path_factory.mktemp("changed"), changed)
-    except KeyError:  # the key of a table of rates, which the module itself reads
-        return
-    assert other.code != pristine
+    """Of a class at random, which is another change away from the one above."""
+    places = st.sampled_from([(name, *site) for name, text in WIDE.items() for site in sites(text)])
+    name, change, number = data.draw(places, "the class")
+    one = WIDE | {name: changed(WIDE[name], change, number)}
+    name = data.draw(st.sampled_from([name for name, text in one.items() if any(sites(text))]), "where")
+    change, number = data.draw(st.sampled_from(list(sites(one[name]))), "the change")
+    other = one | {name: changed(one[name], change, number)}
+    assume(ast.dump(ast.parse(one[name])) != ast.dump(ast.parse(other[name])))
+    found = []
+    for files in (one, other):
+        try:
+            found.append(wide_loaded(files))
+        except Exception:  # noqa: BLE001 no class any more
+            reject()
+    assert found[0] != found[1]
 
 
 def test_the_layout_of_a_whole_package_is_not_code(
