@@ -119,7 +119,8 @@ class Consumer:
         """Refuse a batch that was made under another control row than the one that holds now."""
         if control is None:
             raise Superseded(f"consumer {self.definition.name!r} is no longer registered")
-        if control["code"] != self.code:
+        # Also of two revisions of the same code: that is raised where something else changes what events do.
+        if (control["code"], control["revision"]) != (self.code, self.definition.revision):
             raise Superseded(f"newer code has taken over consumer {self.definition.name!r}")
         if control["paused"]:
             raise paused(self.definition.name)

@@ -113,6 +113,28 @@ async def heard_nothing(rig: Any) -> None:
     await eventually(over)
 
 
+async def test_a_raised_revision_of_the_same_code_ends_older_processes_too(yard: Yard) -> None:
+    """It is raised where something outside the code changes what events do: theirs is still the former."""
+    rig = yard.rig
+    old, new = second(yard, revision=1), second(yard)
+    assert definition(old).code == definition(new).code
+    await rig.migrate(old)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+
+    async def overtaken() -> None:
+        async with rig.running(old):
+            await rig.settled(old)
+            await yard.rebuild(new)
+            await rig.publish(OrderPlaced("ann", 1), "o2", 1)
+            await heard_nothing(rig)
+
+    with pytest.raises(Superseded):
+        await overtaken()
+    assert len(await rig.rows("orders")) == 1
+    await rig.settle(new)
+    assert len(await rig.rows("orders")) == 2
+
+
 async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered_one(yard: Yard) -> None:
     rig = yard.rig
     old = shop(rig.stream).Orders

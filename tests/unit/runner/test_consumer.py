@@ -36,6 +36,7 @@ def control(of: Consumer, **given: Any) -> dict[str, Any]:
         "own_type": "order",
         "own_since": None,
         "repeats": False,
+        "revision": 1,
         "breaker": None,
         "prober": None,
         "trouble": None,

@@ -4,7 +4,7 @@ with settling as (
     insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)
     select number, incarnation, $2, $3, $4 from {schema}.consumers where number = $1
 )
-select c.epoch, incarnation, generation, code, paused, effects_incarnation, effects_mark, own_type, own_since,
+select c.epoch, incarnation, generation, code, revision, paused, effects_incarnation, effects_mark, own_type, own_since,
     build, slot, repeats, b.state as breaker, b.runner as prober, b.reason as trouble
 from {schema}.consumers c
 left join {schema}.consumer_breakers b on b.consumer = c.number and b.state <> 'closed'
