@@ -184,6 +184,14 @@ class Yard:
         )
         return [name for (name,) in rows]
 
+    async def positions(self) -> list[str]:
+        """Every table of positions of a build."""
+        rows = await self.rig.fetch(
+            "select tablename::text from pg_tables where schemaname = $1 and tablename ~ '^build_positions_'",
+            SCHEMA,
+        )
+        return [name for (name,) in rows]
+
 
 @contextmanager
 def dying(point: str) -> Iterator[None]:

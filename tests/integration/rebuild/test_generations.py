@@ -197,8 +197,27 @@ async def test_a_rollback_whose_tables_are_gone_is_given_up_with_its_generation(
         (1, "dropped"),
         (2, "live"),
     ]
-    left = "select relname::text from pg_class where relkind = 'r' and relname ~ '^build_positions_[0-9]'"
-    assert await rig.fetch(left) == []
+    assert await yard.positions() == []
+
+
+@pytest.mark.parametrize(
+    "point", ["rebuild.opened", "rebuild.prepared", "rebuild.flushed", "rebuild.indexed", "swap.written"]
+)
+async def test_a_build_that_is_given_up_leaves_no_positions_and_a_kept_generation_keeps_its_own(
+    yard: Yard, point: str
+) -> None:
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.settle(s.Orders)
+    await yard.rebuild(s.Orders)
+    [kept] = await yard.positions()
+    with dying(point):
+        await yard.rebuild(s.Orders)
+    await yard.give_up(s.Orders)
+    assert await yard.positions() == [kept]
+    assert (await yard.rebuild(s.Orders, back_to=1)).generation == 1
 
 
 async def test_a_generation_that_cannot_be_dropped_keeps_no_other(yard: Yard) -> None:
