@@ -35,8 +35,9 @@ test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair fo
 stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
 	@$(BIN)/python -m tests.support.stress $(or $(TIMES),5) -q -n auto --dist loadfile $(TESTS)
 
-soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, and hundreds of histories in which anything happens
+soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, and hundreds of histories in which anything happens
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py
+	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
 	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/rim
 
 check: $(STAMP)  ## ruff, format, mypy strict, import contracts

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.backoff import Retry, interval
 from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.sql import Statements
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 HOLD_S = 2.0
 """The longest that the barrier is held, but for changes of tables by `migrate`."""
+SHORT = Retry(initial_s=0.2, coefficient=1.25, maximum_s=1.0)
+"""How long rebuilds and `migrate` keep batches or readers waiting at a time: longer where that was too short."""
+
+
+def patience(tries: int) -> float:
+    """How long batches may be kept waiting after so many tries that were too short. Pure."""
+    return interval(SHORT, tries + 1)
 
 
 class TooLong(ProjectionistError):
@@ -36,6 +44,8 @@ class Hold(msgspec.Struct):
     """How long the barrier was held, known after the block."""
 
     seconds: float = 0.0
+    kept: bool = False
+    """Whether it may stand beyond its transaction."""
 
 
 @asynccontextmanager
@@ -54,12 +64,12 @@ async def alone(
     ones wait meanwhile. `what` is done, for whoever measures.
     """
     hold, began = Hold(), None
+    sql, key = Statements("projectionist.runner", schema), barrier_key(schema, consumer)
     try:
         async with connection.transaction():
             if wait_s is not None:
                 await connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
-            statement = Statements("projectionist.runner", schema)["barrier_alone"]
-            await connection.execute(statement, barrier_key(schema, consumer))
+            await connection.execute(sql["barrier_alone"], key)
             began = clock.now()
             # Cancels once and not for good: what has to be undone is undone after it.
             limit = asyncio.timeout(within_s)
@@ -75,8 +85,21 @@ async def alone(
                 ) from None
     finally:
         if began is not None:
+            if hold.kept and not connection.is_closed():
+                await connection.execute(sql["barrier_let_go"], key)
             hold.seconds = clock.now() - began
             note(what, hold.seconds)
+
+
+async def show(connection: Connection, schema: str, consumer: int, hold: Hold) -> None:
+    """Commit what was done so far inside `alone`, and go on in another transaction: no batch comes in between."""
+    sql, key = Statements("projectionist.runner", schema), barrier_key(schema, consumer)
+    hold.kept = True
+    await connection.execute(sql["barrier_keep"], key)
+    await connection.execute("commit and chain")
+    await connection.execute(sql["barrier_alone"], key)
+    await connection.execute(sql["barrier_let_go"], key)
+    hold.kept = False
 
 
 def note(what: str, seconds: float) -> None:

@@ -20,7 +20,7 @@ from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.barrier import barrier_key, patience
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rehearsal import rehearse
 from projectionist.runner.views import check_own, options, restore
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 READERS_MS = 100
 """How long a change of a table waits for its readers, who wait for it as long; so do batches."""
-PATIENCE_S = 4.0
+PATIENCE_S = 20.0
 """For how long it is tried again."""
 TRIES = Retry(initial_s=0.1, maximum_s=1.0)
 
@@ -206,20 +206,22 @@ class ReadModels:
         while True:
             try:
                 async with self._connection.transaction():
-                    return await self._apply_once(d, change)
+                    return await self._apply_once(d, change, patience(tries))
             except asyncpg.LockNotAvailableError:
                 tries += 1
                 if clock.now() > until:
                     raise
+                announce("migrate.refused")
             await anyio.sleep(interval(TRIES, tries))
 
-    async def _apply_once(self, d: Definition, change: Change) -> None:
+    async def _apply_once(self, d: Definition, change: Change, wait_s: float) -> None:
         turn = advisory_key(self._schema, "read models")
         await self._connection.execute(self._sql["barrier_alone"], turn)
         former = await self._connection.fetchrow(
             self._sql["consumer_named"], change.renamed_from or change.consumer
         )
         if former is not None:
+            await self._connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
             await self._connection.execute(
                 self._sql["barrier_alone"], barrier_key(self._schema, former["number"])
             )

@@ -14,6 +14,7 @@ from tests.support.shop import OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
 from projectionist.projections import definition
+from projectionist.runner import readmodels
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.readmodels import ReadModelError
 
@@ -54,8 +55,11 @@ async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_n
     assert await live.value("select carrier from orders") is None
 
 
-async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_told(live: Rig) -> None:
+async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_told(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Batches wait behind the change: not for as long as a report takes."""
+    monkeypatch.setattr(readmodels, "PATIENCE_S", 4.0)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with crew(live, s.Orders) as (hand,), live.pool.acquire() as reader, reader.transaction():

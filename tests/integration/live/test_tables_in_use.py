@@ -15,6 +15,7 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.projections import Index, Projection, definition, on
+from projectionist.runner import readmodels
 from projectionist.runner.readmodels import ReadModelError, ReadModels
 from projectionist.runner.rebuild.generations import drop
 from projectionist.runner.resetting import CannotReset, Resetting
@@ -72,8 +73,11 @@ async def test_an_index_that_was_not_finished_is_made_again_by_the_next_migrate(
     assert await live.value("select indisvalid from " + valid.format("where"))
 
 
-async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_be_changed(live: Rig) -> None:
+async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_be_changed(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Locks are taken in the order of the readers, and not asked for longer than a moment."""
+    monkeypatch.setattr(readmodels, "PATIENCE_S", 4.0)
     await live.migrate(shop(live.stream).Orders)
     longest, over = 0.0, False
     holder, reader = await asyncpg.connect(live.database), await asyncpg.connect(live.database)

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from tests.integration.live.test_evolve import grown
 from tests.support.lab import SCHEMA
 from tests.support.rebuilding import Yard
 from tests.support.rig import Rig
@@ -15,6 +17,7 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.core import clock, signals
+from projectionist.core.backoff import Retry
 from projectionist.core.db import Connection
 from projectionist.projections import SqlProjection, Tx, definition, on
 from projectionist.runner import barrier
@@ -22,7 +25,6 @@ from projectionist.runner.adoption import Adoption
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.rebuild import catchup, tail
-from projectionist.runner.rebuild import swap as swapping
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.recompute import recompute
 from projectionist.runner.resetting import Resetting
@@ -89,8 +91,8 @@ async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and
             rebuilt = await building
 
     assert heard.counts["swap.committed"] == 1
-    assert 0 < max(waited) < swapping.HOLD_S + SLACK_S
-    assert 0 < rebuilt.held_s < swapping.HOLD_S + SLACK_S
+    assert 0 < max(waited) < barrier.SHORT.maximum_s + SLACK_S
+    assert 0 < rebuilt.held_s < barrier.SHORT.maximum_s + SLACK_S
     assert await yard.generation(s.Orders) == 2
     assert (await live.rows("orders"))[0] == ("bad", "placed", 1, '["placed", "bad"]')
 
@@ -98,6 +100,9 @@ async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and
 async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        barrier, "SHORT", Retry(initial_s=10.0, maximum_s=10.0)
+    )  # however busy the machine is
     s, yard = shop(live.stream), Yard(live)
     await live.migrate(s.Orders)
     for number in range(20):
@@ -122,7 +127,7 @@ async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_l
 ) -> None:
     """What came since the last round is folded outside when it takes longer than the barrier may be held."""
     policy = {"stream": live.stream.name, "subjects": live.stream.subject("order", "{aggregate}")}
-    monkeypatch.setattr(swapping, "HOLD_S", 0.5)
+    monkeypatch.setattr(barrier, "SHORT", Retry(initial_s=0.5, maximum_s=0.5))
 
     class Slow(SqlProjection, effects="beginning", **policy):
         """Takes its time over each note."""
@@ -152,6 +157,40 @@ async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_l
     assert max(waited) < 0.5 + SLACK_S
     assert await live.value("select count(*)::int from slow") == 11
     assert await yard.generation(Slow) == 2
+
+
+@pytest.mark.parametrize("point", ["rebuild.opening", "rebuild.bulk_done", "swap.asked", "migrate"])
+async def test_a_batch_that_stays_open_keeps_the_others_waiting_for_a_moment_at_a_time(
+    live: Rig, point: str
+) -> None:
+    s, yard, tries = shop(live.stream), Yard(live), 4
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    number = await live.value("select number from {s}.consumers")
+    refused = "migrate.refused" if point == "migrate" else "barrier.refused"
+    async with live.pool.acquire() as batch, watching(live, s.Orders) as waited:
+        with listening() as heard:
+            if point == "migrate":
+                await _open(batch, number)
+                changing: asyncio.Future[Any] = asyncio.ensure_future(live.migrate(grown(live.stream)))
+            elif point == "rebuild.opening":
+                await _open(batch, number)
+                changing = asyncio.ensure_future(yard.rebuild(s.Orders))
+            else:
+                async with yard.frozen(s.Orders, point) as building:
+                    await _open(batch, number)
+                changing = building
+            await heard.wait(refused, tries)
+            await batch.execute("commit")
+            await changing
+
+    assert max(waited) < barrier.patience(tries) + SLACK_S
+
+
+async def _open(batch: Connection, consumer: int) -> None:
+    await batch.execute("begin")
+    await batch.execute("select pg_advisory_xact_lock_shared($1)", barrier_key(SCHEMA, consumer))
 
 
 async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(live: Rig) -> None:

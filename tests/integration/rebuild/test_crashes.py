@@ -26,6 +26,7 @@ POINTS = (
     "rebuild.round",
     "rebuild.compared",
     "swap.entered",
+    "swap.shown",
     "swap.written",
     "swap.committed",
 )

@@ -8,8 +8,12 @@ from typing import Any, Literal
 import asyncpg
 import psycopg
 import pytest
+from tests.support.onlookers import Crowd, Onlooker
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import listening
+
+from projectionist.runner import barrier
 
 Isolation = Literal["read_committed", "repeatable_read"]
 
@@ -76,3 +80,36 @@ async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing
     assert await yard.generation(s.Orders) == 11
     assert reads > 100
     assert seen > 20
+
+
+async def test_a_reader_that_stays_in_its_transaction_has_others_wait_for_a_moment_at_a_time(
+    yard: Yard,
+) -> None:
+    """The swap asks for the view while it is read: whoever reads it meanwhile stands behind the swap."""
+    rig = yard.rig
+    s = shop(rig.stream)
+    await rig.migrate(s.Orders)
+    await rig.pool.execute("create table untouched (n int)")
+    await rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(200)])
+    await rig.settle(s.Orders)
+
+    def wrong(row: Any, _: int) -> str | None:
+        return None if row["n"] == 200 else f"{row['n']} rows"
+
+    onlooker = Onlooker("another", rig.database, "select count(*) as n from orders", wrong)
+    holder = await asyncpg.connect(rig.database)
+    with listening() as heard:
+        async with yard.frozen(s.Orders, "swap.asked") as building:
+            await holder.execute("begin; select count(*) from orders")
+            crowd = Crowd(onlooker, beside="select count(*) from untouched")
+            with crowd:
+                yard.free(building)
+                await heard.wait("swap.left", 6)
+                await holder.execute("commit")
+                await building
+    await holder.close()
+
+    assert onlooker.errors == []
+    assert onlooker.kept_waiting() < barrier.patience(0) + 0.2
+    waited = sum(one.ended - one.began for one in onlooker.waits)
+    assert waited < 0.5 * (onlooker.over - onlooker.since), "it is let alone between two tries"

@@ -77,6 +77,42 @@ async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
         await writer.execute("commit")
 
 
+async def test_a_reader_whose_snapshot_is_from_before_the_last_events_is_waited_for(yard: Yard) -> None:
+    """It would find the rows of the new generation as they were then, which is older than what it could see before."""
+    rig = yard.rig
+    orders = await _filled(yard)
+    await rig.pool.execute("create table other (n int)")
+    async with rig.pool.acquire() as reader:
+        with listening() as heard:
+            async with rig.running(orders):
+                async with yard.frozen(orders, "swap.asked") as building:
+                    await rig.publish(OrderPlaced("ann", 1), "o9", 1)
+                    await rig.settled(orders)
+                    await reader.execute("begin isolation level repeatable read; select from other")
+                await heard.wait("swap.left")
+                assert await reader.fetchval("select count(*) from orders") == 4
+                await reader.execute("commit")
+                assert (await building).generation == 2
+        assert await reader.fetchval("select count(*) from orders") == 4
+
+
+async def test_who_always_has_a_snapshot_keeps_a_swap_waiting_for_some_tries_only(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    await rig.pool.execute("create table other (n int)")
+    monkeypatch.setattr(snapshots, "MOMENTS", 2)
+    async with rig.pool.acquire() as reader:
+        with listening() as heard:
+            async with yard.frozen(orders, "rebuild.compared") as building:
+                await reader.execute("begin isolation level repeatable read; select from other")
+            assert (await building).generation == 2
+        assert heard.counts["swap.seen"] > 0
+        assert await reader.fetchval("select count(*) from orders") == 3
+        await reader.execute("commit")
+
+
 async def test_a_reader_on_a_standby_that_tells_of_its_readers_is_waited_for(yard: Yard, lab: Lab) -> None:
     rig = yard.rig
     orders = await _filled(yard)

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,6 +19,7 @@ from projectionist.core.signals import announce
 from projectionist.core.telemetry import names, tracing
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
+from projectionist.runner.barrier import SHORT, TooLong, patience
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.rebuild import opening
@@ -26,7 +28,7 @@ from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.decisions import Decisions
-from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
+from projectionist.runner.rebuild.desk import Build, Desk, InUse, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.names import carry_indexes, table_names
@@ -37,7 +39,7 @@ from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
-from projectionist.runner.rebuild.swap import HOLD_S, swap
+from projectionist.runner.rebuild.swap import swap
 from projectionist.runner.rebuild.tail import tailing
 from projectionist.runner.rebuild.turn import Taken, owner, turn
 
@@ -340,13 +342,14 @@ class Builder:
             comparison = await self._comparison(desk, build)
             await self._phase("verify", self._verify(catch_up, comparison, brake))
             await self._phase("catch_up", self._converge(catch_up, brake))
-            await snapshots.wait()
+            await snapshots.wait(partial(self._converge, catch_up, brake))
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()
-                await self._phase("catch_up", self._converge(catch_up, brake))
+                hold_s = patience(number)
+                await self._phase("catch_up", self._converge(catch_up, brake, hold_s))
                 await comparison.confirm(catch_up.moved())
                 began = clock.now()
-                if await swap(desk, build, catch_up, tail, comparison, self._keep_s):
+                if await swap(desk, build, catch_up, tail, comparison, snapshots, self._keep_s, hold_s):
                     self._phases["swap"] = clock.now() - began
                     return comparison.result
             self._progress.say("live was faster, or a table was in use: trying again")
@@ -377,16 +380,19 @@ class Builder:
             await self._converge(catch_up, brake)
             await comparison.again()
 
-    async def _converge(self, catch_up: CatchUp, brake: Brake | None) -> None:
+    async def _converge(
+        self, catch_up: CatchUp, brake: Brake | None, hold_s: float = SHORT.maximum_s
+    ) -> None:
+        """Catch up until what is left fits into the swap."""
         race = Race()
         with nullcontext() if brake is None else brake.on():
             while True:
                 try:
                     events = await catch_up.round()
-                except asyncpg.LockNotAvailableError:
+                except (asyncpg.LockNotAvailableError, InUse, TooLong):
                     announce("rebuild.lock_wait")
                     continue
-                if events <= catch_up.pace.within(HOLD_S / 4, FEW):
+                if events <= catch_up.pace.within(hold_s / 4, FEW):
                     return
                 race.round(events)
                 judge(race, brake, self._definition.name, self._progress)

@@ -6,9 +6,14 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import asyncpg
 import msgspec
 
+from projectionist.core import clock
+from projectionist.core.backoff import Retry, interval
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.projections.judge import start
 from projectionist.runner import barrier
@@ -20,12 +25,20 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
 
 
+PATIENCE_S = 60.0
+"""How long a moment without an open batch is waited for."""
+TRIES = Retry(initial_s=0.1, maximum_s=2.0)
+"""How long batches are left alone between two tries."""
 POSITIONS = "build_positions"
 """What statements call the table of a build's positions, and the one that such tables are made like."""
 
 
 class RebuildError(ProjectionistError):
     """A rebuild cannot begin or go on. The live generation serves as before."""
+
+
+class InUse(RebuildError):
+    """Batches could not be kept out, or a table is in use."""
 
 
 class BuildLost(RebuildError):
@@ -70,6 +83,7 @@ class Desk:
         self.held_s = 0.0
         """How long it has kept batches out at most."""
         self._sql = Statements("projectionist.runner", schema)
+        self._hold = barrier.Hold()
         self._positions: int | None = None
         """The build whose positions statements are about, once there is an open one."""
 
@@ -104,20 +118,47 @@ class Desk:
 
     @asynccontextmanager
     async def alone(
-        self,
-        consumer: int,
-        what: str,
-        *,
-        within_s: float | None = barrier.HOLD_S,
-        wait_s: float | None = None,
+        self, consumer: int, what: str, *, within_s: float | None = barrier.HOLD_S
     ) -> AsyncIterator[None]:
-        """A transaction that keeps every batch of the consumer out; raises TooLong where that would take longer."""
+        """A transaction that keeps every batch of the consumer out, asked for again and again for short moments.
+
+        Raises TooLong where it would take longer, InUse where a batch or whatever is changed is in use for too long.
+        """
+        until, tries = clock.now() + PATIENCE_S, 0
+        while True:
+            entered = False
+            try:
+                async with self.alone_once(consumer, what, within_s=within_s, wait_s=barrier.patience(tries)):
+                    entered = True
+                    yield
+                    return
+            except asyncpg.LockNotAvailableError as error:
+                if entered or clock.now() > until:
+                    raise InUse(
+                        f"{what}: a batch is open for too long, or somebody uses a table that is to be changed",
+                        remedy="Nothing was changed; pg_stat_activity names the transaction, try again after it",
+                    ) from error
+            announce("barrier.refused")
+            tries += 1
+            await anyio.sleep(interval(TRIES, tries))
+
+    @asynccontextmanager
+    async def alone_once(
+        self, consumer: int, what: str, *, within_s: float | None, wait_s: float
+    ) -> AsyncIterator[None]:
+        """The same in one try; raises LockNotAvailableError where open batches take longer than `wait_s`."""
         hold = barrier.Hold()
         try:
-            async with barrier.alone(self.connection, self.schema, consumer, what, within_s=within_s) as hold:
+            given = (self.connection, self.schema, consumer, what)
+            async with barrier.alone(*given, within_s=within_s, wait_s=wait_s) as hold:
+                self._hold = hold
                 yield
         finally:
             self.held_s = max(self.held_s, hold.seconds)
+
+    async def show(self, consumer: int) -> None:
+        """Commit inside `alone_once` and go on: whoever looks from now on sees what was done."""
+        await barrier.show(self.connection, self.schema, consumer, self._hold)
 
     async def open_build(self, consumer: int) -> Build | None:
         """The build that is open for a consumer, whoever builds."""
@@ -138,4 +179,8 @@ class Desk:
     def _text(self, statement: str) -> str:
         """The statement; positions of a build are in a table of its own, so that no build waits for another's."""
         text = self._sql[statement]
-        return text if self._positions is None else text.replace(POSITIONS, f"{POSITIONS}_{self._positions}")
+        return (
+            text
+            if self._positions is None
+            else text.replace(f".{POSITIONS}", f".{POSITIONS}_{self._positions}")
+        )

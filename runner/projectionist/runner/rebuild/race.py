@@ -13,7 +13,7 @@ import asyncpg
 from projectionist.core import clock, db
 from projectionist.core.groups import flattened
 from projectionist.core.signals import announce
-from projectionist.runner.barrier import TooLong, alone
+from projectionist.runner.barrier import TooLong, alone, patience
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class Brake:
         with suppress(
             TooLong, asyncpg.LockNotAvailableError
         ):  # whatever batches wait for holds live up as well
-            async with alone(connection, self._postgres.schema, self._consumer, "slow live"):
+            async with alone(
+                connection, self._postgres.schema, self._consumer, "slow live", wait_s=patience(0)
+            ):
                 announce("brake.held")
                 await anyio.sleep(HELD_S)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.progress import Progress
 
 WAIT_S = 60.0
+MOMENT_S = 0.1
+"""How long the swap waits, while batches do, for snapshots from before the last events."""
+MOMENTS = 10
+"""So many tries to swap wait for them."""
 UNSEEN_S = 5.0
 """So long a standby that has just connected may take to say what its readers see."""
 PAUSE_S = 0.2
@@ -38,11 +43,17 @@ class Snapshots:
         self._build = build
         self._progress = progress
         self._blindly = blindly
+        self._moments = 0
+        self._horizon = ""
+        self._there: list[str] = []
         self._waited: list[str] | None = None
         """Those that were there at the first look: who began later sees the new rows."""
 
-    async def wait(self) -> None:
-        """Wait until nobody sees the time before the shadow had caught up; raises Waited after a minute, or Unseen."""
+    async def wait(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        """Wait until nobody sees the time before the shadow had caught up; raises Waited after a minute, or Unseen.
+
+        `meanwhile` catches up: who comes now sees the new rows as they are now.
+        """
         began, told = clock.now(), False
         async with self._desk.connection.transaction():
             await self._desk.hold(self._build)
@@ -60,6 +71,34 @@ class Snapshots:
                     remedy="End their transactions, then rebuild again: it goes on from here",
                 )
             await anyio.sleep(PAUSE_S)
+            await meanwhile()
+
+    async def note(self) -> None:
+        """Note who has a snapshot from before this moment, in which the last events have been folded.
+
+        In the new generation such a reader would find what was there then: less than it could see in the old one.
+        """
+        self._moments += 1
+        self._horizon = await self._desk.value("build_horizon")
+        self._there = await self._still_there(None)
+
+    async def passed(self) -> bool:
+        """Whether none of those is there any more; they are waited for while the view is locked, for a moment."""
+        until = clock.now() + MOMENT_S
+        while self._there:
+            if self._moments > MOMENTS:
+                self._progress.say("somebody always reads: in a snapshot are the rows of when it was taken")
+                return True
+            if clock.now() > until:
+                announce("swap.seen")
+                return False
+            await anyio.sleep(MOMENT_S / 10)
+            self._there = await self._still_there(self._there)
+        return True
+
+    async def _still_there(self, of: list[str] | None) -> list[str]:
+        rows = await self._desk.rows("build_snapshots_there", self._horizon, of)
+        return [row["transaction"] for row in rows]
 
     async def _sessions(self) -> list[str]:
         rows = await self._desk.rows("build_old_snapshots", self._build.number, self._waited)

@@ -16,36 +16,49 @@ from projectionist.runner.rebuild.opening import clear, drop_positions
 if TYPE_CHECKING:
     from projectionist.runner.rebuild.catchup import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
+    from projectionist.runner.rebuild.snapshots import Snapshots
     from projectionist.runner.rebuild.tail import Tail
 
 AT_MOST = 2_000
 """How many events are folded under the barrier; more are folded before it."""
-HOLD_S = 1.0
-"""How long the swap may take from there on; what it could not finish is undone, and more is folded before it."""
-WAIT_S = 2.0
-"""How long it waits for open batches, which keep new ones waiting."""
 READERS_MS = 100
 """How long it waits for those who read the views; they wait for it as long."""
 
 
 async def swap(
-    desk: Desk, build: Build, catch_up: CatchUp, tail: Tail, comparison: Comparison, keep_s: float
+    desk: Desk,
+    build: Build,
+    catch_up: CatchUp,
+    tail: Tail,
+    comparison: Comparison,
+    snapshots: Snapshots,
+    keep_s: float,
+    hold_s: float,
 ) -> bool:
     """Make the shadow the live generation; False if it would keep batches or readers waiting for too long.
 
-    The broker is not asked: what has come since the last round is in the tail, or is left to the next one.
+    Open batches are waited for `hold_s`, and no longer it takes from there on: what it could not finish is undone, and
+    more is folded before it. The broker is not asked: what has come since the last round is in the tail, or is left to
+    the next one.
     """
     announce("swap.asked")
     try:
-        async with desk.alone(build.consumer, "swap", within_s=HOLD_S, wait_s=WAIT_S):
+        async with desk.alone_once(build.consumer, "swap", within_s=hold_s, wait_s=hold_s):
             await desk.hold(build)
             announce("swap.entered")
-            if not await catch_up.last(catch_up.pace.within(HOLD_S / 2, AT_MOST), tail):
+            if not await catch_up.last(catch_up.pace.within(hold_s / 2, AT_MOST), tail):
                 raise _Behind
+            # Readers see the rows of their snapshot: from here on those of any hold all that live has.
+            await desk.show(build.consumer)
+            await snapshots.note()
+            await desk.hold(build)
+            announce("swap.shown")
             await catch_up.assert_equal()
             await comparison.settle(catch_up.moved())
             await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
             await _exchange(desk, build, keep_s)
+            if not await snapshots.passed():
+                raise _Behind
             announce("swap.written")
     except (_Behind, TooLong, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         announce("swap.left")
@@ -81,4 +94,4 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
 
 
 class _Behind(Exception):
-    """Live has moved on too far for the time the barrier may be held, or by events that are not at hand."""
+    """Live has moved on too far for the time the barrier may be held, or by events not at hand, or a reader has not."""

@@ -1,0 +1,298 @@
+"""Days of rebuilds, in little: live goes on, columns and revisions come, and nobody who reads notices any of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from time import monotonic
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from tests.support.lab import SCHEMA, Lab, Stream
+from tests.support.onlookers import Crowd, Onlooker, Wait, made_to_wait, note
+from tests.support.rebuilding import Yard
+from tests.support.rig import Rig
+from tests.support.roles import hand_over, plain
+from tests.support.shop import OrderPaid, OrderPlaced
+from tests.support.standby import standby
+from tests.support.waiting import cancelled, eventually, listening
+
+from projectionist.core import db
+from projectionist.core.secret import Url
+from projectionist.projections import Definition, Projection, definition, on
+from projectionist.runner.batch import Batch
+from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.rebuild.generations import sweep
+
+pytestmark = pytest.mark.asyncio
+
+LONG = os.environ.get("SOAK_REBUILDS") == "all"
+MOST_S = 1.0
+"""How long readers and batches may be kept waiting."""
+SAMPLE = ("rebuild", "column", "rebuild", "revision", "sweep")
+WHOLE = (
+    *("rebuild", "rebuild", "column", "rebuild", "rebuild", "revision", "rebuild"),
+    *("rebuild", "column", "rebuild", "rebuild", "revision", "rebuild", "rebuild", "sweep"),
+)
+LOOK = """select count(*) as n, count(distinct worth / cents) as revisions,
+    coalesce(bool_and(worth % cents = 0 and status in ('placed', 'paid')), true) as sound,
+    count(*) filter (where customer <> 'ann') as of_others from sold"""
+
+
+class Sold(Projection):
+    """One row an order; `worth` says by which revision it was made."""
+
+    order_id: str
+    customer: str = ""
+    status: str = "new"
+    cents: int = 0
+    worth: int = 0
+
+    factor: ClassVar[int] = 1
+
+    @on(OrderPlaced)
+    def placed(self, event: OrderPlaced) -> None:
+        self.customer, self.status = event.customer, "placed"
+        self.cents, self.worth = event.cents, event.cents * self.factor
+
+    @on(OrderPaid)
+    def paid(self, event: OrderPaid) -> None:
+        self.status = "paid"
+
+
+class Carried(Sold):
+    """It has a column more."""
+
+    carrier: str = "none"
+
+
+class Noted(Carried):
+    """It has two."""
+
+    note: str = "none"
+
+
+def sold(stream: Stream, columns: int, revision: int) -> type:
+    """The consumer with so many further columns, at a revision."""
+    base: type = (Sold, Carried, Noted)[columns]
+    policy = {"stream": stream.name, "subjects": stream.subject("order", "{aggregate}"), "name": "Sold"}
+
+    class Made(base, table="sold", key="order_id", revision=revision, **policy):  # type: ignore[misc, call-arg]
+        factor: ClassVar[int] = revision
+
+    return Made
+
+
+def beside(stream: Stream) -> type:
+    """A consumer of the same events that nobody rebuilds, and whose table nobody else reads."""
+
+    class Beside(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="beside",
+        key="order_id",
+    ):
+        order_id: str
+        cents: int = 0
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents = event.cents
+
+        @on(OrderPaid)
+        def paid(self, event: OrderPaid) -> None:
+            self.cents += 0
+
+    return Beside
+
+
+def wrong(*, own: bool) -> Callable[[Any, int], str | None]:
+    """What is wrong with what a reader sees: fewer rows than before, rows of two revisions, rows of others."""
+
+    def judge(row: Any, before: int) -> str | None:
+        if row["n"] < before:
+            return f"{row['n']} rows where there were {before}"
+        if row["revisions"] > 1 or not row["sound"]:
+            return f"rows that no revision makes: {row}"
+        return f"rows of others: {row}" if own and row["of_others"] else None
+
+    return judge
+
+
+class Batches:
+    """How long batches took, those of the consumer that is rebuilt and those of its twin."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.of: dict[str, list[Wait]] = {"Sold": [], "Beside": []}
+        self.many = 0
+        whole = Pipeline._settle
+
+        async def settle(pipeline: Pipeline, settler: Any, batch: Batch) -> Any:
+            began = monotonic()
+            try:
+                return await whole(pipeline, settler, batch)
+            finally:
+                self.many += 1
+                note(self.of[pipeline._name], began)
+
+        monkeypatch.setattr(Pipeline, "_settle", settle)
+
+    def longest(self) -> float:
+        """The longest of the one, without what kept the other waiting at the time."""
+        return max((made_to_wait(one, self.of["Beside"]) for one in self.of["Sold"]), default=0.0)
+
+
+class Days:
+    """The consumer as it is deployed, and what is done to it."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.yard, self.rig = yard, yard.rig
+        self.columns, self.revision = 0, 1
+        self.orders = 0
+        self._deployed = AsyncExitStack()
+
+    @property
+    def cls(self) -> type:
+        """The class as it is now."""
+        return sold(self.rig.stream, self.columns, self.revision)
+
+    async def migrate(self, *classes: type) -> None:
+        """Create or evolve tables, as the runners' role."""
+        definitions: list[Definition] = [definition(cls) for cls in classes]
+        connection = await db.connect(self.rig.settings.postgres, application_name="migrate")
+        try:
+            models = ReadModels(connection, SCHEMA)
+            await models.apply(definitions, await models.plan(definitions))
+        finally:
+            await connection.close()
+
+    async def deploy(self) -> None:
+        """Start processes with the class as it is now, then stop those of before."""
+        before, self._deployed = self._deployed, AsyncExitStack()
+        with listening() as heard:
+            running = self.rig.running(self.cls, beside(self.rig.stream), processes=2, supervised=True)
+            await self._deployed.enter_async_context(running)
+            await heard.wait("worker.running", 4, seconds=60)
+        await before.aclose()
+
+    async def stop(self) -> None:
+        """Stop the processes."""
+        await self._deployed.aclose()
+
+    async def step(self, what: str) -> None:
+        """One of the things that befall a consumer."""
+        match what:
+            case "rebuild":
+                await self.yard.rebuild(self.cls, accept_differences=True)
+            case "column":
+                self.columns += 1
+                await self.migrate(self.cls)
+                await self.deploy()
+            case "revision":
+                self.revision += 1
+                await self.deploy()
+            case _:
+                await eventually(self._swept, seconds=30)
+
+    async def _swept(self) -> bool:
+        await self.rig.pool.execute(
+            f"update {SCHEMA}.generations set kept_until = now() where state = 'kept'"
+        )
+        connection = await db.connect(self.rig.settings.postgres, application_name="sweep")
+        try:
+            number = await connection.fetchval(f"select number from {SCHEMA}.consumers where name = 'Sold'")
+            await sweep(Desk(connection, SCHEMA), number)
+        except RebuildError:  # somebody reads it at this moment
+            return False
+        finally:
+            await connection.close()
+        return True
+
+    async def sell(self, *, every_s: float) -> None:
+        """Publish orders without an end."""
+        while True:
+            self.orders += 1
+            name = f"o{self.orders:06}"
+            customer = ("ann", "bob")[self.orders % 2]
+            await self.rig.publish(OrderPlaced(customer, self.orders), name, 1)
+            await self.rig.publish(OrderPaid(), name, 2)
+            await asyncio.sleep(every_s)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """What the table has to hold in the end."""
+        more = ("none",) * self.columns
+        return [
+            (f"o{n:06}", ("ann", "bob")[n % 2], "paid", n, n * self.revision, *more)
+            for n in range(1, self.orders + 1)
+        ]
+
+
+@asynccontextmanager
+async def roles(rig: Rig) -> AsyncIterator[Sequence[str]]:
+    """The runners' role, which has our schema, and the addresses of three readers' roles."""
+    async with (
+        plain(rig, "soak_runner") as ours,
+        plain(rig, "soak_idler") as idler,
+        plain(rig, "soak_distant") as distant,
+        plain(rig, "soak_tenant") as tenant,
+    ):
+        await hand_over(rig, "soak_runner")
+        postgres = msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
+        rig.settings = msgspec.structs.replace(rig.settings, postgres=postgres)
+        yield idler, distant, tenant
+
+
+LOOKED_AT = """
+create table untouched (n int); insert into untouched select generate_series(1, 1000);
+alter view sold set (security_invoker = true);
+grant usage on schema projectionist to soak_idler, soak_distant, soak_tenant;
+grant select on untouched, sold, projectionist.sold__g1 to soak_idler, soak_distant, soak_tenant;
+alter table projectionist.sold__g1 enable row level security;
+create policy everything on projectionist.sold__g1 to soak_idler, soak_distant using (true);
+create policy own on projectionist.sold__g1 to soak_tenant using (customer = 'ann');
+"""
+
+
+@pytest.mark.deadline(900 if LONG else 240)
+async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_sweep_under_load(
+    yard: Yard, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, batches = yard.rig, Batches(monkeypatch)
+    async with roles(rig) as (idler, distant, tenant):
+        days = Days(yard)
+        await days.migrate(days.cls, beside(rig.stream))
+        await rig.pool.execute(LOOKED_AT)
+        with standby(lab) as copy:
+            await copy.configured("hot_standby_feedback = on", "wal_receiver_status_interval = '1s'")
+            await copy.caught_up()
+            crowd = Crowd(
+                Onlooker("idle in a transaction", idler, LOOK, wrong(own=False), idle_s=0.3),
+                Onlooker("on a standby", copy.url(distant), LOOK, wrong(own=False)),
+                Onlooker("under row-level security", tenant, LOOK, wrong(own=True)),
+                beside="select count(*) from untouched",
+            )
+            await days.deploy()
+            selling = asyncio.create_task(days.sell(every_s=0.02))
+            try:
+                with crowd:
+                    for what in WHOLE if LONG else SAMPLE:
+                        await days.step(what)
+                        assert not selling.done(), selling.exception()
+            finally:
+                await cancelled(selling)
+                await days.stop()
+        for one in crowd.onlookers:
+            assert one.errors == [], one.name
+            assert one.looks > 20, one.name
+            assert one.kept_waiting() < MOST_S, one.name
+        assert batches.many > 100
+        assert batches.longest() < MOST_S
+        await rig.settle(days.cls)
+        assert await rig.rows("sold") == days.rows()
+        assert await yard.tables() == ["beside__g1", f"sold__g{await yard.generation(days.cls)}"]
