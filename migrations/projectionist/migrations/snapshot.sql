@@ -107,8 +107,9 @@ CREATE TABLE projectionist.build_positions (
     aggregate text NOT NULL COLLATE pg_catalog."C",
     cap bigint NOT NULL,
     version bigint NOT NULL
-)
-PARTITION BY LIST (build);
+);
+
+COMMENT ON TABLE projectionist.build_positions IS 'empty: where a generation that is not live stands is in build_positions_N, made like this, N being its build';
 
 COMMENT ON COLUMN projectionist.build_positions.cap IS 'where the live generation stood when the build was opened';
 
