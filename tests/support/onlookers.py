@@ -20,6 +20,10 @@ USUAL_S = 0.05
 """What a look takes at most where nobody is in its way and the machine is at hand."""
 
 
+PAUSE_S = 0.02
+"""Between two looks."""
+
+
 class Wait(msgspec.Struct, frozen=True):
     """From when to when something took place."""
 
@@ -98,6 +102,7 @@ class Crowd:
                             one.errors.append("rows changed within a snapshot")
                 else:
                     await self._row(connection, one)
+                await asyncio.sleep(PAUSE_S)
         except asyncpg.PostgresError as error:
             one.errors.append(f"{type(error).__name__}: {error}")
         finally:
@@ -123,7 +128,7 @@ class Crowd:
                 began = monotonic()
                 await connection.fetch(self._beside)
                 note(one.stalls, began)
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(PAUSE_S)
         finally:
             await connection.close()
 

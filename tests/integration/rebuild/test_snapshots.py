@@ -105,7 +105,7 @@ async def test_who_always_has_a_snapshot_keeps_a_swap_waiting_for_some_tries_onl
     monkeypatch.setattr(snapshots, "MOMENTS", 2)
     async with rig.pool.acquire() as reader:
         with listening() as heard:
-            async with yard.frozen(orders, "rebuild.compared") as building:
+            async with yard.frozen(orders, "swap.asked") as building:
                 await reader.execute("begin isolation level repeatable read; select from other")
             assert (await building).generation == 2
         assert heard.counts["swap.seen"] > 0

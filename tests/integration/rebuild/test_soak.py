@@ -34,7 +34,7 @@ pytestmark = pytest.mark.asyncio
 LONG = os.environ.get("SOAK_REBUILDS") == "all"
 MOST_S = 1.0
 """How long readers and batches may be kept waiting."""
-SAMPLE = ("rebuild", "column", "rebuild", "revision", "sweep")
+SAMPLE = ("rebuild", "column", "revision", "sweep")
 WHOLE = (
     *("rebuild", "rebuild", "column", "rebuild", "rebuild", "revision", "rebuild"),
     *("rebuild", "column", "rebuild", "rebuild", "revision", "rebuild", "rebuild", "sweep"),
@@ -259,7 +259,7 @@ create policy own on projectionist.sold__g1 to soak_tenant using (customer = 'an
 """
 
 
-@pytest.mark.deadline(900 if LONG else 240)
+@pytest.mark.deadline(900 if LONG else 480)
 async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_sweep_under_load(
     yard: Yard, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,13 +272,13 @@ async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_swee
             await copy.configured("hot_standby_feedback = on", "wal_receiver_status_interval = '1s'")
             await copy.caught_up()
             crowd = Crowd(
-                Onlooker("idle in a transaction", idler, LOOK, wrong(own=False), idle_s=0.3),
+                Onlooker("idle in a transaction", idler, LOOK, wrong(own=False), idle_s=0.2),
                 Onlooker("on a standby", copy.url(distant), LOOK, wrong(own=False)),
                 Onlooker("under row-level security", tenant, LOOK, wrong(own=True)),
                 beside="select count(*) from untouched",
             )
             await days.deploy()
-            selling = asyncio.create_task(days.sell(every_s=0.02))
+            selling = asyncio.create_task(days.sell(every_s=0.05))
             try:
                 with crowd:
                     for what in WHOLE if LONG else SAMPLE:
@@ -291,7 +291,7 @@ async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_swee
             assert one.errors == [], one.name
             assert one.looks > 20, one.name
             assert one.kept_waiting() < MOST_S, one.name
-        assert batches.many > 100
+        assert batches.many > 50
         assert batches.longest() < MOST_S
         await rig.settle(days.cls)
         assert await rig.rows("sold") == days.rows()
