@@ -36,14 +36,7 @@ async def exchange(
 
     `anew`: it has to be dropped and made again, because PostgreSQL cannot replace it. Raises InTheWay.
     """
-    await check_own(desk, public, live)
-    around = [] if live is None else await _around(desk, public, live, fresh, anew=anew)
-    stuck = [row["what"] for row in around if not row["statement"]]
-    if stuck:
-        raise InTheWay(
-            f"{', '.join(stuck)} would be lost with the change of {public}",
-            remedy="Drop what is named, try again, and make it again afterwards, on the view where it can be",
-        )
+    around = await standing(desk, public, live, fresh, anew=anew)
     chosen = ", ".join(quoted(name, what="column") for name in columns)
     word = "create view" if live is None else "create or replace view"
     try:
@@ -59,6 +52,19 @@ async def exchange(
             f"{public} cannot be changed by the role that runs this: {error}",
             remedy="Make that role a member of the one that owns the view, or give the view to it; then try again",
         ) from error
+
+
+async def standing(desk: Desk, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
+    """What stands around a view that is to show another table, and can be made again; raises InTheWay for the rest."""
+    await check_own(desk, public, live)
+    around = [] if live is None else await _around(desk, public, live, fresh, anew=anew)
+    stuck = [row["what"] for row in around if not row["statement"]]
+    if stuck:
+        raise InTheWay(
+            f"{', '.join(stuck)} would be lost with the change of {public}",
+            remedy="Drop what is named, try again, and make it again afterwards, on the view where it can be",
+        )
+    return around
 
 
 async def _run(desk: Desk, statements: str, *arguments: object) -> None:

@@ -9,6 +9,7 @@ from tests.integration.live.test_evolve import grown
 from tests.support.rebuilding import Yard
 from tests.support.roles import hand_over, plain
 from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import listening
 
 from projectionist.core.secret import Url
 from projectionist.projections import Projection, on
@@ -199,9 +200,10 @@ async def test_what_cannot_be_carried_over_is_refused_by_name(yard: Yard, made: 
     await rig.settle(_spent(yard))
     await rig.pool.execute(made.replace("{g}", "projectionist.spent__g1"))
 
-    with pytest.raises(InTheWay, match=named):
+    with listening() as heard, pytest.raises(InTheWay, match=named):
         await yard.rebuild(_spent(yard))
 
+    assert heard.counts["rebuild.copied"] == 0  # it is told before hours of building
     assert await yard.generation(_spent(yard)) == 1
 
 

@@ -31,7 +31,7 @@ from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk, InUse, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge, Track
-from projectionist.runner.rebuild.names import carry_indexes, table_names
+from projectionist.runner.rebuild.names import carry_indexes, check, table_names
 from projectionist.runner.rebuild.plan import check_history, check_met
 from projectionist.runner.rebuild.progress import Watched
 from projectionist.runner.rebuild.race import Brake, Race, judge
@@ -178,6 +178,9 @@ class Builder:
         filter_subject = self._definition.subjects.filter
         if build.phase == "open":
             build = await self._prepare(desk, build, shadow)
+        control = await desk.row("build_control", build.consumer)
+        assert control is not None, "consumers are never deleted"
+        await check(desk, build.consumer, control["generation"], build.generation)
         if build.phase == "bulk":
             await self._phase("bulk", self._bulk(desk, build, shadow, consumer, filter_subject))
             found = await desk.open_build(build.consumer)

@@ -14,7 +14,7 @@ from projectionist.projections.table import Table
 from projectionist.runner.readmodels import Kept
 from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.views import carry_indexes as make_indexes
-from projectionist.runner.views import check_own, exchange
+from projectionist.runner.views import check_own, exchange, standing
 
 if TYPE_CHECKING:
     from projectionist.runner.rebuild.desk import Desk
@@ -147,24 +147,42 @@ async def carry_indexes(desk: Desk, consumer: int, live: int, fresh: int) -> Asy
             yield told
 
 
+async def check(desk: Desk, consumer: int, live: int, fresh: int) -> None:
+    """Raise what pointing the views at another generation would raise, before anything is built for it."""
+    before = await shown(desk, consumer, live)
+    for view in (await shown(desk, consumer, fresh)).values():
+        old = before.pop(view.public, None)
+        anew = bool(await must_drop(desk, view))
+        if anew:
+            await refuse_dependents(desk, view)
+        behind = None if old is None else old.physical(desk.schema)
+        await standing(desk, view.public, behind, view.physical(desk.schema), anew=anew)
+    for view in before.values():
+        await _refuse_unfed(desk, view)
+
+
 async def withdraw(desk: Desk, view: View) -> None:
     """Take away a view that nobody feeds any more: its rows would go on as they are, and then with their table."""
+    await _refuse_unfed(desk, view)
+    await desk.connection.execute(f"drop view if exists {view.public}")
+
+
+async def _refuse_unfed(desk: Desk, view: View) -> None:
     await check_own(desk, view.public, view.physical(desk.schema))
-    standing = await dependents(desk, view)
-    if standing:
+    on_it = await dependents(desk, view)
+    if on_it:
         raise RebuildError(
-            f"{view.schema}.{view.name} is no longer fed, and {', '.join(standing)} stands on it",
+            f"{view.schema}.{view.name} is no longer fed, and {', '.join(on_it)} stands on it",
             remedy="Drop what stands on it, rebuild, and create it anew over the new name",
         )
-    await desk.connection.execute(f"drop view if exists {view.public}")
 
 
 async def refuse_dependents(desk: Desk, view: View) -> None:
     """Raise RebuildError if something stands on a view that has to be made anew."""
-    standing = await dependents(desk, view)
-    if standing:
+    on_it = await dependents(desk, view)
+    if on_it:
         reasons = await must_drop(desk, view)
         raise RebuildError(
-            f"{', '.join(reasons)}, and {', '.join(standing)} stands on {view.schema}.{view.name}",
+            f"{', '.join(reasons)}, and {', '.join(on_it)} stands on {view.schema}.{view.name}",
             remedy="Drop what stands on it, rebuild, and create it anew over the new columns",
         )
