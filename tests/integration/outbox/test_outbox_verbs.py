@@ -180,12 +180,12 @@ async def test_a_retry_does_not_wait_for_what_is_due_later(rig: Outbox) -> None:
     stub = scripted()
     key = await rig.want()
     stub.script[key] = [answer(Outcome.RETRY)]
-    async with rig.relaying(made(stub, retry=SLOW)) as relay:
+    async with rig.relaying(made(stub, retry=SLOW)):
         await eventually(lambda: rig.attempts(key))
         await eventually(lambda: due(rig, key))
-        await cli(rig, "retry", key, "--reason", "the provider is back")
-        assert (await rig.row(key))["spent"] == 1, "its tries are not given back"
-        relay.wake()
+    await cli(rig, "retry", key, "--reason", "the provider is back")
+    assert (await rig.row(key))["spent"] == 1, "its tries are not given back"
+    async with rig.relaying(made(stub, retry=SLOW)):
         await rig.becomes(key, "sent")
 
 
