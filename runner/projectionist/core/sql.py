@@ -1,10 +1,11 @@
-"""SQL has one home: a file a statement, beside the code that runs it, named like the method that does."""
+"""SQL has one home: a file a statement, in the `sql` folder of the room that runs it, named by verb and object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from projectionist.core.identifiers import quoted
 
@@ -13,7 +14,7 @@ SCHEMA = "{schema}"
 
 
 class Statements(Mapping[str, str]):
-    """The statements of one package's `sql` folder, with the schema's quoted name filled in."""
+    """The statements of a package and of every room in it, with the schema's quoted name filled in."""
 
     def __init__(self, package: str, schema: str) -> None:
         self.schema = schema
@@ -32,8 +33,17 @@ class Statements(Mapping[str, str]):
 @cache
 def _texts(package: str, schema: str) -> Mapping[str, str]:
     """Read once a process: two hundred files, read while a batch waits, would keep its event loop for milliseconds."""
-    return {
-        entry.name.removesuffix(".sql"): entry.read_text("utf-8").replace(SCHEMA, schema)
-        for entry in files(package).joinpath("sql").iterdir()
-        if entry.name.endswith(".sql")
-    }
+    found: dict[str, str] = {}
+    for entry in _files(files(package)):
+        name = entry.name.removesuffix(".sql")
+        assert name not in found, f"{package} has two statements of the name {name}"
+        found[name] = entry.read_text("utf-8").replace(SCHEMA, schema)
+    return found
+
+
+def _files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry)
+        elif folder.name == "sql" and entry.name.endswith(".sql"):
+            yield entry
