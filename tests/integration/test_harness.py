@@ -11,7 +11,7 @@ from tests.support.lab import Lab
 from tests.support.process import projectionist, run_projectionist
 from tests.support.waiting import HANG_S
 
-from projectionist.core.local import runs
+from projectionist.core.project_servers import runs
 from projectionist.ops.embedded.processes import until
 
 pytestmark = pytest.mark.asyncio

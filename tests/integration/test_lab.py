@@ -12,8 +12,8 @@ import pytest
 from tests.support.lab import Lab, Stream
 from tests.support.waiting import eventually, listening
 
-from projectionist.core import signals
-from projectionist.core.local import runs
+from projectionist.core import testpoints
+from projectionist.core.project_servers import runs
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,7 +70,7 @@ async def test_eventually_says_what_it_last_saw() -> None:
 @pytest.mark.asyncio
 async def test_a_moment_in_this_process_can_be_awaited() -> None:
     with listening() as heard:
-        signals.announce("here")
+        testpoints.announce("here")
         await heard.wait("here")
         with pytest.raises(AssertionError, match=r"'here' announced 1 times, not 2"):
             await heard.wait("here", count=2, seconds=0.02)

@@ -10,7 +10,7 @@ from collections import Counter
 
 import msgspec
 
-from projectionist.core import signals
+from projectionist.core import testpoints
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ def obey(orders: Orders) -> None:
         if counts[name] == orders.pause_at.get(name):
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    signals.listen(hear)
+    testpoints.listen(hear)
     threading.Thread(target=_die_with_the_test, args=(orders.lifeline,), daemon=True).start()
 
 

@@ -17,7 +17,7 @@ from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 from tests.support.waiting import eventually
 
-from projectionist.core import broker, signals
+from projectionist.core import broker, testpoints
 from projectionist.core.db import Connection
 from projectionist.projections import definition
 from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
@@ -122,7 +122,7 @@ class Yard:
             elif name == "turn.renewing" and threading.current_thread() in keepers:
                 free.wait(60)
 
-        stop = signals.listen(sleep)
+        stop = testpoints.listen(sleep)
         building = asyncio.ensure_future(asyncio.to_thread(asyncio.run, build()))
         self._asleep[building] = free
         try:
@@ -201,7 +201,7 @@ def dying(point: str) -> Iterator[None]:
         if name == point:
             raise RuntimeError("the process is gone")
 
-    stop = signals.listen(die)
+    stop = testpoints.listen(die)
     try:
         with pytest.raises(RuntimeError, match="the process is gone"):
             yield

@@ -17,7 +17,7 @@ from tests.support.lab import SCHEMA, Lab, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core import broker, db
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings

@@ -25,7 +25,7 @@ from tests.support.rig import Rig, rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.projections import Event, definition
 
 DRAIN_S = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from projectionist.core import signals
+from projectionist.core import testpoints
 
 Value = TypeVar("Value")
 
@@ -86,7 +86,7 @@ def listening() -> Iterator[Heard]:
     def hear(name: str) -> None:
         loop.call_soon_threadsafe(heard.note, name)
 
-    stop = signals.listen(hear)
+    stop = testpoints.listen(hear)
     try:
         yield heard
     finally:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core.backoff import LONGEST_ASKED, Retry, exhausted, interval, retry_after, wait
+from projectionist.core.retry_policy import LONGEST_ASKED, Retry, exhausted, interval, retry_after, wait
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 POLICY = Retry(initial_s=1, coefficient=2, maximum_s=300, attempts=10)

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core.breaker import Admission, BreakerPolicy, Circuit, State, admit, record
+from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 
 POLICY = BreakerPolicy(failures=3, open_s=10, maximum_s=35, probe_s=60)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core import headers, tokens
-from projectionist.core.headers import HeaderError
+from projectionist.core import cloudevents, tokens
+from projectionist.core.cloudevents import HeaderError
 from projectionist.core.settings import Headers
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -16,36 +16,36 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def test_the_settings_and_the_publisher_name_the_same_headers() -> None:
-    assert msgspec.structs.asdict(Headers()) == headers.DEFAULTS
+    assert msgspec.structs.asdict(Headers()) == cloudevents.DEFAULTS
 
 
 @given(TEXTS)
 def test_what_is_encoded_is_printable_ascii_and_decodes_to_itself(text: str) -> None:
-    coded = headers.encode(text)
+    coded = cloudevents.encode(text)
     assert coded.isascii()
     assert all("!" <= letter <= "~" and letter != '"' for letter in coded)
-    assert headers.decode(coded) == text
+    assert cloudevents.decode(coded) == text
 
 
 def test_values_are_coded_as_cloudevents_writes_them() -> None:
-    assert headers.encode("Euro € 😀") == "Euro%20%E2%82%AC%20%F0%9F%98%80"
-    assert headers.encode('100% "a/b"') == "100%25%20%22a/b%22"
+    assert cloudevents.encode("Euro € 😀") == "Euro%20%E2%82%AC%20%F0%9F%98%80"
+    assert cloudevents.encode('100% "a/b"') == "100%25%20%22a/b%22"
 
 
 def test_one_round_is_decoded_and_no_more() -> None:
-    assert headers.decode("%2541") == "%41"
-    assert headers.decode("100%") == "100%"
+    assert cloudevents.decode("%2541") == "%41"
+    assert cloudevents.decode("100%") == "100%"
 
 
 @pytest.mark.parametrize("value", ["%ff", "%C3%28", "%ED%A0%80"])
 def test_escapes_that_are_not_utf8_are_refused(value: str) -> None:
     with pytest.raises(HeaderError):
-        headers.decode(value)
+        cloudevents.decode(value)
 
 
 def test_half_of_a_surrogate_pair_cannot_travel() -> None:
     with pytest.raises(HeaderError):
-        headers.encode("\ud800")
+        cloudevents.encode("\ud800")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_half_of_a_surrogate_pair_cannot_travel() -> None:
     ],
 )
 def test_times_with_an_offset_are_read(text: str) -> None:
-    assert headers.timestamp(text).tzinfo is not None
+    assert cloudevents.timestamp(text).tzinfo is not None
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_times_with_an_offset_are_read(text: str) -> None:
 )
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(HeaderError):
-        headers.timestamp(text)
+        cloudevents.timestamp(text)
 
 
 @pytest.mark.parametrize("text", [TRACE, "01" + TRACE[2:], "cc" + TRACE[2:] + "-what-comes-later"])
 def test_a_trace_to_be_continued_is_known(text: str) -> None:
-    assert headers.is_traceparent(text)
+    assert cloudevents.is_traceparent(text)
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_a_trace_to_be_continued_is_known(text: str) -> None:
     ],
 )
 def test_a_malformed_trace_is_none(text: str) -> None:
-    assert not headers.is_traceparent(text)
+    assert not cloudevents.is_traceparent(text)
 
 
 @pytest.mark.parametrize("state", ["", " a=b", "a=b ", "a=\x1f", "a=\n", "a=é", "x" * 513])
 def test_a_malformed_state_is_dropped_and_its_parent_stays(state: str) -> None:
-    assert headers.trace_context(TRACE, state) == (TRACE, None)
+    assert cloudevents.trace_context(TRACE, state) == (TRACE, None)
 
 
 def test_a_context_is_taken_whole_or_not_at_all() -> None:
     longest = f"01{TRACE[2:]}-{'x' * 456}"
-    assert headers.trace_context(longest, "x" * 512) == (longest, "x" * 512)
-    assert headers.trace_context("00-x", "a=b") == headers.trace_context(None, "a=b") == (None, None)
+    assert cloudevents.trace_context(longest, "x" * 512) == (longest, "x" * 512)
+    assert cloudevents.trace_context("00-x", "a=b") == cloudevents.trace_context(None, "a=b") == (None, None)
 
 
 def test_only_the_fields_that_are_there_become_headers() -> None:
-    composed = headers.compose({"id": "1", "source": "/shop", "causation": None})
+    composed = cloudevents.compose({"id": "1", "source": "/shop", "causation": None})
     assert composed == {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/shop"}
 
 

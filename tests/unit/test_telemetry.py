@@ -20,9 +20,9 @@ from tests.support.scrape import free_port, get
 from tests.support.waiting import eventually
 
 from projectionist.core import clock
+from projectionist.core.cloudevents import is_traceparent
 from projectionist.core.errors import SettingsError
-from projectionist.core.headers import is_traceparent
-from projectionist.core.logs import Human, Json, Repeats, facts
+from projectionist.core.log_format import Human, Json, Repeats, facts
 from projectionist.core.secret import Url
 from projectionist.core.settings import Telemetry, load
 from projectionist.core.telemetry import health as healths

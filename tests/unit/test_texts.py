@@ -7,7 +7,7 @@ from unicodedata import category
 
 import pytest
 
-from projectionist.core.texts import fits, flaw, storable
+from projectionist.core.printable_text import fits, flaw, storable
 
 
 def test_no_character_fits_that_is_control_format_surrogate_private_unassigned_or_a_break() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core import broker
-from projectionist.core.logs import configure
+from projectionist.core.log_format import configure
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.sdk import exporting
 from projectionist.ops import apps, loops

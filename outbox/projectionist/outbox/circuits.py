@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.breaker import Admission, BreakerPolicy, Circuit, State, admit, record
-from projectionist.core.signals import announce
+from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 from projectionist.core.states import Effect
+from projectionist.core.testpoints import announce
 from projectionist.outbox.store import circuit_of
 
 if TYPE_CHECKING:

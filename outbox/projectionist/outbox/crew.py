@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from projectionist.core.raised import Stray
+from projectionist.core.user_errors import Stray
 
 T = TypeVar("T")
 

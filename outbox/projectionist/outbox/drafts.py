@@ -9,14 +9,14 @@ from typing import Any, Protocol
 import msgspec
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from projectionist.core import headers, tokens
+from projectionist.core import cloudevents, tokens
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.texts import ID_BYTES, TEXT_BYTES, flaw
+from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.ids import Part, business_key
 from projectionist.outbox.keys import frozen_body
 
-_MOST = {"schema": headers.MOST_SCHEMA, "version": headers.MOST_VERSION}
+_MOST = {"schema": cloudevents.MOST_SCHEMA, "version": cloudevents.MOST_VERSION}
 
 
 class PublishError(ProjectionistError):
@@ -91,11 +91,13 @@ class Producer:
         }
         _check_fields(fields)
         subject = self._subject(aggregate_type, name)
-        named = headers.compose(fields)
+        named = cloudevents.compose(fields)
         # Streams compare this header alone, and two sources may use the same ids.
-        named[headers.MESSAGE_ID] = f"{named[headers.DEFAULTS['source']]} {named[headers.DEFAULTS['id']]}"
+        named[cloudevents.MESSAGE_ID] = (
+            f"{named[cloudevents.DEFAULTS['source']]} {named[cloudevents.DEFAULTS['id']]}"
+        )
         if expected_last_subject_sequence is not None:
-            named[headers.EXPECTED_SEQUENCE] = str(expected_last_subject_sequence)
+            named[cloudevents.EXPECTED_SEQUENCE] = str(expected_last_subject_sequence)
         TraceContextTextMapPropagator().inject(named)
         data = _body(event)
         if type is None and schema is None:

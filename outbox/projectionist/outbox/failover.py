@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
 
 if TYPE_CHECKING:

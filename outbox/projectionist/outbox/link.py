@@ -12,8 +12,8 @@ import anyio
 from projectionist.core.db import connect
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.owner import Elsewhere, owner
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
 
 if TYPE_CHECKING:

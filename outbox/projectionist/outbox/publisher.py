@@ -13,8 +13,8 @@ from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 from nats.js.errors import NotFoundError
 
-from projectionist.core import headers
-from projectionist.core.backoff import Retry, wait
+from projectionist.core import cloudevents
+from projectionist.core.retry_policy import Retry, wait
 from projectionist.core.telemetry import names, places, tracing
 from projectionist.outbox.drafts import Draft, Producer, PublishError
 from projectionist.outbox.providers.acks import Acks
@@ -84,15 +84,15 @@ class Publisher(Producer):
         """
         if not tracing.on():
             return await self._send(draft)
-        parent = draft.headers.get(headers.TRACEPARENT)
-        if parent is not None and headers.is_traceparent(parent) and not tracing.is_sampled(parent):
+        parent = draft.headers.get(cloudevents.TRACEPARENT)
+        if parent is not None and cloudevents.is_traceparent(parent) and not tracing.is_sampled(parent):
             return await self._send(draft)
         attributes: tracing.Given = {
             names.SYSTEM: names.NATS,
             names.OPERATION: names.SEND,
             names.OPERATION_TYPE: names.SEND,
             names.TEMPLATE: self._pattern,
-            names.MESSAGE_ID: draft.headers[headers.DEFAULTS["id"]],
+            names.MESSAGE_ID: draft.headers[cloudevents.DEFAULTS["id"]],
             **places.broker(self._client),
         }
         with tracing.sending(f"{names.SEND} {self._pattern}", attributes, draft.headers) as (span, named):
@@ -159,7 +159,7 @@ class Publisher(Producer):
 
     async def _stored_before(self, draft: Draft) -> Published | str:
         """Where this very draft stands, if it is what came next: its own ack may have been lost. Empty if not."""
-        after, streams = int(draft.headers[headers.EXPECTED_SEQUENCE]) + 1, self._client.jetstream()
+        after, streams = int(draft.headers[cloudevents.EXPECTED_SEQUENCE]) + 1, self._client.jetstream()
         try:
             stream = await streams.find_stream_name_by_subject(draft.subject)
             subject = stored_as(draft.subject, (await streams.stream_info(stream)).config)
@@ -168,7 +168,7 @@ class Publisher(Producer):
             return ""
         except (NatsError, TimeoutError, OSError) as error:
             return str(error) or error.__class__.__name__
-        if (found.headers or {}).get(headers.MESSAGE_ID) != draft.headers[headers.MESSAGE_ID]:
+        if (found.headers or {}).get(cloudevents.MESSAGE_ID) != draft.headers[cloudevents.MESSAGE_ID]:
             return ""
         return Published(stream, found.seq or 0, duplicate=True)
 

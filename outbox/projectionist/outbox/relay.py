@@ -17,11 +17,11 @@ from projectionist.core import broker, db
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import DefinitionError
 from projectionist.core.gate import nats_reach, postgres_reach
-from projectionist.core.groups import flattened
-from projectionist.core.raised import lasting
-from projectionist.core.signals import announce
 from projectionist.core.stopping import Stop
+from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import lasting
 from projectionist.outbox.failover import judge
 from projectionist.outbox.link import Away, Link
 from projectionist.outbox.opener import Opener

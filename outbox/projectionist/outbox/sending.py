@@ -15,11 +15,11 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.breaker import longest
-from projectionist.core.raised import lasting
-from projectionist.core.signals import announce
+from projectionist.core.circuit_breaker import longest
 from projectionist.core.states import Effect
 from projectionist.core.telemetry import pulse
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import lasting
 from projectionist.outbox import settling, trail
 from projectionist.outbox.circuits import Circuits
 from projectionist.outbox.crew import Crew

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.breaker import State
-from projectionist.core.logs import facts
-from projectionist.core.signals import announce
+from projectionist.core.circuit_breaker import State
+from projectionist.core.log_format import facts
 from projectionist.core.states import Effect
+from projectionist.core.testpoints import announce
 from projectionist.outbox import trail
 from projectionist.outbox.circuits import Circuits, Verdict
 from projectionist.outbox.link import Away

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from projectionist.core import backoff
+from projectionist.core import retry_policy
 from projectionist.core.states import Effect, Fact
 from projectionist.outbox.providers.profiles import Delivery, Profile, Recourse, horizon, recourse
 from projectionist.outbox.providers.reply import Outcome, Reply
@@ -90,7 +90,7 @@ def after(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next
             return _for_a_person(standing)
         case Outcome.NOT_SENT:
             # An outage is paced by the circuit, not by each intent: what was caught in it goes first afterwards.
-            wait = backoff.wait(rules.retry, 1, chance=chance, asked_s=reply.after_s)
+            wait = retry_policy.wait(rules.retry, 1, chance=chance, asked_s=reply.after_s)
             return _untried(Effect.READY, standing, wait)
         case Outcome.UNKNOWN:
             return after_silence(standing, rules, chance)
@@ -101,7 +101,7 @@ def after_silence(standing: Standing, rules: Rules, chance: float) -> Next:
     """The next state of an intent whose outcome nobody knows: no answer, or a relay that never told."""
     match doubt(standing, rules):
         case Recourse.AGAIN:
-            wait = backoff.wait(rules.retry, standing.spent, chance=chance)
+            wait = retry_policy.wait(rules.retry, standing.spent, chance=chance)
             return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)
         case Recourse.LOOKUP:
             return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0)
@@ -118,7 +118,7 @@ def after_lookup(reply: Reply, standing: Standing, rules: Rules, chance: float) 
             # The provider has nothing under this key, so its memory starts anew with the next attempt.
             return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=0.0, forget=True)
         case Outcome.RETRY if standing.spent < rules.retry.attempts + LOOKUPS:
-            wait = backoff.wait(rules.retry, standing.spent, chance=chance, asked_s=reply.after_s)
+            wait = retry_policy.wait(rules.retry, standing.spent, chance=chance, asked_s=reply.after_s)
             return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent + 1, wait_s=wait)
         case _:
             return _for_a_person(standing)
@@ -153,14 +153,14 @@ def _retried(reply: Reply, standing: Standing, rules: Rules, chance: float) -> N
         if standing.doubted:
             return _doubtful(standing, rules)
         return msgspec.structs.replace(_dead(standing), note="no tries are left")
-    wait = backoff.wait(policy, standing.spent, chance=chance, asked_s=reply.after_s)
+    wait = retry_policy.wait(policy, standing.spent, chance=chance, asked_s=reply.after_s)
     return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)
 
 
 def _tries_left(standing: Standing, policy: ProviderRetry) -> bool:
     closed = policy.schedule_to_close_s
     in_time = closed is None or (standing.since_first_s or 0.0) < closed
-    return in_time and not backoff.exhausted(policy, standing.spent)
+    return in_time and not retry_policy.exhausted(policy, standing.spent)
 
 
 def _held(reply: Reply, standing: Standing) -> Next:

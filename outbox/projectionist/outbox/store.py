@@ -11,8 +11,8 @@ import msgspec
 from opentelemetry.trace import Span
 
 from projectionist.core import clock
-from projectionist.core.breaker import Circuit, State
-from projectionist.core.headers import trace_context
+from projectionist.core.circuit_breaker import Circuit, State
+from projectionist.core.cloudevents import trace_context
 from projectionist.core.leases import Leases
 from projectionist.core.states import Effect
 from projectionist.outbox.keys import body_hash

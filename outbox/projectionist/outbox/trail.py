@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from opentelemetry.trace import Span, SpanKind
 
-from projectionist.core import headers
+from projectionist.core import cloudevents
 from projectionist.core.telemetry import meters, names, tracing
 from projectionist.outbox.providers.reply import Outcome
 
@@ -82,7 +82,7 @@ def _host(provider: Provider, request: Request) -> str | None:
 def _span(leased: Leased, operation: str, kind: SpanKind, provider: Provider) -> Span | None:
     request = leased.request
     parent = request.traceparent
-    if parent is None or not tracing.on() or not headers.is_traceparent(parent):
+    if parent is None or not tracing.on() or not cloudevents.is_traceparent(parent):
         return None
     if not tracing.is_sampled(parent):
         return None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.states import Effect
+from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
 
 if TYPE_CHECKING:

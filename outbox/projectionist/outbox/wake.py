@@ -10,7 +10,7 @@ import anyio
 
 from projectionist.core.db import connect
 from projectionist.core.identifiers import MOST_BYTES
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
 from projectionist.outbox.link import Away, Link
 

@@ -13,9 +13,9 @@ import asyncpg
 import msgspec
 
 from projectionist.core.db import advisory_key
-from projectionist.core.logs import facts
-from projectionist.core.signals import announce
-from projectionist.core.texts import storable
+from projectionist.core.log_format import facts
+from projectionist.core.printable_text import storable
+from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from projectionist.core.db import Connection

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.aggregates import parted
+from projectionist.core.cloudevents import MOST_VERSION, trace_context
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.headers import MOST_VERSION, trace_context
+from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import tracing
-from projectionist.core.texts import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, content_of, options_of
 from projectionist.outbox.keys import body_hash, intent_key, ordering_key
 

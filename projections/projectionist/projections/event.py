@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 import msgspec
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.texts import TEXT_BYTES, fits
+from projectionist.core.printable_text import TEXT_BYTES, fits
 from projectionist.projections.errors import EventError, without_value
 from projectionist.projections.upcasting import stepped
 

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
-from projectionist.core.raised import RAISED
-from projectionist.core.texts import storable
+from projectionist.core.printable_text import storable
+from projectionist.core.user_errors import RAISED
 from projectionist.projections.outcome import Refuse, Retry
 from projectionist.projections.steps import Step
 

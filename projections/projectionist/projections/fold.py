@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core.raised import RAISED
+from projectionist.core.user_errors import RAISED
 from projectionist.outbox.intent import Intent
 from projectionist.projections.copying import copied
 from projectionist.projections.definition import Definition, Kind

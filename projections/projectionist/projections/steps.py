@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core.raised import RAISED
+from projectionist.core.user_errors import RAISED
 from projectionist.projections.definition import Definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue

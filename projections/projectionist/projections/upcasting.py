@@ -8,7 +8,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.raised import RAISED
+from projectionist.core.user_errors import RAISED
 from projectionist.projections.annotations import returned
 from projectionist.projections.errors import EventError
 

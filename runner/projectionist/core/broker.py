@@ -14,7 +14,7 @@ from nats.errors import AuthorizationError
 
 from projectionist.core import tls, wire
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Nats

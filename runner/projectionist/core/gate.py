@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 
 log = logging.getLogger("projectionist.runner")
 

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from projectionist.core import local
-from projectionist.core.backoff import Retry, Seconds
+from projectionist.core import project_servers
 from projectionist.core.errors import IdentifierError, SettingsError
 from projectionist.core.identifiers import checked
 from projectionist.core.layers import Layers, Raw, build
+from projectionist.core.retry_policy import Retry, Seconds
 from projectionist.core.secret import Secret, Url
 from projectionist.core.telemetry.health import address
 
@@ -323,12 +323,12 @@ def settings(told: Callable[[str], object] = log.info) -> Settings:
     A missing URL is that of the servers of `projectionist dev up`, where they run, and `told` is told so. If none runs
     it stays missing: whoever connects says how to get one.
     """
-    place = local.find(Path.cwd(), FILE)
+    place = project_servers.find(Path.cwd(), FILE)
     file = place.parent / FILE
     found = load(file if file.is_file() else None)
     if found.postgres.url is not None and found.nats.url:
         return found
-    running, used = {name: Url(url) for name, url in local.running(place).items()}, []
+    running, used = {name: Url(url) for name, url in project_servers.running(place).items()}, []
     if found.postgres.url is None and (url := running.get("postgres")):
         found = msgspec.structs.replace(found, postgres=msgspec.structs.replace(found.postgres, url=url))
         used.append(url)

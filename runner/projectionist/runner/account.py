@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.runner.rebuild.scan import scan, sequence
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.core.signals import announce
+from projectionist.core.printable_text import storable
 from projectionist.core.states import Entry, Fact
-from projectionist.core.texts import storable
+from projectionist.core.testpoints import announce
 from projectionist.projections.judge import Verdict
 from projectionist.runner.batch import Applied
 from projectionist.runner.closing import close

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.backoff import Retry, interval
 from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
 

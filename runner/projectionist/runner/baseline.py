@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.signals import announce
 from projectionist.core.states import Head
+from projectionist.core.testpoints import announce
 from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.exists import Exists

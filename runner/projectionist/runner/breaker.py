@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.breaker import Admission, BreakerPolicy, Circuit, State, admit, record
-from projectionist.core.signals import announce
+from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.consumer import Tripped
 from projectionist.runner.failing import Probe, Window, seen

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.batch import Batch
 from projectionist.runner.registry import INSTANCE, PLACE
 from projectionist.runner.retry import Failing, Refusal

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from projectionist.core import headers, texts
-from projectionist.core.headers import HeaderError
-from projectionist.core.texts import ID_BYTES, TEXT_BYTES
+from projectionist.core import cloudevents, printable_text
+from projectionist.core.cloudevents import HeaderError
+from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
 from projectionist.runner.delivery import Reason, Refused
 from projectionist.runner.heads import WORDS
 
@@ -52,7 +52,7 @@ def check_fields(source: str, name: str, kind: str, aggregate: str | None, subje
     """Identity, type, aggregate and subject can be printed and fit an index."""
     if LOST in subject:  # two different subjects of a stream would be one
         raise Refused(Reason.SUBJECT, f"the subject holds U+FFFD, which stands for lost bytes: {subject!a}")
-    if texts.fits(f"{source}{name}{kind}{aggregate}{subject}", ID_BYTES):
+    if printable_text.fits(f"{source}{name}{kind}{aggregate}{subject}", ID_BYTES):
         return
     _check_text(Reason.SUBJECT, "subject", subject, TEXT_BYTES)
     _check_text(Reason.IDENTITY, "id", name, ID_BYTES)
@@ -63,7 +63,7 @@ def check_fields(source: str, name: str, kind: str, aggregate: str | None, subje
 
 def check_causes(correlation: str | None, causation: str | None) -> None:
     """The same of correlation and causation."""
-    if texts.fits(f"{correlation}{causation}", TEXT_BYTES):
+    if printable_text.fits(f"{correlation}{causation}", TEXT_BYTES):
         return
     _check_text(Reason.HEADERS, "correlation id", correlation or "", TEXT_BYTES)
     _check_text(Reason.HEADERS, "causation id", causation or "", TEXT_BYTES)
@@ -72,7 +72,7 @@ def check_causes(correlation: str | None, causation: str | None) -> None:
 def check_time(text: str) -> None:
     """It is a time with an offset."""
     try:
-        headers.timestamp(text)
+        cloudevents.timestamp(text)
     except HeaderError as error:
         raise Refused(Reason.TIME, error.message) from None
 
@@ -83,17 +83,17 @@ def trace_of(
     """A trace context that is malformed is none: the standard wants a new trace then, not a refusal."""
     if parent is None:
         parent, state = ce_parent, ce_state
-    return headers.trace_context(parent, state)
+    return cloudevents.trace_context(parent, state)
 
 
 def clean(text: str) -> str:
     """The beginning of `text` as PostgreSQL takes it."""
-    return texts.storable(text[:DETAIL])
+    return printable_text.storable(text[:DETAIL])
 
 
 def kept(text: str | None, most: int) -> str | None:
     """`text`, where it is what one of its kind may be."""
-    return text if text is not None and texts.fits(text, most) else None
+    return text if text is not None and printable_text.fits(text, most) else None
 
 
 def kept_subject(subject: str) -> str:
@@ -106,5 +106,5 @@ def kept_subject(subject: str) -> str:
 
 
 def _check_text(reason: Reason, what: str, text: str, most: int) -> None:
-    if flaw := texts.flaw(text, most):
+    if flaw := printable_text.flaw(text, most):
         raise Refused(reason, f"the {what} {flaw}")

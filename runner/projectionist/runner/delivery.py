@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from projectionist.core.headers import timestamp
+from projectionist.core.cloudevents import timestamp
 from projectionist.core.states import Entry
 from projectionist.core.wire import Arrival
 from projectionist.projections import Envelope, Event

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.logs import facts
-from projectionist.core.signals import announce
+from projectionist.core.log_format import facts
+from projectionist.core.testpoints import announce
 from projectionist.runner.batch import Batch
 from projectionist.runner.due import MOST_DUE, Due
 from projectionist.runner.heart import percentile

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.runner.session import store_of
 from projectionist.runner.verbs import NotThere, TooLate, Verbs
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from projectionist.core import headers
+from projectionist.core import cloudevents
+from projectionist.core.cloudevents import HeaderError
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.headers import HeaderError
-from projectionist.core.texts import fits
+from projectionist.core.printable_text import fits
 
 if TYPE_CHECKING:
     from projectionist.core.settings import Headers
@@ -22,7 +22,7 @@ ce-traceparent, tracestate, ce-tracestate, content type, message id."""
 
 Pick = Callable[[Sequence[str | None]], Fields]
 
-WORDS = tuple(headers.DEFAULTS)
+WORDS = tuple(cloudevents.DEFAULTS)
 NOTHING: Fields = (None,) * (len(WORDS) + 6)
 
 MOST_BYTES, MOST_LINES = 64 * 1024, 256
@@ -63,9 +63,14 @@ class Heads:
 
     def __init__(self, names: Headers) -> None:
         mapped = [str(getattr(names, word)) for word in WORDS]
-        trace = [headers.TRACEPARENT, headers.CE_TRACEPARENT, headers.TRACESTATE, headers.CE_TRACESTATE]
+        trace = [
+            cloudevents.TRACEPARENT,
+            cloudevents.CE_TRACEPARENT,
+            cloudevents.TRACESTATE,
+            cloudevents.CE_TRACESTATE,
+        ]
         self.names = tuple(
-            name.lower() for name in (*mapped, *trace, headers.CONTENT_TYPE, headers.MESSAGE_ID)
+            name.lower() for name in (*mapped, *trace, cloudevents.CONTENT_TYPE, cloudevents.MESSAGE_ID)
         )
         self._coded = {slot for slot, name in enumerate(self.names) if name.startswith("ce-")}
         self._plans: dict[tuple[str, ...], _Plan] = {}
@@ -138,7 +143,7 @@ class Heads:
     def _text(self, slot: int, value: str) -> str | None:
         try:
             value.encode()
-            return headers.decode(value) if slot in self._coded and "%" in value else value
+            return cloudevents.decode(value) if slot in self._coded and "%" in value else value
         except (UnicodeEncodeError, HeaderError):
             if slot in _TRACE:
                 return None
@@ -165,7 +170,7 @@ def replaced(head: bytes | None, given: Mapping[str, str | None]) -> bytes:
 
 
 def _coded(name: str, value: str) -> str:
-    return headers.encode(value) if name.lower().startswith("ce-") else value
+    return cloudevents.encode(value) if name.lower().startswith("ce-") else value
 
 
 def _loose(lines: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

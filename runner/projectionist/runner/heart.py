@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from projectionist.core import clock
-from projectionist.core.backoff import Retry
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.raised import lasting
-from projectionist.core.signals import announce
+from projectionist.core.retry_policy import Retry
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import lasting
 from projectionist.runner.rearm import Rearm
 from projectionist.runner.setbacks import Chore
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 import asyncpg
 
+from projectionist.core.background_thread import Beside
 from projectionist.core.db import connect
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
-from projectionist.runner.beside import Beside
+from projectionist.core.testpoints import announce
 from projectionist.runner.session import tag
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.headers import HeaderError
+from projectionist.core.cloudevents import HeaderError
 from projectionist.projections.subjects import AGGREGATE
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Elsewhere, Lack

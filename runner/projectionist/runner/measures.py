@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from projectionist.core.headers import timestamp
+from projectionist.core.cloudevents import timestamp
 from projectionist.core.states import Cause
 from projectionist.core.telemetry import meters, names
 

@@ -18,7 +18,7 @@ from projectionist.runner.retry import Failing, Refusal, after
 from projectionist.runner.writes import Again
 
 if TYPE_CHECKING:
-    from projectionist.core.backoff import Retry
+    from projectionist.core.retry_policy import Retry
     from projectionist.outbox import Intent
     from projectionist.projections.definition import Definition
     from projectionist.projections.failure import Failure

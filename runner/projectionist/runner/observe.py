@@ -12,9 +12,9 @@ import anyio
 
 from projectionist.core import broker, db
 from projectionist.core.gate import nats_reach
-from projectionist.core.groups import flattened
-from projectionist.core.signals import announce
+from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names, pulse
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.observed import Observer
 

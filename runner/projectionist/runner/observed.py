@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.headers import timestamp
+from projectionist.core.cloudevents import timestamp
 from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.meters import Shown

@@ -12,9 +12,9 @@ import asyncpg
 from projectionist.core import clock
 from projectionist.core.leases import Leases
 from projectionist.core.owner import Elsewhere, owner
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.states import Fact
+from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import alone
 from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.course import UNORDERED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.texts import TEXT_BYTES, fits, storable
+from projectionist.core.printable_text import TEXT_BYTES, fits, storable
 from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Reason, Unreadable

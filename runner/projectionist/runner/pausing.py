@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.runner import barrier
 from projectionist.runner.registry import NotRegistered
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.groups import flattened
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
-from projectionist.core.raised import lasting
-from projectionist.core.signals import announce
 from projectionist.core.telemetry import pulse
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import lasting
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.consumer import Paused, Superseded, Tripped
 from projectionist.runner.delivery import Delivery

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.core.wire import weight
 
 if TYPE_CHECKING:

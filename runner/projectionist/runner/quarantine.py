@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery, Reason

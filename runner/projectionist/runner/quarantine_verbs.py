@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.signals import announce
 from projectionist.core.states import Decided, Entry, Fact
+from projectionist.core.testpoints import announce
 from projectionist.runner.hashes import data_hash
 from projectionist.runner.heads import replaced
 from projectionist.runner.verbs import Act, NotThere, TooLate

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from projectionist.core import clock
-from projectionist.core.headers import MOST_SCHEMA, MOST_VERSION, HeaderError
-from projectionist.core.raised import RAISED
-from projectionist.core.texts import ID_BYTES, TEXT_BYTES
+from projectionist.core.cloudevents import MOST_SCHEMA, MOST_VERSION, HeaderError
+from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
+from projectionist.core.user_errors import RAISED
 from projectionist.runner import guards, structured
 from projectionist.runner.checks import (
     agreed,

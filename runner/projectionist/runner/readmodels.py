@@ -12,12 +12,12 @@ import asyncpg
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.backoff import Retry, interval
 from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
-from projectionist.core.signals import announce
+from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.barrier import barrier_key, patience

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.careful import MOST_MARKS, SUSPECT_FROM
 from projectionist.runner.delivery import told
 

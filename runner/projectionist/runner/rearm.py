@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

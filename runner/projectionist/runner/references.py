@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError
 

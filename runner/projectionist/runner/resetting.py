@@ -9,8 +9,8 @@ import asyncpg
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream, sighting
 from projectionist.runner.continuity import Known, Spot

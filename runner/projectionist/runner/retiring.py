@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import ConsumerMissing, StreamMissing

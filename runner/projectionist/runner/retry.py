@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from projectionist.core.backoff import LONGEST_ASKED, Retry, interval, wait
-from projectionist.core.texts import storable
+from projectionist.core.printable_text import storable
+from projectionist.core.retry_policy import LONGEST_ASKED, Retry, interval, wait
 from projectionist.runner.writes import Failed
 
 MOST_TEXT = 2_000

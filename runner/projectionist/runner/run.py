@@ -14,10 +14,10 @@ from projectionist.core import broker, db
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.gate import nats_reach, postgres_reach
-from projectionist.core.groups import flattened
-from projectionist.core.signals import announce
 from projectionist.core.stopping import Stop
+from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
+from projectionist.core.testpoints import announce
 from projectionist.outbox.wake import Waker
 from projectionist.runner.board import Board, failing
 from projectionist.runner.office import Office

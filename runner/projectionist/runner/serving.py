@@ -9,9 +9,9 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.raised import lasting
 from projectionist.core.telemetry import names, places
 from projectionist.core.trouble import is_transient
+from projectionist.core.user_errors import lasting
 from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.careful import Careful, Suspicion

@@ -12,7 +12,7 @@ import asyncpg
 
 from projectionist.core import clock
 from projectionist.core.db import connect
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.gate import Gates
 from projectionist.runner.store import Store

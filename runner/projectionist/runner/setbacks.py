@@ -10,12 +10,12 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.backoff import Retry, interval
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.raised import lasting
-from projectionist.core.signals import announce
+from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import meters, names
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
+from projectionist.core.user_errors import lasting
 from projectionist.runner.jetstream import BrokerError
 
 log = logging.getLogger("projectionist.runner")

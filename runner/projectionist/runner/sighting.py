@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
 from projectionist.runner.jetstream import AckFloor, Consumer, ConsumerConfig, message

@@ -11,7 +11,7 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.core.wire import Arrival
 from projectionist.runner import durable, jetstream
 from projectionist.runner.deed import NotOurs

@@ -12,9 +12,9 @@ import anyio
 import asyncpg
 import msgspec
 
-from projectionist.core.raised import RAISED, is_cancelled
 from projectionist.core.sql import Statements
 from projectionist.core.trouble import is_transient
+from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
 from projectionist.projections.failure import FailureKind, failure_of

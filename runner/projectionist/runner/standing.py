@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
 from projectionist.core.states import Fact
+from projectionist.core.testpoints import announce
 from projectionist.runner import sighting
 from projectionist.runner.account import Account
 from projectionist.runner.consumer import Rejoin

@@ -7,7 +7,7 @@ from base64 import b64decode
 
 import msgspec
 
-from projectionist.core.headers import HeaderError
+from projectionist.core.cloudevents import HeaderError
 from projectionist.runner.heads import Fields
 
 CONTENT_TYPE = "application/cloudevents"

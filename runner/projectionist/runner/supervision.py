@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.raised import lasting
-from projectionist.core.signals import announce
 from projectionist.core.telemetry import meters, names
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import lasting
 from projectionist.runner.board import told
 from projectionist.runner.consumer import Superseded
 from projectionist.runner.setbacks import Setbacks, said

@@ -10,8 +10,8 @@ import msgspec
 from projectionist.core import owner as owners
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.owner import Likeness, Owner, likeness
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
 from projectionist.runner.deed import Deed, Whose, refuse, whose
 from projectionist.runner.jetstream import ConsumerMissing, StreamMissing

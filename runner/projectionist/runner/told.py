@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.core.logs import facts
+from projectionist.core.log_format import facts
 
 if TYPE_CHECKING:
     from projectionist.runner.batch import Applied

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
 from projectionist.core.states import Decided, Entry, Finding, Head
+from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import clock
-from projectionist.core.breaker import longest
-from projectionist.core.groups import flattened
-from projectionist.core.logs import facts
+from projectionist.core.circuit_breaker import longest
+from projectionist.core.log_format import facts
 from projectionist.core.owner import Elsewhere
-from projectionist.core.signals import announce
+from projectionist.core.task_groups import flattened
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
 from projectionist.runner.barrier import TooLong
 from projectionist.runner.baseline import notes

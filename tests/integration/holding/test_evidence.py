@@ -18,8 +18,8 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.backoff import Retry
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.retry_policy import Retry
 from projectionist.runner import evidence
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.reading import Reader

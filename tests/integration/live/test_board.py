@@ -9,7 +9,7 @@ from tests.integration.test_doctor import examined, waits
 from tests.support.rig import Rig
 from tests.support.shop import shop
 
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.ops.commands import status
 from projectionist.runner import board
 from projectionist.runner.board import Board, Told, failing

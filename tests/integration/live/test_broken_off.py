@@ -10,7 +10,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.runner import supervision
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.setbacks import Setbacks

@@ -9,7 +9,7 @@ from tests.support.rig import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.core.settings import Policy
 from projectionist.runner import pipeline
 from projectionist.runner.verbs import Act

@@ -10,7 +10,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Policy
 from projectionist.runner import jetstream

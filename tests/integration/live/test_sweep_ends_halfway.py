@@ -13,7 +13,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core import signals
+from projectionist.core import testpoints
 from projectionist.core.settings import Policy
 from projectionist.runner import jetstream
 from projectionist.runner.verbs import Act
@@ -46,7 +46,7 @@ def ending_at(point: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
         if point == "asking":
             patched.setattr(jetstream, "message", ask)
-        stop = signals.listen(end)
+        stop = testpoints.listen(end)
         try:
             yield
         finally:

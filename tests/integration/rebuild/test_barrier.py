@@ -16,9 +16,9 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core import clock, signals
-from projectionist.core.backoff import Retry
+from projectionist.core import clock, testpoints
 from projectionist.core.db import Connection
+from projectionist.core.retry_policy import Retry
 from projectionist.projections import SqlProjection, Tx, definition, on
 from projectionist.runner import barrier
 from projectionist.runner.adoption import Adoption
@@ -207,7 +207,7 @@ async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(liv
             if name == "recompute.entered":
                 frozen.enter_context(live.lab.nats_stopped())
 
-        frozen.callback(signals.listen(hear))
+        frozen.callback(testpoints.listen(hear))
         async with live.pool.acquire() as connection:
             done = await recompute(
                 *(Desk(connection, SCHEMA), definition(s.Orders), live.settings, live.nats, "o1"),
@@ -262,7 +262,7 @@ async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batc
                 if len(moves) == 1:
                     frozen.enter_context(live.lab.nats_stopped())
 
-        frozen.callback(signals.listen(hear))
+        frozen.callback(testpoints.listen(hear))
         async with live.running(s.Orders), watching(live, s.Orders) as waited:
             await heard.wait("worker.waiting")
             frozen.close()

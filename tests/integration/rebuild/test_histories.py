@@ -17,7 +17,7 @@ from tests.support.rig import Rig, rig
 from tests.support.shop import OrderNoted, OrderPlaced
 
 from projectionist.core.settings import Batch
-from projectionist.core.signals import listen
+from projectionist.core.testpoints import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
 from projectionist.runner.rebuild import opening
 from projectionist.runner.resetting import Resetting

@@ -12,7 +12,7 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.signals import listen
+from projectionist.core.testpoints import listen
 from projectionist.projections import Event, SqlProjection, Tx, on
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.rebuild import opening, sqlbulk

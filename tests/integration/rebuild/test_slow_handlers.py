@@ -12,8 +12,8 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderPlaced
 from tests.support.waiting import listening
 
-from projectionist.core import signals
-from projectionist.core.backoff import Retry
+from projectionist.core import testpoints
+from projectionist.core.retry_policy import Retry
 from projectionist.projections import Projection, on
 from projectionist.runner import barrier
 from projectionist.runner.rebuild import pace, turn
@@ -138,7 +138,7 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
             raise RuntimeError("the process is gone")
 
     with listening() as heard:
-        stop = signals.listen(die)
+        stop = testpoints.listen(die)
         with pytest.raises(RuntimeError):
             await yard.rebuild(cls)
         stop()

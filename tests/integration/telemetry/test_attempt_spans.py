@@ -8,7 +8,7 @@ import pytest
 from tests.support.outbox import scripted
 from tests.support.spans import Kept, attributes
 
-from projectionist.core.breaker import Circuit
+from projectionist.core.circuit_breaker import Circuit
 from projectionist.core.states import Effect
 from projectionist.outbox import trail
 from projectionist.outbox.providers import Outcome, Reply

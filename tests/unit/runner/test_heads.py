@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core.headers import HeaderError
+from projectionist.core.cloudevents import HeaderError
 from projectionist.core.settings import Headers
 from projectionist.runner.heads import MOST_BYTES, MOST_LINES, SETTLED_AT, Fields, Heads
 

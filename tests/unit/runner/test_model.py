@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery, parked, position
 
-from projectionist.core.backoff import Retry
+from projectionist.core.retry_policy import Retry
 from projectionist.runner.course import Course, course
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.model import ordered, preset

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.support.letters import UNPRINTABLE
 
 from projectionist.core import clock
-from projectionist.core.headers import DEFAULTS
+from projectionist.core.cloudevents import DEFAULTS
+from projectionist.core.printable_text import TEXT_BYTES, fits
 from projectionist.core.settings import Headers, Policy
-from projectionist.core.texts import TEXT_BYTES, fits
 from projectionist.core.wire import Arrival
 from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from projectionist.core import clock
-from projectionist.core.backoff import Retry
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import listen
+from projectionist.core.retry_policy import Retry
+from projectionist.core.testpoints import listen
 from projectionist.runner.consumer import Rejoin
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.setbacks import Chore, Setbacks, kept

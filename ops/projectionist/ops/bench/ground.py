@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import broker, db, local
+from projectionist.core import broker, db, project_servers
 from projectionist.core.identifiers import quoted
 from projectionist.core.secret import Url
 from projectionist.core.settings import FILE, Nats, Postgres, Settings
@@ -123,7 +123,7 @@ async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncI
 @contextmanager
 def servers(*, sync_always: bool) -> Iterator[tuple[Settings, Embedded | None]]:
     """The servers that the settings name, or a pair of this benchmark alone, which comes second."""
-    file = local.find(Path.cwd(), FILE).parent / FILE
+    file = project_servers.find(Path.cwd(), FILE).parent / FILE
     found = load_settings(file if file.is_file() else None)
     if bool(found.postgres.url) != bool(found.nats.url):
         raise BenchError("only one of postgres.url and nats.url is set", remedy="Set both, or neither")

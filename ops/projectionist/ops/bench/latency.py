@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.headers import DEFAULTS
+from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.sql import Statements
 from projectionist.ops.bench.children import BenchError, Child, running
 from projectionist.ops.bench.contenders import Contender, contenders, variants

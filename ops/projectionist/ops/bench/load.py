@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from projectionist.core.headers import DEFAULTS, TRACEPARENT
+from projectionist.core.cloudevents import DEFAULTS, TRACEPARENT
 
 SOURCE = "/bench/shop"
 PLACED, CHANGED = "order.placed", "order.changed"

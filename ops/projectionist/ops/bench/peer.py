@@ -14,7 +14,7 @@ from faststream.nats import JStream, NatsBroker, NatsMessage
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from projectionist.core import db
-from projectionist.core.headers import DEFAULTS
+from projectionist.core.cloudevents import DEFAULTS
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.careful import Handler
 from projectionist.ops.bench.shop import SCENE

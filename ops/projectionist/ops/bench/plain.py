@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from projectionist.core import broker
-from projectionist.core.headers import DEFAULTS
+from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.settings import Settings, load
 from projectionist.core.wire import Arrival
 from projectionist.ops import loops

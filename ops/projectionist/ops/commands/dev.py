@@ -32,11 +32,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it on the servers of the project the command was called in."""
-    from projectionist.core import local
+    from projectionist.core import project_servers
     from projectionist.core.settings import FILE
     from projectionist.ops.embedded import Embedded
 
-    servers = Embedded(local.find(Path.cwd(), FILE), sync_always=True)
+    servers = Embedded(project_servers.find(Path.cwd(), FILE), sync_always=True)
     acts = {"up": _up, "down": _down, "status": _status, "reset": _reset}
     return acts[args.act](servers, args)
 

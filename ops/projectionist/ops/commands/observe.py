@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look until SIGTERM or SIGINT."""
-    from projectionist.core.logs import configure
+    from projectionist.core.log_format import configure
     from projectionist.ops.servers import settings
     from projectionist.runner.app import App
 

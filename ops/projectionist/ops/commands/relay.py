@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
-    from projectionist.core.logs import configure
+    from projectionist.core.log_format import configure
     from projectionist.ops.servers import settings
     from projectionist.runner.app import App
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
-    from projectionist.core.groups import flattened
+    from projectionist.core.task_groups import flattened
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
     from projectionist.outbox.relay import run as serve

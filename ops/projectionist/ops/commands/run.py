@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
-    from projectionist.core.logs import configure
+    from projectionist.core.log_format import configure
     from projectionist.ops.servers import settings
     from projectionist.runner.app import App
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
-    from projectionist.core.groups import flattened
+    from projectionist.core.task_groups import flattened
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
     from projectionist.runner.run import run as serve

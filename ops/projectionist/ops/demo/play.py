@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import broker, db, headers
+from projectionist.core import broker, cloudevents, db
 from projectionist.core.sql import Statements
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
@@ -181,11 +181,13 @@ def _draft(publisher: Publisher, fact: Fact, *, again: bool) -> Draft:
         id=f"{fact.kind}-{fact.aggregate}-{fact.version}",
     )
     if (fact.kind, fact.aggregate) == FOLLOWED:
-        draft.headers[headers.TRACEPARENT] = TRACE
+        draft.headers[cloudevents.TRACEPARENT] = TRACE
     if not again:
         return draft
     # A producer without message ids: the stream cannot know that it has this event already.
-    careless_headers = {name: value for name, value in draft.headers.items() if name != headers.MESSAGE_ID}
+    careless_headers = {
+        name: value for name, value in draft.headers.items() if name != cloudevents.MESSAGE_ID
+    }
     return msgspec.structs.replace(draft, headers=careless_headers)
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 from pathlib import Path
 
-from projectionist.core.local import runs
+from projectionist.core.project_servers import runs
 from projectionist.ops.embedded import binaries, processes
 
 _CONFIGURATION = """\

@@ -10,7 +10,7 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
-from projectionist.core.local import runs
+from projectionist.core.project_servers import runs
 from projectionist.ops.embedded import binaries, places, processes
 from projectionist.ops.embedded.account import Account, account_for
 from projectionist.ops.embedded.binaries import POSTGRES_MAJOR

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from projectionist.core.local import runs
+from projectionist.core.project_servers import runs
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
 
 HOST = "127.0.0.1"

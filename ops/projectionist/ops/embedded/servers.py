@@ -9,7 +9,7 @@ from typing import Self
 
 import msgspec
 
-from projectionist.core import local
+from projectionist.core import project_servers
 from projectionist.ops.embedded import home as homes
 from projectionist.ops.embedded import places, processes
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
@@ -60,7 +60,9 @@ class Embedded:
                 postgres = self.postgres.url(self._up(self.postgres, notes))
                 nats = self.nats.url(self._up(self.nats, notes))
                 up = (self.postgres, postgres), (self.nats, nats)
-                local.note(self.home, {one.name: local.Server(url, one.pid(), one.mark) for one, url in up})
+                project_servers.note(
+                    self.home, {one.name: project_servers.Server(url, one.pid(), one.mark) for one, url in up}
+                )
         return Addresses(postgres, nats, self.postgres.notes() + notes)
 
     def down(self) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import msgspec
 
-from projectionist.core.raised import RAISED, is_cancelled
 from projectionist.core.settings import Settings
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.outbox.providers.profiles import check_schedule
 from projectionist.outbox.providers.provider import TOO_LATE, NotReady, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import ID_CHARACTERS, Outcome, Reply, clipped

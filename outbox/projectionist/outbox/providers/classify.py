@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core.backoff import retry_after
+from projectionist.core.retry_policy import retry_after
 from projectionist.outbox.providers.profiles import Profile, Signal
 from projectionist.outbox.providers.reply import Outcome, Reply, excerpt
 

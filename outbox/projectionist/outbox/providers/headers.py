@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from projectionist.core import headers
+from projectionist.core import cloudevents
 
 if TYPE_CHECKING:
     from projectionist.outbox.providers.provider import Request
@@ -39,6 +39,6 @@ def fault(given: Iterable[tuple[str, str]]) -> str:
 
 def trace_context(request: Request) -> Headers:
     """The trace that an attempt belongs to. What could not be a header is left out: it is no reason not to send."""
-    parent, state = headers.trace_context(request.traceparent, request.tracestate)
-    found = [(headers.TRACEPARENT, parent), (headers.TRACESTATE, state)]
+    parent, state = cloudevents.trace_context(request.traceparent, request.tracestate)
+    found = [(cloudevents.TRACEPARENT, parent), (cloudevents.TRACESTATE, state)]
     return [(name, value) for name, value in found if value is not None]

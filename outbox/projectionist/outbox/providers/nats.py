@@ -14,10 +14,10 @@ from nats.aio.client import Client
 from nats.js.api import StreamInfo
 from nats.js.errors import NotFoundError
 
-from projectionist.core import headers as names_of
+from projectionist.core import cloudevents as names_of
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.texts import ID_BYTES, TEXT_BYTES, fits, flaw
+from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, fits, flaw
 from projectionist.outbox.providers import reached, templates
 from projectionist.outbox.providers.acks import Ack, Acks
 from projectionist.outbox.providers.headers import is_name, trace_context

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from nats.js.api import RawStreamMsg, StreamInfo
 
-from projectionist.core.headers import MESSAGE_ID
+from projectionist.core.cloudevents import MESSAGE_ID
 from projectionist.outbox.keys import body_hash
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from projectionist.core.backoff import Retry, Seconds
-from projectionist.core.breaker import BreakerPolicy
+from projectionist.core.circuit_breaker import BreakerPolicy
+from projectionist.core.retry_policy import Retry, Seconds
 from projectionist.outbox.providers.profiles import Delivery
 
 

@@ -13,8 +13,8 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.signals import announce
 from projectionist.core.telemetry import pulse
+from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from projectionist.core.telemetry.sdk import Scrape

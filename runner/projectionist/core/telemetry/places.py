@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from projectionist.core.printable_text import fits
 from projectionist.core.telemetry import names
-from projectionist.core.texts import fits
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -25,7 +25,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from projectionist.core import headers
+from projectionist.core import cloudevents
 from projectionist.core.telemetry import names
 
 MOST_LINKS = 128
@@ -113,7 +113,7 @@ def sending(
 ) -> Iterator[tuple[Span, dict[str, str]]]:
     """Around the publishing of what `carrier` are the headers of: a span below the context they hold, else below
     the present one, and the headers with the span's own context."""
-    parent = _PROPAGATOR.extract(carrier) if headers.TRACEPARENT in carrier else None
+    parent = _PROPAGATOR.extract(carrier) if cloudevents.TRACEPARENT in carrier else None
     with tracer().start_as_current_span(
         name,
         parent,

@@ -14,9 +14,9 @@ import asyncpg
 import msgspec
 
 from projectionist.core import clock, db
-from projectionist.core.backoff import Retry, interval
-from projectionist.core.signals import announce
+from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import names, tracing
+from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.barrier import SHORT, TooLong, patience

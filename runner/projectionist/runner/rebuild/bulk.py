@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
-from projectionist.core.raised import RAISED
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import RAISED
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
 from projectionist.runner.delivery import Delivery

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.course import CONTIGUOUS, UNORDERED
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.decisions import Decisions

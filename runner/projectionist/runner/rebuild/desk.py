@@ -11,10 +11,10 @@ import asyncpg
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.backoff import Retry, interval
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.signals import announce
+from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.projections.judge import start
 from projectionist.runner import barrier
 

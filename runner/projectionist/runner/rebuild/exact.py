@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.raised import RAISED
-from projectionist.core.signals import announce
 from projectionist.core.states import Decided, Entry
+from projectionist.core.testpoints import announce
+from projectionist.core.user_errors import RAISED
 from projectionist.projections.readmodel import ReadModel
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
 from projectionist.runner.rebuild.names import drop_tables, table_names
 from projectionist.runner.rebuild.opening import drop_positions

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
 from projectionist.runner.course import CONTIGUOUS, UNORDERED
 from projectionist.runner.delivery import Delivery

@@ -8,7 +8,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.identifiers import quoted
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner.course import MONOTONIC, UNORDERED
 from projectionist.runner.readmodels import keeping, own

@@ -11,8 +11,8 @@ import anyio
 import asyncpg
 
 from projectionist.core import clock, db
-from projectionist.core.groups import flattened
-from projectionist.core.signals import announce
+from projectionist.core.task_groups import flattened
+from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import TooLong, alone, patience
 from projectionist.runner.rebuild.desk import RebuildError
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.history import HistoryGone, holes_of

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import msgspec
 
-from projectionist.core.headers import timestamp
-from projectionist.core.signals import announce
+from projectionist.core.cloudevents import timestamp
 from projectionist.core.telemetry import names, tracing
+from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.batch import Batch

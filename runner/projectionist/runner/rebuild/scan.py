@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.core.wire import Arrival
 from projectionist.runner import delivery, jetstream
 from projectionist.runner.delivery import num_pending

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import clock
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:

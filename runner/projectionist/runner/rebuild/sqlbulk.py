@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import TooLong
 from projectionist.runner.course import UNORDERED
 from projectionist.runner.rebuild.desk import Build, Desk, RebuildError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.groups import flattened
-from projectionist.core.signals import announce
+from projectionist.core.task_groups import flattened
+from projectionist.core.testpoints import announce
 from projectionist.core.wire import weight
 from projectionist.runner.delivery import num_pending
 from projectionist.runner.rebuild.scan import follow, sequence

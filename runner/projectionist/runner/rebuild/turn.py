@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import db
-from projectionist.core.groups import flattened
+from projectionist.core.background_thread import Beside
 from projectionist.core.leases import Lease, Leases
-from projectionist.core.signals import announce
+from projectionist.core.task_groups import flattened
+from projectionist.core.testpoints import announce
 from projectionist.core.trouble import is_transient
-from projectionist.runner.beside import Beside
 from projectionist.runner.rebuild.desk import BuildLost, Desk, RebuildError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.identifiers import quoted
-from projectionist.core.signals import announce
+from projectionist.core.testpoints import announce
 from projectionist.projections import ddl
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.course import MONOTONIC, UNORDERED

@@ -19,8 +19,8 @@ import anyio.to_thread
 import msgspec
 
 from projectionist.core.db import advisory_key
-from projectionist.core.signals import announce
 from projectionist.core.sql import Statements
+from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.retention.archive import Archive

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from projectionist.core.backoff import Seconds
+from projectionist.core.retry_policy import Seconds
 
 
 class State(enum.Enum):
