@@ -18,10 +18,10 @@ from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
 from tests.support.lab import Lab, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.secret import Url
 from projectionist.core.settings import Nats
-from projectionist.core.wire import Arrival
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.delivery import told
 from projectionist.runner.durable import DurableUnfit, StreamUnfit
@@ -56,7 +56,7 @@ class Bench:
         self.client = await self.connect(url)
 
     async def connect(self, url: str = "") -> Client:
-        client = await broker.connect(Nats(url=(Url(url or self.lab.nats_url),)), name="test")
+        client = await connections.connect(Nats(url=(Url(url or self.lab.nats_url),)), name="test")
         self._stack.push_async_callback(client.close)
         return client
 

@@ -10,14 +10,14 @@ from tests.support.lab import Lab, Stream
 from tests.support.proxy import proxied
 from tests.support.waiting import eventually, listening
 
-from projectionist.core import wire
+from projectionist.core.nats import fast_client
 
 pytestmark = pytest.mark.asyncio
 
 
 class TestOnTheWire(SourceSuite):
     async def test_it_is_the_wire(self, bench: Bench) -> None:
-        assert isinstance(bench.client, wire.Client)
+        assert isinstance(bench.client, fast_client.Client)
 
     async def test_acks_that_a_dead_connection_held_are_never_sent(self, lab: Lab, stream: Stream) -> None:
         """On the plain client they are: public names cannot take them back."""
@@ -25,7 +25,7 @@ class TestOnTheWire(SourceSuite):
             bench = Bench(lab, stream, stack)
             await bench.start(proxy.url)
             client = bench.client
-            assert isinstance(client, wire.Client)
+            assert isinstance(client, fast_client.Client)
             await bench.publish(6)
             source = await bench.open()
             taken = await take_all(source, 6)
@@ -51,7 +51,7 @@ class TestOnTheWire(SourceSuite):
 class TestOnThePlainClient(SourceSuite):
     @pytest.fixture
     def way(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wire, "available", lambda: "it is taken away for this test")
+        monkeypatch.setattr(fast_client, "available", lambda: "it is taken away for this test")
 
     async def test_it_is_plain(self, bench: Bench) -> None:
-        assert not isinstance(bench.client, wire.Client)
+        assert not isinstance(bench.client, fast_client.Client)

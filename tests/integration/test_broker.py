@@ -18,8 +18,8 @@ from tests.support.lab import Lab
 from tests.support.proxy import proxied
 from tests.support.waiting import HANG_S, eventually, listening
 
-from projectionist.core import broker, wire
-from projectionist.core.broker import BrokerUnreachable
+from projectionist.core.nats import connections, fast_client
+from projectionist.core.nats.connections import BrokerUnreachable
 from projectionist.core.secret import Secret, Url
 from projectionist.core.settings import Nats
 from projectionist.ops.embedded import binaries
@@ -68,15 +68,15 @@ async def test_a_server_that_is_not_there_is_told_in_time_and_without_the_secret
     settings = Nats(url=(Url(f"nats://user:{CANARY}@127.0.0.1:9"),))
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:9 cannot be reached: .*refused") as raised:
         async with asyncio.timeout(HANG_S):
-            await broker.connect(settings, name="test", within_s=0.3)
+            await connections.connect(settings, name="test", within_s=0.3)
     assert CANARY not in str(raised.value)
     assert raised.value.remedy
 
 
 async def test_it_is_one_of_ours_and_keeps_nothing_back(lab: Lab) -> None:
     states: list[str] = []
-    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
-    assert isinstance(client, wire.Client)
+    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
+    assert isinstance(client, fast_client.Client)
     assert states == ["connected"]
     await client.close()
     assert states == ["connected", "closed"]
@@ -86,7 +86,7 @@ async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
     lab: Lab, heard_log: pytest.LogCaptureFixture
 ) -> None:
     states: list[str] = []
-    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
+    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
     with listening() as heard:
         lab.kill_nats()
         await heard.wait("broker.disconnected")
@@ -104,9 +104,9 @@ async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
 async def test_a_connection_that_carries_nothing_any_more_is_given_up(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "PING_S", 0.1)
+    monkeypatch.setattr(connections, "PING_S", 0.1)
     async with proxied(lab.nats_url) as proxy:
-        client = await broker.connect(Nats(url=(Url(proxy.url),)), name="test")
+        client = await connections.connect(Nats(url=(Url(proxy.url),)), name="test")
         with listening() as heard:
             proxy.cut()
             await heard.wait("broker.reconnected")
@@ -119,12 +119,12 @@ async def test_a_token_is_checked_and_never_shown(
 ) -> None:
     with server(tmp_path, f'authorization {{ token: "{CANARY}" }}') as folder:
         url = (Url(await address(folder)),)
-        client = await broker.connect(Nats(url=url, token=Secret(CANARY)), name="test")
+        client = await connections.connect(Nats(url=url, token=Secret(CANARY)), name="test")
         await client.close()
         for wrong in (Nats(url=url), Nats(url=url, token=Secret(f"not-{CANARY}"))):
             with pytest.raises(BrokerUnreachable, match="refuses these credentials") as raised:
                 async with asyncio.timeout(HANG_S):
-                    await broker.connect(wrong, name="test")
+                    await connections.connect(wrong, name="test")
             assert CANARY not in str(raised.value)
 
 
@@ -147,11 +147,11 @@ async def test_a_creds_file_is_used(tmp_path: Path) -> None:
     known = f'operator: "{by_operator}"\nresolver: MEMORY\nresolver_preload: {{ {public(account)}: "{by_account}" }}'
     with server(tmp_path, known) as folder:
         settings = Nats(url=(Url(await address(folder)),), creds_file=str(tmp_path / "user.creds"))
-        client = await broker.connect(settings, name="test")
+        client = await connections.connect(settings, name="test")
         await client.flush()
         await client.close()
         with pytest.raises(BrokerUnreachable, match="refuses these credentials"):
-            await broker.connect(Nats(url=settings.url), name="test", within_s=2)
+            await connections.connect(Nats(url=settings.url), name="test", within_s=2)
 
 
 def public(seed: bytes) -> str:
@@ -183,7 +183,7 @@ async def test_an_nkey_file_is_used(tmp_path: Path) -> None:
     (tmp_path / "user.nk").write_bytes(seed)
     with server(tmp_path, f'authorization {{ users = [{{ nkey: "{public}" }}] }}') as folder:
         settings = Nats(url=(Url(await address(folder)),), nkey_file=str(tmp_path / "user.nk"))
-        client = await broker.connect(settings, name="test")
+        client = await connections.connect(settings, name="test")
         await client.flush()
         await client.close()
 
@@ -210,7 +210,7 @@ class TestTls:
 
     async def test_a_certificate_that_is_trusted_is_taken(self, guarded: Path, authority: str) -> None:
         settings = Nats(url=(await self.by_name(guarded),), tls="verify-full", ca_file=authority)
-        client = await broker.connect(settings, name="test")
+        client = await connections.connect(settings, name="test")
         await client.flush()
         await client.close()
 
@@ -218,7 +218,7 @@ class TestTls:
         settings = Nats(url=(await self.by_name(guarded),), tls="verify-full")
         with pytest.raises(BrokerUnreachable, match="certificate verify failed"):
             async with asyncio.timeout(HANG_S):
-                await broker.connect(settings, name="test")
+                await connections.connect(settings, name="test")
 
     async def test_a_server_without_it_is_never_talked_to_in_the_clear(
         self, lab: Lab, authority: str
@@ -226,12 +226,12 @@ class TestTls:
         settings = Nats(url=(Url(lab.nats_url),), tls="verify-full", ca_file=authority, token=Secret(CANARY))
         with pytest.raises(BrokerUnreachable, match="does not offer TLS"):
             async with asyncio.timeout(HANG_S):
-                await broker.connect(settings, name="test")
+                await connections.connect(settings, name="test")
 
     async def test_the_plain_client_is_not_trusted_with_it(
         self, guarded: Path, authority: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wire, "available", lambda: "taken away for this test")
+        monkeypatch.setattr(fast_client, "available", lambda: "taken away for this test")
         settings = Nats(url=(await self.by_name(guarded),), tls="verify-full", ca_file=authority)
         with pytest.raises(BrokerUnreachable, match="taken away"):
-            await broker.connect(settings, name="test")
+            await connections.connect(settings, name="test")

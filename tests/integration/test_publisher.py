@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from tests.support.lab import Lab, Stream
 from tests.support.waiting import HANG_S, listening
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.core.secret import Url
 from projectionist.core.settings import Nats, Policy
 from projectionist.outbox import publisher as publisher_of
@@ -38,7 +38,7 @@ class Placed(Event, type="order.placed", schema=2):
 
 @pytest_asyncio.fixture
 async def client(lab: Lab) -> AsyncIterator[Client]:
-    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test")
+    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test")
     yield client
     await client.close()
 

@@ -13,8 +13,8 @@ from tests.support.lab import SCHEMA
 from tests.support.rig import Rig, headers_of
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings import Policy
-from projectionist.core.wire import Arrival
 from projectionist.projections import Event, definition
 from projectionist.runner import jetstream
 from projectionist.runner.batch import Applied, Batch

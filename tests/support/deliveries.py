@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from tests.support.shop import OrderPlaced
 
-from projectionist.core.wire import Arrival
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.runner.course import Position
 from projectionist.runner.delivery import Delivery, Reason, Unreadable
 

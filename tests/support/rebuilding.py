@@ -17,8 +17,9 @@ from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 from tests.support.waiting import eventually
 
-from projectionist.core import broker, testpoints
+from projectionist.core import testpoints
 from projectionist.core.db import Connection
+from projectionist.core.nats import connections
 from projectionist.projections import definition
 from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
 from projectionist.runner.rebuild.desk import Desk
@@ -65,7 +66,7 @@ class Yard:
 
     async def rebuild(self, cls: type, *, progress: Progress | None = None, **options: Any) -> Rebuilt:
         """Rebuild a consumer to its end."""
-        client = await broker.connect(self.rig.settings.nats, name="builder")
+        client = await connections.connect(self.rig.settings.nats, name="builder")
         try:
             one = definition(cls)
             told = progress or Logged(one.name)
@@ -86,7 +87,7 @@ class Yard:
 
     @asynccontextmanager
     async def _desk(self, name: str) -> AsyncIterator[tuple[Desk, Client]]:
-        client = await broker.connect(self.rig.settings.nats, name=name)
+        client = await connections.connect(self.rig.settings.nats, name=name)
         try:
             async with self.rig.pool.acquire() as connection:
                 yield Desk(connection, SCHEMA), client

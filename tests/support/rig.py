@@ -16,7 +16,8 @@ from nats.aio.msg import Msg
 from tests.support.lab import SCHEMA, Lab, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually
 
-from projectionist.core import broker, db
+from projectionist.core import db
+from projectionist.core.nats import connections
 from projectionist.core.retry_policy import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
@@ -159,7 +160,7 @@ class Rig:
             settings = msgspec.structs.replace(settings, consumer_defaults=policy)
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
-        clients = [await broker.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
+        clients = [await connections.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
         office = await self._office(settings)
         crews = [[Worker(definition(cls), settings, c, office) for cls in consumers] for c in clients]
         workers = [worker for crew in crews for worker in crew]

@@ -9,7 +9,7 @@ import sys
 from tests.support.lab import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.core.secret import Url
 from projectionist.core.settings import Nats, Telemetry
 from projectionist.core.telemetry import tracing
@@ -20,7 +20,9 @@ EVENTS = {1: OrderPlaced("ann", 1), 2: OrderNoted("two"), 3: OrderPaid(3)}
 
 
 async def _publish(versions: list[int]) -> None:
-    client = await broker.connect(Nats(url=(Url(os.environ["PROJECTIONIST_NATS__URL"]),)), name="producer")
+    client = await connections.connect(
+        Nats(url=(Url(os.environ["PROJECTIONIST_NATS__URL"]),)), name="producer"
+    )
     subject = Stream(os.environ["LAB_STREAM"]).subject("order", "{aggregate}")
     with tracing.tracer().start_as_current_span("checkout"):
         async with Publisher(client, source="shop", subject=subject) as publisher:

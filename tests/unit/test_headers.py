@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core import cloudevents, tokens
+from projectionist.core import cloudevents
 from projectionist.core.cloudevents import HeaderError
+from projectionist.core.nats import subject_tokens
 from projectionist.core.settings import Headers
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -130,6 +131,6 @@ def test_only_the_fields_that_are_there_become_headers() -> None:
 
 @given(TEXTS.filter(bool))
 def test_any_text_is_one_token_of_a_subject(text: str) -> None:
-    token = tokens.encoded(text)
+    token = subject_tokens.encoded(text)
     assert not set(token) & set(" .*>\t\r\n\0")
-    assert tokens.decoded(token) == text
+    assert subject_tokens.decoded(token) == text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.core.subjects import covers, mapped, overlap
+from projectionist.core.nats.subject_relations import covers, mapped, overlap
 
 
 @pytest.mark.parametrize(

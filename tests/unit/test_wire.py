@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nats.aio.client import Client as NatsClient
 from nats.protocol.parser import Parser
 
-from projectionist.core import wire
-from projectionist.core.wire import Arrival
+from projectionist.core.nats import fast_client
+from projectionist.core.nats.fast_client import Arrival
 
 HEAD = b"NATS/1.0\r\nce-id: 1\r\n\r\n"
 
@@ -35,7 +35,7 @@ class Sink:
         self.size += size
 
 
-class Others(wire.Client):
+class Others(fast_client.Client):
     """Notes what reaches nats-py."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ def frame(sid: int, body: bytes, head: bytes = b"", reply: bytes = b"$JS.ACK.x")
     return b"MSG s.%d %d %b %d\r\n%b\r\n" % (sid, sid, reply, len(body), body)
 
 
-def feed(client: wire.Client, reads: list[bytes]) -> None:
+def feed(client: fast_client.Client, reads: list[bytes]) -> None:
     async def parse() -> None:
         for read in reads:
             await client._ps.parse(read)
@@ -66,7 +66,7 @@ def feed(client: wire.Client, reads: list[bytes]) -> None:
 
 
 def test_this_nats_py_is_the_one_it_knows() -> None:
-    assert wire.available() == ""
+    assert fast_client.available() == ""
 
 
 def test_another_parser_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +74,12 @@ def test_another_parser_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise NotImplementedError
 
     monkeypatch.setattr(Parser, "parse", parse)
-    wire.available.cache_clear()
+    fast_client.available.cache_clear()
     try:
-        assert "NotImplementedError" in wire.available()
+        assert "NotImplementedError" in fast_client.available()
     finally:
         monkeypatch.undo()
-        wire.available.cache_clear()
+        fast_client.available.cache_clear()
 
 
 def test_another_buffer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +87,12 @@ def test_another_buffer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         self.elsewhere = [cmd]  # type: ignore[attr-defined]  # what a later nats-py might do
 
     monkeypatch.setattr(NatsClient, "_send_command", keep)
-    wire.available.cache_clear()
+    fast_client.available.cache_clear()
     try:
-        assert "discarded" in wire.available()
+        assert "discarded" in fast_client.available()
     finally:
         monkeypatch.undo()
-        wire.available.cache_clear()
+        fast_client.available.cache_clear()
 
 
 @settings(deadline=None)
@@ -153,14 +153,14 @@ def test_what_begins_before_a_reset_is_forgotten() -> None:
 
 
 def test_nothing_is_posted_while_disconnected() -> None:
-    client = wire.Client()
+    client = fast_client.Client()
     assert client.post([b"$JS.ACK.1"]) is False
     assert client.pending_data_size == 0
 
 
 def test_a_sink_is_told_exactly_the_bytes_that_go_when_its_arrivals_are_taken() -> None:
-    client, sink = wire.Client(), Sink()
+    client, sink = fast_client.Client(), Sink()
     client._sinks[b"7"] = sink
     feed(client, [frame(7, b"x" * size, head) for size in range(5) for head in (b"", HEAD)])
     assert len(sink.arrivals) == 10
-    assert sink.size == sum(map(wire.weight, sink.arrivals))
+    assert sink.size == sum(map(fast_client.weight, sink.arrivals))

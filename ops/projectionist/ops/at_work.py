@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core import broker
 from projectionist.core.log_format import configure
+from projectionist.core.nats import connections
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.sdk import exporting
 from projectionist.ops import apps, loops
@@ -73,7 +73,7 @@ async def at_work(
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
     with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
         async with database(command, found) as opened:
-            client = await broker.connect(found.nats, name=f"projectionist {command}")
+            client = await connections.connect(found.nats, name=f"projectionist {command}")
             try:
                 rest = () if consumers is None else tuple(names[consumers:])
                 yield AtWork(found, chosen, rest, opened.connection, client)

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import msgspec
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from projectionist.core import cloudevents, tokens
+from projectionist.core import cloudevents
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats import subject_tokens
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.ids import Part, business_key
 from projectionist.outbox.keys import frozen_body
@@ -107,7 +108,8 @@ class Producer:
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
         values = {"{aggregate}": aggregate, "{type}": aggregate_type}
         words = [
-            tokens.encoded(values[word]) if word in values else word for word in self._pattern.split(".")
+            subject_tokens.encoded(values[word]) if word in values else word
+            for word in self._pattern.split(".")
         ]
         if not all(words) or {"*", ">"} & set(words):
             raise PublishError(

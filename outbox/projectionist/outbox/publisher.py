@@ -54,7 +54,7 @@ class Publisher(Producer):
     """A producer with a connection: `async with Publisher(client, source=…, subject=…) as publisher`.
 
     An outage is waited out for `within_s`, a stream that is not there for five seconds at most. The client should come
-    from `projectionist.core.broker`, which keeps nothing back while it is away.
+    from `projectionist.core.nats.connections`, which keeps nothing back while it is away.
     """
 
     def __init__(self, client: Client, *, source: str, subject: str, within_s: float = 30.0) -> None:

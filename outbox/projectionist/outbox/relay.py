@@ -13,10 +13,11 @@ from uuid import uuid4
 
 import anyio
 
-from projectionist.core import broker, db
+from projectionist.core import db
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import DefinitionError
 from projectionist.core.gate import nats_reach, postgres_reach
+from projectionist.core.nats import connections
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
@@ -214,8 +215,8 @@ class _Broker:
 
     async def client(self) -> Client:
         if self._client is None:
-            connect = partial(broker.connect, self._settings, name="projectionist relay")
-            self._client = await nats_reach().until(connect, broker.is_away)
+            connect = partial(connections.connect, self._settings, name="projectionist relay")
+            self._client = await nats_reach().until(connect, connections.is_away)
         return self._client
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.core.subjects import ALL, covers, mapped
+from projectionist.core.nats.subject_relations import ALL, covers, mapped
 
 if TYPE_CHECKING:
     from nats.js.api import StreamConfig

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.tokens import decoded, encoded
+from projectionist.core.nats.subject_tokens import decoded, encoded
 
 AGGREGATE = "{aggregate}"
 TYPE = "{type}"

@@ -21,7 +21,7 @@ from projectionist.runner.rebuild.scan import scan, sequence
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.jetstream import Consumer as Durable
     from projectionist.runner.peers import Lend

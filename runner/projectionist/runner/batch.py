@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.delivery import Delivery, Unreadable
     from projectionist.runner.retry import Refusal
     from projectionist.runner.trail import Trail

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.core.subjects import ALL, covers, mapped, overlap
+from projectionist.core.nats.subject_relations import ALL, covers, mapped, overlap
 
 if TYPE_CHECKING:
     from projectionist.runner.jetstream import Origin, StreamConfig, Transform

@@ -8,8 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.cloudevents import timestamp
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.states import Entry
-from projectionist.core.wire import Arrival
 from projectionist.projections import Envelope, Event
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.subjects import overlap
+from projectionist.core.nats.subject_relations import overlap
 from projectionist.runner import contents, deed, jetstream
 from projectionist.runner.jetstream import Consumer, ConsumerMissing, Stream, StreamConfig
 

@@ -10,8 +10,8 @@ from nats.errors import Error as NatsError
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.subjects import ALL, covers
-from projectionist.core.wire import Arrival
+from projectionist.core.nats.fast_client import Arrival
+from projectionist.core.nats.subject_relations import ALL, covers
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from nats.errors import Error as NatsError
 
-from projectionist.core import wire
+from projectionist.core.nats import fast_client
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Line(Protocol):
     """A subscription without a queue, and publishing without waiting."""
 
-    async def listen(self, subject: str, sink: wire.Sink) -> Callable[[], Awaitable[None]]:
+    async def listen(self, subject: str, sink: fast_client.Sink) -> Callable[[], Awaitable[None]]:
         """Give what arrives on `subject` to `sink`, over reconnects; returns the function that ends it."""
 
     def post(self, subjects: Iterable[bytes], payload: bytes = b"", reply: bytes = b"") -> bool:
@@ -33,7 +33,7 @@ class Line(Protocol):
 
 def line(client: Client) -> Line:
     """The fastest line `client` can be."""
-    return client if isinstance(client, wire.Client) else PlainLine(client)
+    return client if isinstance(client, fast_client.Client) else PlainLine(client)
 
 
 class PlainLine:
@@ -44,7 +44,7 @@ class PlainLine:
         self._posts: deque[tuple[str, bytes, str]] = deque()
         self._poster: asyncio.Task[None] | None = None
 
-    async def listen(self, subject: str, sink: wire.Sink) -> Callable[[], Awaitable[None]]:
+    async def listen(self, subject: str, sink: fast_client.Sink) -> Callable[[], Awaitable[None]]:
         """Give what arrives on `subject` to `sink`, over reconnects; returns the function that ends it."""
 
         async def hand_over(message: Msg) -> None:
@@ -55,15 +55,17 @@ class PlainLine:
             arrivals, stamp = sink.begin()
             connection = self._client.stats["reconnects"]
             arrivals.append(
-                wire.Arrival(message.subject, message.reply.encode(), head, message.data, stamp, connection)
+                fast_client.Arrival(
+                    message.subject, message.reply.encode(), head, message.data, stamp, connection
+                )
             )
-            sink.end(wire.weight(arrivals[-1]))
+            sink.end(fast_client.weight(arrivals[-1]))
 
         # Without limits: nats-py would drop what is beyond them, and what the sink orders is limited already.
         subscription = await self._client.subscribe(
             subject, cb=hand_over, pending_msgs_limit=0, pending_bytes_limit=0
         )
-        return partial(wire.unsubscribe, self._client, subscription)
+        return partial(fast_client.unsubscribe, self._client, subscription)
 
     def post(self, subjects: Iterable[bytes], payload: bytes = b"", reply: bytes = b"") -> bool:
         """Publish one payload to many subjects; False, and nothing is kept, while disconnected."""

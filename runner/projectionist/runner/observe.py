@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core import broker, db
+from projectionist.core import db
 from projectionist.core.gate import nats_reach
+from projectionist.core.nats import connections
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names, pulse
 from projectionist.core.testpoints import announce
@@ -78,8 +79,8 @@ class _Watch:
 
     async def keep_connected(self) -> None:
         """Connect to the broker, however long that takes; it comes back by itself afterwards."""
-        connect = partial(broker.connect, self._settings.nats, name="projectionist observe")
-        self._client = await nats_reach().until(connect, broker.is_away)
+        connect = partial(connections.connect, self._settings.nats, name="projectionist observe")
+        self._client = await nats_reach().until(connect, connections.is_away)
         try:
             await anyio.sleep_forever()
         finally:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.printable_text import TEXT_BYTES, fits, storable
-from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Reason, Unreadable
 from projectionist.runner.evidence import Way

@@ -25,8 +25,8 @@ from projectionist.runner.handoff import Handoff
 from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings import Batch as Limits
-    from projectionist.core.wire import Arrival
     from projectionist.runner.careful import Careful
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.source import Source

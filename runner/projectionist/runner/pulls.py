@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.nats.fast_client import weight
 from projectionist.core.testpoints import announce
-from projectionist.core.wire import weight
 
 if TYPE_CHECKING:
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.line import Line
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from projectionist.core import clock
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.core.wire import Arrival
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery, Reason
 from projectionist.runner.hashes import data_hash

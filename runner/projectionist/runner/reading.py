@@ -32,8 +32,8 @@ from projectionist.runner.identity import Identities
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings import Policy
-    from projectionist.core.wire import Arrival
     from projectionist.projections import Event
 
 Match = Callable[[str], tuple[str | None, str | None] | None]

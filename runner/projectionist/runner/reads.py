@@ -15,7 +15,7 @@ from projectionist.runner.careful import MOST_MARKS, SUSPECT_FROM
 from projectionist.runner.delivery import told
 
 if TYPE_CHECKING:
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.careful import Suspicion
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core import broker, db
+from projectionist.core import db
 from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.gate import nats_reach, postgres_reach
+from projectionist.core.nats import connections
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
@@ -138,8 +139,8 @@ async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Client]:
     meters.show(names.REACHABLE, meters.reachable(postgresql=True, nats=False))
-    connect = partial(broker.connect, settings.nats, name="projectionist run")
-    client = await nats_reach().until(connect, broker.is_away)
+    connect = partial(connections.connect, settings.nats, name="projectionist run")
+    client = await nats_reach().until(connect, connections.is_away)
     try:
         yield client
     finally:

@@ -11,8 +11,8 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from projectionist.core import clock
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.core.wire import Arrival
 from projectionist.runner import durable, jetstream
 from projectionist.runner.deed import NotOurs
 from projectionist.runner.delivery import num_pending

@@ -17,7 +17,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.core.settings import Policy
 from projectionist.ops.walk import walk
 from projectionist.projections import Projection, definition, on
@@ -260,7 +260,7 @@ async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consu
 
     settings = msgspec.structs.replace(live.settings, consumer_defaults=Policy(replay="allow"))
     one = definition(consumer)
-    client = await broker.connect(live.settings.nats, name="reader")
+    client = await connections.connect(live.settings.nats, name="reader")
     try:
         walked = await walk(client, one, settings, Logged("walk"))
         async with live.pool.acquire() as connection:

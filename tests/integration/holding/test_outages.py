@@ -16,7 +16,7 @@ from tests.support.rig import Rig
 from tests.support.shop import shop
 from tests.support.waiting import Heard, eventually, listening, silent_for
 
-from projectionist.core import broker as core_broker
+from projectionist.core.nats import connections as core_broker
 
 pytestmark = pytest.mark.asyncio
 

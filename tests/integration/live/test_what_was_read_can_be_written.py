@@ -8,7 +8,7 @@ from tests.support.rig import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
@@ -36,7 +36,7 @@ class Raw:
 
     async def publish(self, *messages: tuple[bytes, bytes]) -> None:
         """Store messages, given as the last token of their subject and their headers."""
-        client = await broker.connect(self._live.settings.nats, name="raw")
+        client = await connections.connect(self._live.settings.nats, name="raw")
         body = msgspec.json.encode(OrderPlaced("ann", 5))
         for token, head in messages:
             assert client.put(self._live.stream.subject("order", "").encode() + token, b"", head, body)  # type: ignore[attr-defined]

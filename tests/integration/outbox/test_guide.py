@@ -15,7 +15,7 @@ from tests.support.process import ROOT
 from tests.support.rig import Rig
 from tests.support.waiting import cancelled, eventually
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.core.settings import Policy, Settings, load
 from projectionist.outbox import Intent
 from projectionist.outbox.providers import NatsPublish, Site
@@ -69,7 +69,7 @@ def consumer(stream: Stream) -> type:
 
 @asynccontextmanager
 async def relaying(live: Rig, settings: Settings, providers: dict[str, Any]) -> Any:
-    client = await broker.connect(live.settings.nats, name="test relay")
+    client = await connections.connect(live.settings.nats, name="test relay")
 
     async def given() -> Any:
         return client

@@ -13,7 +13,7 @@ from tests.support.lab import Lab, Stream
 from tests.support.outbox import Outbox, outbox
 from tests.support.process import Child, projectionist
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.core.secret import Url
 from projectionist.core.settings import Nats
 
@@ -30,7 +30,7 @@ async def rig(database: str) -> AsyncIterator[Outbox]:
 
 @pytest_asyncio.fixture
 async def client(lab: Lab) -> AsyncIterator[Client]:
-    client = await broker.connect(Nats(url=(Url(lab.nats_url),)), name="test")
+    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test")
     yield client
     await client.close()
 

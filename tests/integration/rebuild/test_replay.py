@@ -14,7 +14,7 @@ from tests.support.process import run_projectionist
 from tests.support.rebuilding import Yard, shop_app
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.rebuild.desk import Desk, RebuildError
@@ -31,7 +31,7 @@ async def replay(
     yard: Yard, cls: type, span: Range, policy: Any = None, *, dry_run: bool = False
 ) -> Replayed:
     settings = msgspec.structs.replace(yard.rig.settings, consumer_defaults=Policy(replay=policy))
-    client = await broker.connect(settings.nats, name="replayer")
+    client = await connections.connect(settings.nats, name="replayer")
     try:
         async with yard.rig.pool.acquire() as connection:
             desk = Desk(connection, SCHEMA)
@@ -127,7 +127,7 @@ async def test_a_range_may_be_given_in_times(yard: Yard) -> None:
     js = rig.nats.jetstream()
     third = (await js.get_msg(rig.stream.name, 3)).time
     assert third is not None
-    client = await broker.connect(rig.settings.nats, name="asks")
+    client = await connections.connect(rig.settings.nats, name="asks")
     try:
         name = rig.stream.name
         when = third.isoformat()

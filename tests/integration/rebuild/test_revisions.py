@@ -12,7 +12,7 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core import broker
+from projectionist.core.nats import connections
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.consumer import Superseded
 from projectionist.runner.office import Office
@@ -65,7 +65,7 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
         return n
 
     office = Office(rig.pool, SCHEMA)
-    clients = [await broker.connect(rig.settings.nats, name=f"revision {n}") for n in range(3)]
+    clients = [await connections.connect(rig.settings.nats, name=f"revision {n}") for n in range(3)]
     workers = [
         Worker(definition(cls), rig.settings, c, office)
         for cls, c in zip((old, new, new), clients, strict=True)

@@ -12,9 +12,9 @@ from tests.support.lab import Lab, Stream
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced
 
-from projectionist.core import broker
-from projectionist.core.subjects import ALL
-from projectionist.core.wire import Arrival
+from projectionist.core.nats import connections
+from projectionist.core.nats.fast_client import Arrival
+from projectionist.core.nats.subject_relations import ALL
 from projectionist.runner.pulls import Pulls
 from projectionist.runner.rebuild import scan as scanning
 from projectionist.runner.rebuild.scan import fetch, scan, sequence
@@ -28,7 +28,7 @@ MANY = 500
 async def client(live: Rig) -> AsyncIterator[Client]:
     """A client on a stream of five hundred messages."""
     await live.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(MANY)])
-    made = await broker.connect(live.settings.nats, name="scan")
+    made = await connections.connect(live.settings.nats, name="scan")
     yield made
     await made.close()
 

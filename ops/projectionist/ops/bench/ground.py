@@ -12,8 +12,9 @@ import asyncpg
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import broker, db, project_servers
+from projectionist.core import db, project_servers
 from projectionist.core.identifiers import quoted
+from projectionist.core.nats import connections
 from projectionist.core.secret import Url
 from projectionist.core.settings import FILE, Nats, Postgres, Settings
 from projectionist.core.settings import load as load_settings
@@ -104,7 +105,7 @@ async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncI
     connection = await db.connect(settings.postgres, application_name=OURS)
     try:
         await connection.execute("set statement_timeout = 0")  # filling an inbox takes its time
-        client = await broker.connect(settings.nats, name=OURS)
+        client = await connections.connect(settings.nats, name=OURS)
         stream = f"BENCH_{token_hex(4)}"
         try:
             await client.jetstream().add_stream(

@@ -7,8 +7,8 @@ import sys
 from zlib import crc32
 
 from projectionist.core import db
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings import Settings
-from projectionist.core.wire import Arrival
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.careful import Handler
 from projectionist.ops.bench.shop import SCENE

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from projectionist.core import broker
 from projectionist.core.cloudevents import DEFAULTS
+from projectionist.core.nats import connections
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings import Settings, load
-from projectionist.core.wire import Arrival
 from projectionist.ops import loops
 from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.runner.source import JetStreamSource
@@ -57,7 +57,7 @@ def hashed(event: Read) -> bytes:
 
 async def source(settings: Settings) -> JetStreamSource:
     """The product's own source, on a durable of the name the product would give it."""
-    client = await broker.connect(settings.nats, name="bench")
+    client = await connections.connect(settings.nats, name="bench")
     return JetStreamSource(
         client,
         stream=SCENE.stream,

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core import broker, db
+from projectionist.core import db
+from projectionist.core.nats import connections
+from projectionist.core.nats.subject_relations import ALL
 from projectionist.core.settings import Settings
-from projectionist.core.subjects import ALL
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE
@@ -21,7 +22,7 @@ from projectionist.runner.rebuild.scan import scan
 
 async def work(settings: Settings) -> None:
     """Do it once, and say how long it took."""
-    client = await broker.connect(settings.nats, name="bench refold")
+    client = await connections.connect(settings.nats, name="bench refold")
     connection = await db.connect(settings.postgres, application_name="bench refold")
     assert ORDERS.table is not None, "it is a Projection"
     model = ddl.physical(ORDERS.table, settings.postgres.schema, 1)

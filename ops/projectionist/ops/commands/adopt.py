@@ -93,11 +93,12 @@ async def _take(settings: Settings, act: Act) -> Taken:
 
 @asynccontextmanager
 async def _servers(settings: Settings) -> AsyncIterator[tuple[Connection, Client]]:
-    from projectionist.core import broker, db
+    from projectionist.core import db
+    from projectionist.core.nats import connections
 
     connection = await db.connect(settings.postgres, application_name="projectionist adopt")
     try:
-        client = await broker.connect(settings.nats, name="projectionist adopt")
+        client = await connections.connect(settings.nats, name="projectionist adopt")
         try:
             yield connection, client
         finally:

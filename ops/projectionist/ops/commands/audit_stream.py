@@ -55,11 +55,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _walk(definition: Definition, settings: Settings, args: argparse.Namespace) -> Walked:
-    from projectionist.core import broker
+    from projectionist.core.nats import connections
     from projectionist.ops.at_work import progress
     from projectionist.ops.walk import walk
 
-    client = await broker.connect(settings.nats, name="projectionist audit-stream")
+    client = await connections.connect(settings.nats, name="projectionist audit-stream")
     try:
         bar = progress(definition.name, args.throttle, what="audit-stream")
         return await walk(client, definition, settings, bar, first=args.first, last=args.last)

@@ -40,14 +40,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.core import broker
+    from projectionist.core.nats import connections
     from projectionist.ops.database import database
     from projectionist.runner.resetting import Resetting
     from projectionist.runner.verbs import Act
 
     act = Act(args.actor, args.reason)
     async with database("reset") as db:
-        client = await broker.connect(db.settings.nats, name="projectionist reset")
+        client = await connections.connect(db.settings.nats, name="projectionist reset")
         try:
             resetting = Resetting(db.connection, client, db.schema)
             if not args.yes:

@@ -37,14 +37,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.core import broker
+    from projectionist.core.nats import connections
     from projectionist.ops.database import database
     from projectionist.runner.retiring import Retiring
     from projectionist.runner.verbs import Act
 
     act = Act(args.actor, args.reason)
     async with database("retire") as db:
-        client = await broker.connect(db.settings.nats, name="projectionist retire")
+        client = await connections.connect(db.settings.nats, name="projectionist retire")
         try:
             retiring = Retiring(db.connection, client, db.schema)
             if not args.yes:

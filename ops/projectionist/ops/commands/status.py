@@ -275,7 +275,7 @@ def _tables(schema: str, pending: list[str]) -> Part:
 
 
 async def _broker(nats: Nats) -> Part:
-    from projectionist.core.broker import connect
+    from projectionist.core.nats.connections import connect
 
     try:
         client = await connect(nats, name="projectionist status", within_s=3)

@@ -16,7 +16,8 @@ import anyio
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import broker, cloudevents, db
+from projectionist.core import cloudevents, db
+from projectionist.core.nats import connections
 from projectionist.core.sql import Statements
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
@@ -74,7 +75,7 @@ async def play(
     The story of one order is drawn into the file `drawn`.
     """
     facts = history(orders, random.Random(seed))  # noqa: S311 - the same history each time
-    client = await broker.connect(settings.nats, name="projectionist demo")
+    client = await connections.connect(settings.nats, name="projectionist demo")
     connection = await db.connect(settings.postgres, application_name="projectionist demo")
     begun = time.monotonic()
     try:

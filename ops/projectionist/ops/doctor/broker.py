@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.subjects import ALL
+from projectionist.core.nats.subject_relations import ALL
 from projectionist.core.tls import context as tls_context
 from projectionist.ops.doctor import database
 from projectionist.ops.doctor.check import Check, attention, note, well

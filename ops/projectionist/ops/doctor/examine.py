@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core import broker, db
+from projectionist.core import db
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats import connections
 from projectionist.core.owner import recorded
 from projectionist.core.sql import Statements
 from projectionist.migrations import plan
@@ -116,7 +117,7 @@ async def _broker(
     home: Owner | None,
 ) -> dict[str, Stream]:
     try:
-        client = await broker.connect(settings.nats, name="projectionist doctor", within_s=3)
+        client = await connections.connect(settings.nats, name="projectionist doctor", within_s=3)
     except ProjectionistError as error:
         checks.append(attention("nats", "connection", error.message, error.remedy))
         return {}

@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.api import Header
 
-from projectionist.core import wire
+from projectionist.core.nats import fast_client
 
 
 class AckError(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Acks:
         Headers must be fit for the wire. None, with nothing sent: this connection cannot do it, or not now.
         """
         client = self._client
-        if not isinstance(client, wire.Client) or len(body) > client.max_payload // 2:
+        if not isinstance(client, fast_client.Client) or len(body) > client.max_payload // 2:
             return None
         head = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         number, future, timer = self._expected(timeout_s, told)

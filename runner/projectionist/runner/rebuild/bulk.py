@@ -28,7 +28,7 @@ from projectionist.runner.rebuild.spill import Spill, bucket_of
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.projections.definition import Definition
     from projectionist.runner.owntype import OwnType
     from projectionist.runner.reading import Reader

@@ -14,7 +14,7 @@ from projectionist.runner.rebuild.versions import Versions
 
 if TYPE_CHECKING:
     from projectionist.core.db import Row
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.reading import Reader
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.jetstream import Stream
 

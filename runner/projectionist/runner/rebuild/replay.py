@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings import Settings
-    from projectionist.core.wire import Arrival
     from projectionist.projections.definition import Definition
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.rebuild.progress import Progress

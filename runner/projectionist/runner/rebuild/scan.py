@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from projectionist.core import clock
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.core.wire import Arrival
 from projectionist.runner import delivery, jetstream
 from projectionist.runner.delivery import num_pending
 from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import IO, Any, Self
 from zlib import crc32
 
-from projectionist.core.wire import Arrival
+from projectionist.core.nats.fast_client import Arrival
 
 _HEAD = Struct("!IIII")
 _NO_HEAD = 0xFFFFFFFF

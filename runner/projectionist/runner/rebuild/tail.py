@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core.nats.fast_client import weight
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.core.wire import weight
 from projectionist.runner.delivery import num_pending
 from projectionist.runner.rebuild.scan import follow, sequence
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.wire import Arrival
+    from projectionist.core.nats.fast_client import Arrival
 
 BEFORE = 2_000
 """It begins so many messages before the last that was folded: not all come in their order."""

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from projectionist.core import broker, db
+from projectionist.core import db
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats import connections
 from projectionist.core.sql import Statements
 from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
@@ -278,7 +279,7 @@ class Waiter:
     async def _broker(self) -> Client:
         async with self._dialling:
             if self._client is None:
-                self._client = await broker.connect(self._settings.nats, name="projectionist wait")
+                self._client = await connections.connect(self._settings.nats, name="projectionist wait")
             return self._client
 
     async def _read(self, definition: Definition, seq: int) -> Wanted | Answer | None:

@@ -1,7 +1,7 @@
 """Where Projectionist reaches into nats-py: for speed, and to throw away at a disconnect what was not sent.
 
 Nothing else touches a private name of nats-py. `available()` tries every one of them; where it says why not,
-`projectionist.core.broker` connects with the plain client, which is slower and keeps unsent acks.
+`projectionist.core.nats.connections` connects with the plain client, which is slower and keeps unsent acks.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ import anyio
 from nats.aio.client import Client
 from nats.errors import AuthorizationError
 
-from projectionist.core import tls, wire
+from projectionist.core import tls
 from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.nats import fast_client
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
@@ -71,14 +72,14 @@ class _GivenUpError(Exception):
 async def _drop(client: Client) -> None:
     with anyio.move_on_after(CLOSE_S):  # after a failed TLS handshake asyncio never says that it has closed
         await client.close()
-    if isinstance(client, wire.Client):
+    if isinstance(client, fast_client.Client):
         client.discard_pending()  # an attempt that was cut off may have left its socket
 
 
 def _new_client(*, encrypted: bool) -> Client:
-    missing = wire.available()
+    missing = fast_client.available()
     if not missing:
-        return wire.Client()
+        return fast_client.Client()
     if encrypted:
         raise BrokerRefused(
             f"this nats-py is another than the one we know ({missing}), and may be talked out of TLS",
