@@ -11,9 +11,9 @@ from tests.support.process import projectionist
 from tests.support.rig import Rig
 from tests.support.shop_app import APP, environment
 
-from projectionist.core import db, sessions
-from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
 from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.postgres import connections, sessions
+from projectionist.core.postgres.connections import DatabaseRefusedError, DatabaseUnreachableError
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres
 
@@ -33,9 +33,9 @@ def with_database(name: str) -> Changed:
 
 
 async def test_a_connection_has_our_limits_and_name(database: str) -> None:
-    connection = await db.connect(Postgres(url=Url(database)), application_name="projectionist test")
+    connection = await connections.connect(Postgres(url=Url(database)), application_name="projectionist test")
     try:
-        for name, value in {**db.SESSION, "application_name": "projectionist test"}.items():
+        for name, value in {**connections.SESSION, "application_name": "projectionist test"}.items():
             shown = await connection.fetchval("select current_setting($1)", name)
             assert shown == value, name
     finally:
@@ -43,7 +43,7 @@ async def test_a_connection_has_our_limits_and_name(database: str) -> None:
 
 
 async def test_the_limits_outlast_the_reset_of_a_pool(database: str) -> None:
-    pool = await db.pool(Postgres(url=Url(database)), application_name="projectionist test", most=1)
+    pool = await connections.pool(Postgres(url=Url(database)), application_name="projectionist test", most=1)
     async with pool:
         for _ in range(2):
             async with pool.acquire() as connection:
@@ -60,7 +60,7 @@ async def test_the_system_probes_a_silent_server(monkeypatch: pytest.MonkeyPatch
         seen.append(connected)
 
     monkeypatch.setattr(sessions, "watch", recorded)
-    connection = await db.connect(Postgres(url=Url(database)), application_name="test")
+    connection = await connections.connect(Postgres(url=Url(database)), application_name="test")
     try:
         assert seen[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
     finally:
@@ -85,7 +85,7 @@ async def test_a_server_that_says_no_is_quoted_without_the_password(
 ) -> None:
     parts = urlsplit(database)
     with pytest.raises(error, match=told) as refused:
-        await db.connect(Postgres(url=Url(changed(parts).geturl())), application_name="test")
+        await connections.connect(Postgres(url=Url(changed(parts).geturl())), application_name="test")
     said = f"{refused.value} {refused.value!r}"
     assert CANARY not in said
     assert f"{parts.username}:{parts.password}" not in said
@@ -99,16 +99,16 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
         with pytest.raises(
             DatabaseUnreachableError, match=r"\*\*\*@127.*cannot be reached.*host and port"
         ) as refused:
-            await db.connect(Postgres(url=Url(url)), application_name="test")
+            await connections.connect(Postgres(url=Url(url)), application_name="test")
     assert CANARY not in str(refused.value)
 
 
 async def test_a_server_that_does_not_answer_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "CONNECT_WITHIN_S", 0.05)
+    monkeypatch.setattr(connections, "CONNECT_WITHIN_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/db"
         with pytest.raises(DatabaseUnreachableError, match="does not answer"):
-            await db.connect(Postgres(url=Url(url)), application_name="test")
+            await connections.connect(Postgres(url=Url(url)), application_name="test")
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
@@ -121,9 +121,9 @@ async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_
     told = rf"encoded in {encoding}, which cannot hold every text.*encoding 'UTF8'"
     try:
         with pytest.raises(DatabaseRefusedError, match=told):
-            await db.connect(Postgres(url=Url(url)), application_name="test")
+            await connections.connect(Postgres(url=Url(url)), application_name="test")
         with pytest.raises(DatabaseRefusedError, match=told):
-            await db.pool(Postgres(url=Url(url)), application_name="test", most=1)
+            await connections.pool(Postgres(url=Url(url)), application_name="test", most=1)
         given = {**environment(live), "PROJECTIONIST_POSTGRES__URL": url}
         for words in (["migrate"], ["run", APP], ["relay", APP], ["doctor", APP]):
             async with projectionist(*words, env=given) as child:
@@ -136,17 +136,17 @@ async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_
 
 async def test_without_a_url_the_ways_to_set_one_are_named() -> None:
     with pytest.raises(SettingsError, match=r"PROJECTIONIST_POSTGRES__URL.*projectionist dev up"):
-        await db.connect(Postgres(), application_name="test")
+        await connections.connect(Postgres(), application_name="test")
 
 
 async def test_a_server_that_is_full_is_unreachable_for_now(database: str) -> None:
-    admin = await db.connect(Postgres(url=Url(database)), application_name="test")
+    admin = await connections.connect(Postgres(url=Url(database)), application_name="test")
     try:
         await admin.execute(f'alter database "{urlsplit(database).path[1:]}" connection limit 0')
         await admin.execute("create role guest login password 'guest'")
         url = with_user("guest:guest")(urlsplit(database)).geturl()
         with pytest.raises(DatabaseUnreachableError, match=r"too many connections.*try again"):
-            await db.connect(Postgres(url=Url(url)), application_name="test")
+            await connections.connect(Postgres(url=Url(url)), application_name="test")
     finally:
         await admin.execute("drop role guest")
         await admin.close()
@@ -154,14 +154,14 @@ async def test_a_server_that_is_full_is_unreachable_for_now(database: str) -> No
 
 async def test_a_server_without_tls_is_refused_where_tls_is_asked_for(database: str) -> None:
     with pytest.raises(DatabaseRefusedError, match=r"offers no TLS.*postgres\.tls"):
-        await db.connect(Postgres(url=Url(database), tls="require"), application_name="test")
+        await connections.connect(Postgres(url=Url(database), tls="require"), application_name="test")
 
 
 async def test_advisory_keys_differ_by_schema_and_name_and_fit_a_bigint() -> None:
     pairs = [("a", "bc"), ("ab", "c"), ("a", "b"), ("1:a", "b"), ("projectionist", "migrate")]
-    keys = {db.advisory_key(*pair) for pair in pairs}
+    keys = {connections.advisory_key(*pair) for pair in pairs}
     assert len(keys) == len(pairs)
     assert all(-(2**63) <= key < 2**63 for key in keys)
-    assert db.advisory_key("projectionist", "migrate") == 1930327036770506498, (
+    assert connections.advisory_key("projectionist", "migrate") == 1930327036770506498, (
         "a changed key lets two in at once"
     )

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from projectionist.core.db import DatabaseRefusedError, connect
+from projectionist.core.postgres.connections import DatabaseRefusedError, connect
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres
 

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from projectionist.core import clock
-from projectionist.core.db import Connection
-from projectionist.core.leases import Leases
+from projectionist.core.postgres.connections import Connection
+from projectionist.core.postgres.leases import Leases
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from projectionist.core.db import Connection, advisory_key
+from projectionist.core.postgres.connections import Connection, advisory_key
 from projectionist.migrations import MigrationError, applier, migrate, plan
 from projectionist.migrations.released import Migration, released
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.support.lab import SCHEMA, Stream
 from tests.support.shop import shop
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.projections import definition
 from projectionist.projections.readmodel import ReadModel
 from projectionist.runner.readmodels import ReadModels

@@ -17,8 +17,8 @@ from tests.support.shop import shop
 from tests.support.shop_app import APP, environment
 from tests.support.stub_provider import stub_provider
 
-from projectionist.core import db
-from projectionist.core.db import DatabaseRefusedError
+from projectionist.core.postgres import connections
+from projectionist.core.postgres.connections import DatabaseRefusedError
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres
 from projectionist.ops.doctor.examine import examine
@@ -26,7 +26,7 @@ from projectionist.runner import App
 
 pytestmark = pytest.mark.asyncio
 
-_IGNORED = ",".join(sorted({*db.SESSION, "lock_timeout", "statement_timeout"} - {"timezone"}))
+_IGNORED = ",".join(sorted({*connections.SESSION, "lock_timeout", "statement_timeout"} - {"timezone"}))
 
 
 @pytest.mark.parametrize("ignored", ["", _IGNORED], ids=["plain", "told to ignore what it does not know"])
@@ -34,9 +34,9 @@ async def test_behind_a_pooler_in_session_mode_our_limits_are_in_force(
     lab: Lab, database: str, ignored: str
 ) -> None:
     with pooler(lab, database, "session", ignore_startup_parameters=ignored) as url:
-        connection = await db.connect(Postgres(url=Url(url)), application_name="projectionist test")
+        connection = await connections.connect(Postgres(url=Url(url)), application_name="projectionist test")
         try:
-            wanted = {**db.SESSION, "application_name": "projectionist test", "lock_timeout": "8s"}
+            wanted = {**connections.SESSION, "application_name": "projectionist test", "lock_timeout": "8s"}
             for name, value in wanted.items():
                 assert await connection.fetchval("select current_setting($1)", name) == value, name
         finally:
@@ -47,7 +47,7 @@ async def test_the_backend_of_a_connection_is_the_servers_number_and_not_the_poo
     lab: Lab, database: str
 ) -> None:
     with pooler(lab, database, "session") as url:
-        connection = await db.connect(Postgres(url=Url(url)), application_name="test")
+        connection = await connections.connect(Postgres(url=Url(url)), application_name="test")
         try:
             assert connection.get_server_pid() == await connection.fetchval("select pg_backend_pid()")
         finally:
@@ -63,7 +63,7 @@ async def test_a_session_that_somebody_used_before_is_ours_again_with_our_limits
             connection = await asyncpg.connect(url)
             await connection.execute("set lock_timeout = '77s'; set jit = on")
             await connection.close()
-            pool = await db.pool(Postgres(url=Url(url)), application_name="test", most=1)
+            pool = await connections.pool(Postgres(url=Url(url)), application_name="test", most=1)
             async with pool:
                 for _ in range(2):
                     async with pool.acquire() as lent:
@@ -83,9 +83,9 @@ async def test_a_pooler_that_lends_sessions_for_less_is_refused_with_what_to_do(
             await other.execute("select pg_sleep(0.01)")
         settings = Postgres(url=Url(url), schema=SCHEMA)
         with pytest.raises(DatabaseRefusedError, match=r"pooler.*transaction.*session mode.*server itself"):
-            await db.connect(settings, application_name="test")
+            await connections.connect(settings, application_name="test")
         with pytest.raises(DatabaseRefusedError, match="pooler"):
-            await db.pool(settings, application_name="test", most=4)
+            await connections.pool(settings, application_name="test", most=4)
         for other in others:
             await other.close()
 

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 import projectionist
-from projectionist.core.sql import SCHEMA, Statements
+from projectionist.core.postgres.statements import SCHEMA, Statements
 
 pytestmark = pytest.mark.asyncio
 

@@ -17,7 +17,7 @@ import msgspec
 from tests.support.gateway import standing_before
 from tests.support.waiting import Heard
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 ANY = "any"
 COMMIT = "commit"

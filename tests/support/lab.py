@@ -19,7 +19,7 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from projectionist import migrations
-from projectionist.core.db import Connection
+from projectionist.core.postgres.connections import Connection
 from projectionist.ops.embedded import temporary
 
 SCHEMA = "projectionist"

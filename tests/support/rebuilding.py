@@ -18,8 +18,8 @@ from tests.support.rig import Rig
 from tests.support.waiting import eventually
 
 from projectionist.core import testpoints
-from projectionist.core.db import Connection
 from projectionist.core.nats import connections
+from projectionist.core.postgres.connections import Connection
 from projectionist.projections import definition
 from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
 from projectionist.runner.rebuild.desk import Desk

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from tests.support.rig import Rig
 
-from projectionist.core.db import Connection
+from projectionist.core.postgres.connections import Connection
 from projectionist.core.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.retention.janitor import streams

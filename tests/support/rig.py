@@ -16,13 +16,13 @@ from nats.aio.msg import Msg
 from tests.support.lab import SCHEMA, Lab, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually
 
-from projectionist.core import db
 from projectionist.core.nats import connections
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry
 from projectionist.core.secret import Url
 from projectionist.core.settings import Batch as Limits
 from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
-from projectionist.core.sql import Statements
 from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.projections.subjects import Subjects

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from projectionist.core.owner import Likeness, Owner, Place, likeness
+from projectionist.core.postgres.database_identity import Likeness, Owner, Place, likeness
 from projectionist.runner.deed import Deed, NotOurs, Whose, lacks, refuse, whose
 
 HOME = Place(system="71", timeline=1, database=16384, name="shop", home=16400)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 
 def test_statements_are_read_from_disk_once_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:

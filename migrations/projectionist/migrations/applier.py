@@ -6,8 +6,8 @@ from importlib.metadata import version
 
 import asyncpg
 
-from projectionist.core.db import Connection, advisory_key
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.connections import Connection, advisory_key
+from projectionist.core.postgres.statements import Statements
 from projectionist.migrations.released import PACKAGE, Applied, Migration, MigrationError, pending, released
 
 PATIENCE = "60s"

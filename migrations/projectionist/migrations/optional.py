@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.core.identifiers import quoted
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 CORRELATION = "inbox_correlation"
 

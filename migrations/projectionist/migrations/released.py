@@ -11,7 +11,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
-from projectionist.core.sql import SCHEMA
+from projectionist.core.postgres.statements import SCHEMA
 
 PACKAGE = "projectionist.migrations"
 

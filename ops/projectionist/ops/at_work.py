@@ -28,7 +28,7 @@ from projectionist.runner.rebuild.progress import Logged, Watched
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings, Telemetry
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.progress import Progress

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.migrations import MigrationError, plan
 from projectionist.ops.servers import settings
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
 
 
@@ -31,7 +31,7 @@ class Database(NamedTuple):
 async def database(command: str, found: Settings | None = None) -> AsyncIterator[Database]:
     """Connect, by these settings or those that are found; raises MigrationError for another release's database."""
     found = settings() if found is None else found
-    connection = await db.connect(found.postgres, application_name=f"projectionist {command}")
+    connection = await connections.connect(found.postgres, application_name=f"projectionist {command}")
     try:
         if await plan(connection, found.postgres.schema):
             raise MigrationError(

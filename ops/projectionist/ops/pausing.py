@@ -11,7 +11,7 @@ from projectionist.ops import apps
 from projectionist.ops.terminal import Exit, told
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.verbs import Act
 
     Verb = Callable[[Connection, str, str, Act], Awaitable[bool]]

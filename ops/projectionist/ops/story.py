@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.waterfall import Bar, page
 from projectionist.outbox.verbs import Verbs
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.journey import Journey, Passage
 
 _LOOKS = {

@@ -14,7 +14,7 @@ from projectionist.core.testpoints import announce
 from projectionist.outbox.store import circuit_of
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.outbox.link import Link
     from projectionist.outbox.store import Leased
 

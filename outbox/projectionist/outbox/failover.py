@@ -16,8 +16,8 @@ from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
-    from projectionist.core.sql import Statements
+    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.statements import Statements
 
 log = logging.getLogger("projectionist.outbox")
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.db import connect
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.owner import Elsewhere, owner
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.connections import connect
+from projectionist.core.postgres.database_identity import Elsewhere, owner
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Postgres
 
 log = logging.getLogger("projectionist.outbox")

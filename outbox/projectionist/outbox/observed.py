@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import meters, names
 from projectionist.outbox.standing import MOST
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection, Row
+    from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.telemetry.meters import Shown
 
 

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import anyio
 
-from projectionist.core import db
-from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import DefinitionError
 from projectionist.core.gate import nats_reach, postgres_reach
 from projectionist.core.nats import connections
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
@@ -35,7 +35,7 @@ from projectionist.outbox.wake import Listener
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Nats, Settings
     from projectionist.core.telemetry.health import Health
 

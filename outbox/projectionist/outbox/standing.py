@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Effect
 from projectionist.outbox.verbs import FOR_A_PERSON
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 SILENT_S = 20.0
 """A relay that has not beaten for so long is dead or stands still."""

@@ -13,7 +13,7 @@ from opentelemetry.trace import Span
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import Circuit, State
 from projectionist.core.cloudevents import trace_context
-from projectionist.core.leases import Leases
+from projectionist.core.postgres.leases import Leases
 from projectionist.core.states import Effect
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers.provider import Request
@@ -21,7 +21,7 @@ from projectionist.outbox.providers.reply import Outcome
 from projectionist.outbox.wishes import open_wishes
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.outbox.link import Link
     from projectionist.outbox.providers.reply import Reply
     from projectionist.outbox.settling import Next

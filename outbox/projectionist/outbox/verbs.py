@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Effect
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
@@ -17,7 +17,7 @@ from projectionist.outbox.wishes import open_all
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 AGAIN = frozenset({Effect.READY, Effect.DEAD, Effect.RECONCILE, Effect.HELD})
 DISCARDED = frozenset({Effect.READY, Effect.UNKNOWN, Effect.DEAD, Effect.RECONCILE, Effect.HELD})

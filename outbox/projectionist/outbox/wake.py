@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.db import connect
 from projectionist.core.identifiers import MOST_BYTES
+from projectionist.core.postgres.connections import connect
+from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.outbox.link import Away, Link
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 
-from projectionist.core.db import advisory_key
 from projectionist.core.log_format import facts
+from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.printable_text import storable
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
-    from projectionist.core.sql import Statements
+    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.statements import Statements
 
 log = logging.getLogger("projectionist.outbox")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from projectionist.core.aggregates import parted
 from projectionist.core.cloudevents import MOST_VERSION, trace_context
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
-from projectionist.core.sql import Statements
 from projectionist.core.telemetry import tracing
 from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, content_of, options_of
 from projectionist.outbox.keys import body_hash, intent_key, ordering_key
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 
 class OutboxError(ProjectionistError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.rebuild.scan import scan, sequence
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream, sighting
 from projectionist.runner.barrier import alone
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.floors import Remembered
     from projectionist.runner.verbs import Act
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.runner.handling import named, paced
 from projectionist.runner.parked import MOST
 from projectionist.runner.quarantine_verbs import QuarantineVerbs
@@ -17,7 +17,7 @@ from projectionist.runner.verbs import NotThere
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.handling import Done
     from projectionist.runner.quarantine_verbs import Place
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.connections import advisory_key
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry, interval
-from projectionist.core.sql import Statements
 from projectionist.core.telemetry import meters, names
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 HOLD_S = 2.0
 """The longest that the barrier is held, but for changes of tables by `migrate`."""

@@ -12,8 +12,8 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import storable
-from projectionist.core.sql import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.registry import INSTANCE
 from projectionist.runner.setbacks import Chore, said

@@ -15,9 +15,9 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.runner.consumer import Tripped
 from projectionist.runner.failing import Probe, Window, seen
 from projectionist.runner.registry import NotRegistered
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Breaker as Policy
     from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer

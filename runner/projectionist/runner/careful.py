@@ -22,7 +22,7 @@ from projectionist.runner.registry import INSTANCE, PLACE
 from projectionist.runner.retry import Failing, Refusal
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.settle import Settler

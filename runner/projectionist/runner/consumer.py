@@ -16,7 +16,7 @@ from projectionist.runner.reading import Reader
 from projectionist.runner.trail import Tracing
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.effects import Recipe

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.owner import ADOPT
+from projectionist.core.postgres.database_identity import ADOPT
 
 if TYPE_CHECKING:
-    from projectionist.core.owner import Owner
+    from projectionist.core.postgres.database_identity import Owner
 
 _OURS = "projectionist."
 TOKEN, SYSTEM, TIMELINE, DATABASE, NAME, SCHEMA, CONSUMER = (

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.trouble import Trouble, classify
+from projectionist.core.postgres.error_class import Trouble, classify
 from projectionist.runner.baseline import Baselines
 from projectionist.runner.batch import Batch
 from projectionist.runner.course import UNORDERED

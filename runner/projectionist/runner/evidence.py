@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from projectionist.core.trouble import Trouble
+from projectionist.core.postgres.error_class import Trouble
 
 ENOUGH = 2
 """So many misses say something: one is an accident."""

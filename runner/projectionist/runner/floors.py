@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.continuity import Known, Spot
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection, Row
+    from projectionist.core.postgres.connections import Connection, Row
     from projectionist.runner.continuity import Judgement
 
 Witness = tuple[str, str, int]

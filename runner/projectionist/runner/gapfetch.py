@@ -17,9 +17,9 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.runner import contents, jetstream, lookup
 from projectionist.runner.batch import Batch
 from projectionist.runner.delivery import Delivery

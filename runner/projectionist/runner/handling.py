@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.session import store_of
 from projectionist.runner.verbs import NotThere, TooLate, Verbs
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.parked import Waiting
     from projectionist.runner.verbs import Act
 

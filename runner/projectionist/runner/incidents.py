@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.core.owner import ADOPT
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.database_identity import ADOPT
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
 from projectionist.runner.verbs import NotThere
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.verbs import Act
 
 MOST = 1_000_000

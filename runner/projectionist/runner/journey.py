@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.verbs import Verbs as Intents
 from projectionist.runner.verbs import NotThere
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 GONE = "its inbox row is gone: retention has removed it, or a reset; what is left is below"
 

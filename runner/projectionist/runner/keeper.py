@@ -16,15 +16,15 @@ import anyio.to_thread
 import asyncpg
 
 from projectionist.core.background_thread import Beside
-from projectionist.core.db import connect
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.connections import connect
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import meters, names
 from projectionist.core.testpoints import announce
 from projectionist.runner.session import tag
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Postgres
 
 log = logging.getLogger("projectionist.runner")

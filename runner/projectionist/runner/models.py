@@ -10,7 +10,7 @@ from projectionist.runner.sqlmodel import OwnSql
 from projectionist.runner.tables import RowTable
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.model import Model
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core import db
 from projectionist.core.gate import nats_reach
 from projectionist.core.nats import connections
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names, pulse
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.runner.observed import Observer
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.core.telemetry.health import Health
     from projectionist.projections.definition import Definition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.cloudevents import timestamp
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.meters import Shown
 from projectionist.core.telemetry.names import Metric
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Alerts, Settings
     from projectionist.projections.definition import Definition
 

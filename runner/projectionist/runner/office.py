@@ -10,9 +10,9 @@ import anyio
 import asyncpg
 
 from projectionist.core import clock
-from projectionist.core.leases import Leases
-from projectionist.core.owner import Elsewhere, owner
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.database_identity import Elsewhere, owner
+from projectionist.core.postgres.leases import Leases
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
 from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import alone
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from asyncpg.pool import PoolConnectionProxy
 
-    from projectionist.core.db import Connection
     from projectionist.core.errors import ProjectionistError
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.runner import guards
 from projectionist.runner.hashes import event_hash
 from projectionist.runner.registry import NotRegistered
@@ -17,7 +17,7 @@ from projectionist.runner.verbs import NotThere, Seen, TooLate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Policy
     from projectionist.runner.verbs import Act
 

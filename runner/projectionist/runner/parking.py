@@ -10,7 +10,7 @@ import msgspec
 from projectionist.runner.delivery import Delivery
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.runner.reading import Reader
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner import barrier
 from projectionist.runner.registry import NotRegistered
@@ -17,7 +17,7 @@ from projectionist.runner.registry import NotRegistered
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.verbs import Act
 
 

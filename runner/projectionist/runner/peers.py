@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

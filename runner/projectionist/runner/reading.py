@@ -31,8 +31,8 @@ from projectionist.runner.heads import NOTHING, Fields, Heads
 from projectionist.runner.identity import Identities
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
     from projectionist.core.nats.fast_client import Arrival
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings import Policy
     from projectionist.projections import Event
 

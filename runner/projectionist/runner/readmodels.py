@@ -12,11 +12,11 @@ import asyncpg
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.db import advisory_key
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
+from projectionist.core.postgres.connections import advisory_key
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry, interval
-from projectionist.core.sql import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
@@ -28,7 +28,7 @@ from projectionist.runner.views import check_own, options, restore
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection, Row
+    from projectionist.core.postgres.connections import Connection, Row
     from projectionist.projections.definition import Definition
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.runner.barrier import alone
 from projectionist.runner.consumer import Consumer, Superseded
 from projectionist.runner.slots import frozen
@@ -19,7 +19,7 @@ from projectionist.runner.slots import frozen
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream

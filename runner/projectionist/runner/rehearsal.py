@@ -11,7 +11,7 @@ from projectionist.projections import ddl
 from projectionist.projections.table import MOST_GENERATIONS
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.projections.definition import Definition
 
 

@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream, sighting
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.verbs import Act
 
 SILENCE_S = 5.0 * SILENT_BEATS

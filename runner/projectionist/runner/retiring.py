@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.verbs import Act
 
 

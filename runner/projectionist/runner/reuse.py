@@ -12,7 +12,7 @@ from projectionist.runner.writes import Kept, Put
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.runner.delivery import Delivery, Unreadable
 
 _HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})

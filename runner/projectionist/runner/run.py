@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core import db
-from projectionist.core.db import DatabaseUnreachableError
 from projectionist.core.errors import SettingsError
 from projectionist.core.gate import nats_reach, postgres_reach
 from projectionist.core.nats import connections
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import meters, names
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import asyncpg
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.core.telemetry.health import Health
     from projectionist.projections.definition import Definition

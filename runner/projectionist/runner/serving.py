@@ -9,8 +9,8 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.telemetry import names, places
-from projectionist.core.trouble import is_transient
 from projectionist.core.user_errors import lasting
 from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
@@ -35,7 +35,7 @@ from projectionist.runner.trail import Places, Tracing
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.batch import Applied, Batch
     from projectionist.runner.consumer import Consumer

@@ -11,7 +11,7 @@ import anyio
 import asyncpg
 
 from projectionist.core import clock
-from projectionist.core.db import connect
+from projectionist.core.postgres.connections import connect
 from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.gate import Gates
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Postgres
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.model import Model

@@ -11,10 +11,10 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import meters, names
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.core.user_errors import lasting
 from projectionist.runner.jetstream import BrokerError
 

@@ -14,11 +14,11 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.error_class import Trouble, classify, is_severed, is_transient
 from projectionist.core.retry_policy import Retry, wait
 from projectionist.core.states import Entry
 from projectionist.core.telemetry import meters, names
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import Trouble, classify, is_severed, is_transient
 from projectionist.runner.apply import Transaction
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.delivery import Reason

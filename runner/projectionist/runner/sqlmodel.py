@@ -12,8 +12,8 @@ import anyio
 import asyncpg
 import msgspec
 
-from projectionist.core.sql import Statements
-from projectionist.core.trouble import is_transient
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
@@ -25,7 +25,7 @@ from projectionist.runner.closing import Broken
 from projectionist.runner.model import Folded, Wished, failed, later, ordered, preset, step_of
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.course import Course
     from projectionist.runner.delivery import Delivery

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
 from projectionist.core.testpoints import announce
 from projectionist.runner import sighting
@@ -26,7 +26,7 @@ from projectionist.runner.registry import INSTANCE
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.projections.definition import Definition
     from projectionist.runner.account import Proof
     from projectionist.runner.consumer import Consumer

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 
 MOST = 200_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from asyncpg import DataError
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.wishes import packed, parts
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.outbox.wishes import Wish
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.references import Fetched

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core import owner as owners
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.owner import Likeness, Owner, likeness
-from projectionist.core.sql import Statements
+from projectionist.core.postgres import database_identity as owners
+from projectionist.core.postgres.database_identity import Likeness, Owner, likeness
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
 from projectionist.runner.deed import Deed, Whose, refuse, whose
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
-    from projectionist.core.owner import Place
+    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.database_identity import Place
     from projectionist.runner.verbs import Act
 
 

@@ -11,7 +11,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.runner.rebuild.desk import Desk
 
 

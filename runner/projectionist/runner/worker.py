@@ -10,10 +10,10 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import longest
 from projectionist.core.log_format import facts
-from projectionist.core.owner import Elsewhere
+from projectionist.core.postgres.database_identity import Elsewhere
+from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.runner.barrier import TooLong
 from projectionist.runner.baseline import notes
 from projectionist.runner.breaker import circuit_policy

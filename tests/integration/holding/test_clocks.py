@@ -21,7 +21,7 @@ from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.circuit_breaker import BreakerPolicy
-from projectionist.core.leases import Leases
+from projectionist.core.postgres.leases import Leases
 from projectionist.core.retry_policy import Retry
 from projectionist.outbox.providers import Outcome
 from projectionist.outbox.providers.settings import ProviderRetry

@@ -11,7 +11,7 @@ from tests.support.shop import shop
 from tests.support.standby import standby
 from tests.support.waiting import listening
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.core.secret import Url
 from projectionist.core.settings import Postgres
 
@@ -46,7 +46,7 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
                     await heard.wait("postgres.use.ill")
                     await other.promote()
                     await heard.wait("postgres.use.well")
-                    live.pool = await db.pool(
+                    live.pool = await connections.pool(
                         Postgres(url=Url(there), schema=SCHEMA), application_name="rig", most=4
                     )
                     live.tampered = True  # the old primary, which nobody asks any more, is not sound
@@ -75,7 +75,7 @@ async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(liv
                     await load.more(20)
                     await live.value_of("select count(*) from orders", 5)
                     live.pool, before = (
-                        await db.pool(live.settings.postgres, application_name="rig", most=4),
+                        await connections.pool(live.settings.postgres, application_name="rig", most=4),
                         live.pool,
                     )
                     live.tampered = True  # the old primary, of which nothing is expected any more

@@ -17,8 +17,8 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core import owner
-from projectionist.core.owner import Elsewhere
+from projectionist.core.postgres import database_identity
+from projectionist.core.postgres.database_identity import Elsewhere
 from projectionist.runner.deed import NotOurs
 from projectionist.runner.resetting import Resetting
 from projectionist.runner.takeover import NothingToTake, Takeover
@@ -195,7 +195,7 @@ async def test_a_relay_on_a_copy_sends_nothing_until_it_is_adopted(live: Rig) ->
     live.tampered = True  # intents without events
     async with outbox(live.database) as original:
         keys = [await original.want() for _ in range(5)]
-        await owner.owner(original.connection, SCHEMA)
+        await database_identity.owner(original.connection, SCHEMA)
     async with copy_beside(live.lab, live.database) as copy, outbox(copy) as rig:
         with listening() as heard:
             async with rig.relaying(made(stub)) as relay:
@@ -245,10 +245,10 @@ async def test_a_schema_copied_beside_itself_takes_nothing_from_the_original(liv
 
     async with connected(live.database) as connection:
         with pytest.raises(Elsewhere, match="a copy inside of its database"):
-            await owner.owner(connection, SCHEMA)
-        await owner.owner(connection, "original")
+            await database_identity.owner(connection, SCHEMA)
+        await database_identity.owner(connection, "original")
         await Takeover(connection, live.nats, SCHEMA).adopt(ACT)
-        await owner.owner(connection, SCHEMA)
+        await database_identity.owner(connection, SCHEMA)
 
 
 async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_numbers(live: Rig) -> None:
@@ -259,12 +259,12 @@ async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_number
         try:
             await connection.execute(f"grant usage on schema {SCHEMA} to plain")
             await connection.execute(f"grant all on all tables in schema {SCHEMA} to plain; set role plain")
-            mine = await owner.owner(connection, SCHEMA)
+            mine = await database_identity.owner(connection, SCHEMA)
             await connection.execute(f"update {SCHEMA}.owner set home = (home::bigint + 1)::oid")
             with pytest.raises(Elsewhere):
-                await owner.owner(connection, SCHEMA)
+                await database_identity.owner(connection, SCHEMA)
             await connection.execute(f"update {SCHEMA}.owner set home = (home::bigint - 1)::oid; reset role")
-            known = await owner.owner(connection, SCHEMA)
+            known = await database_identity.owner(connection, SCHEMA)
         finally:
             await connection.execute("reset role; drop owned by plain; drop role plain")
             await connection.execute("grant execute on function pg_control_system() to public")

@@ -18,7 +18,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.runner import sighting
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.office import Office
@@ -300,7 +300,7 @@ async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_
     frozen = await asyncpg.connect(live.database, server_settings=OURS)
     for number in numbers:
         await frozen.execute("select pg_advisory_lock_shared($1)", barrier_key(SCHEMA, number))
-    pool = await db.pool(live.settings.postgres, application_name="office", most=MOST_CONNECTIONS)
+    pool = await connections.pool(live.settings.postgres, application_name="office", most=MOST_CONNECTIONS)
     office = Office(pool, SCHEMA, heartbeat_s=0.2)
 
     async def join(number: int) -> None:

@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.runner.consumer import Superseded
 from projectionist.runner.model import Folded
 from projectionist.runner.sqlmodel import OwnSql
@@ -25,7 +25,7 @@ async def test_whatever_isolation_a_database_prefers_ours_reads_each_statement_a
     live: Rig, isolation: str
 ) -> None:
     await prefer(live, isolation)
-    connection = await db.connect(live.settings.postgres, application_name="test")
+    connection = await connections.connect(live.settings.postgres, application_name="test")
     try:
         async with connection.transaction():
             assert await connection.fetchval("show transaction_isolation") == "read committed"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.lab import SCHEMA
 from tests.support.rig import Rig
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 pytestmark = pytest.mark.asyncio
 

@@ -10,7 +10,7 @@ from tests.support.crew import crew
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.projections import Projection, on
 from projectionist.runner import settle
 
@@ -41,7 +41,7 @@ def slow(live: Rig) -> type:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that may idle for a moment only."""
-    monkeypatch.setitem(db.SESSION, "idle_in_transaction_session_timeout", "400ms")
+    monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", "400ms")
     monkeypatch.setattr(settle, "LONG_S", 0.3)
 
 

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from tests.support.outbox import outbox
 
-from projectionist.core.db import Connection
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.connections import Connection
+from projectionist.core.postgres.statements import Statements
 
 pytestmark = pytest.mark.asyncio
 

@@ -13,7 +13,7 @@ from tests.support.outbox import FORGETS, REMEMBERS, SLOW, Outbox, Scripted, ans
 from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.providers import Outcome, Profile, Reply, Request
 from projectionist.outbox.relay import Relay
 from projectionist.outbox.verbs import Act, Verbs

@@ -17,7 +17,7 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.core import clock, testpoints
-from projectionist.core.db import Connection
+from projectionist.core.postgres.connections import Connection
 from projectionist.core.retry_policy import Retry
 from projectionist.projections import SqlProjection, Tx, definition, on
 from projectionist.runner import barrier

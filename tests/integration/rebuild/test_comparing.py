@@ -11,7 +11,7 @@ from tests.support.lab import Stream
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 
-from projectionist.core.db import Connection
+from projectionist.core.postgres.connections import Connection
 from projectionist.projections import Envelope, SqlProjection, Tx, on
 from projectionist.runner.rebuild.compare import Differs
 from projectionist.runner.rebuild.sides import Sides

@@ -15,7 +15,7 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.standby import standby
 from tests.support.waiting import listening
 
-from projectionist.core.db import Connection
+from projectionist.core.postgres.connections import Connection
 from projectionist.core.secret import Url
 from projectionist.runner.rebuild import snapshots
 from projectionist.runner.rebuild.builder import Rebuilt

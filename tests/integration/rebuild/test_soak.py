@@ -20,7 +20,7 @@ from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.standby import standby
 from tests.support.waiting import cancelled, eventually, listening
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.core.secret import Url
 from projectionist.projections import Definition, Projection, definition, on
 from projectionist.runner.batch import Batch
@@ -165,7 +165,7 @@ class Days:
     async def migrate(self, *classes: type) -> None:
         """Create or evolve tables, as the runners' role."""
         definitions: list[Definition] = [definition(cls) for cls in classes]
-        connection = await db.connect(self.rig.settings.postgres, application_name="migrate")
+        connection = await connections.connect(self.rig.settings.postgres, application_name="migrate")
         try:
             models = ReadModels(connection, SCHEMA)
             await models.apply(definitions, await models.plan(definitions))
@@ -204,7 +204,7 @@ class Days:
         await self.rig.pool.execute(
             f"update {SCHEMA}.generations set kept_until = now() where state = 'kept'"
         )
-        connection = await db.connect(self.rig.settings.postgres, application_name="sweep")
+        connection = await connections.connect(self.rig.settings.postgres, application_name="sweep")
         try:
             number = await connection.fetchval(f"select number from {SCHEMA}.consumers where name = 'Sold'")
             await sweep(Desk(connection, SCHEMA), number)

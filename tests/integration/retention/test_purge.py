@@ -18,7 +18,7 @@ from tests.support.retention import DAY, age, forgets_after, purge, went
 from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.core.db import Connection
+from projectionist.core.postgres.connections import Connection
 from projectionist.runner.jetstream import StreamConfig
 from projectionist.runner.retention.archive import ArchiveFailed
 from projectionist.runner.retention.janitor import streams

@@ -15,7 +15,7 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 pytestmark = pytest.mark.asyncio
 

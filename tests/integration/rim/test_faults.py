@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.support.faults import Fault, Faults, faulty
 from tests.support.lab import SCHEMA
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 pytestmark = pytest.mark.asyncio
 

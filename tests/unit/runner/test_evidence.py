@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projectionist.core.trouble import Trouble
+from projectionist.core.postgres.error_class import Trouble
 from projectionist.runner.evidence import (
     ENOUGH,
     LONGEST_S,

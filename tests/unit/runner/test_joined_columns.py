@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from asyncpg import DataError
 
-from projectionist.core.trouble import Trouble, classify
+from projectionist.core.postgres.error_class import Trouble, classify
 from projectionist.runner.store import joined
 
 

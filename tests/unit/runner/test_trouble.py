@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 from asyncpg import exceptions
 
-from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
-from projectionist.core.trouble import Trouble, classify, is_transient
+from projectionist.core.postgres.connections import DatabaseRefusedError, DatabaseUnreachableError
+from projectionist.core.postgres.error_class import Trouble, classify, is_transient
 
 OUTAGES: list[BaseException] = [
     exceptions.ConnectionDoesNotExistError("gone"),

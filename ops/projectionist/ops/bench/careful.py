@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from projectionist.core import db
-from projectionist.core.sql import Statements
+from projectionist.core.postgres import connections
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, OrderChanged, OrderPlaced
@@ -17,7 +17,7 @@ _placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(Orde
 class Handler:
     """What a careful user would write into the subscriber's function."""
 
-    def __init__(self, connection: db.Connection, schema: str, number: int) -> None:
+    def __init__(self, connection: connections.Connection, schema: str, number: int) -> None:
         self._connection, self._number = connection, number
         self._sql = Statements("projectionist.ops.bench", schema)
         table = ORDERS.table

@@ -12,13 +12,14 @@ import asyncpg
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import db, project_servers
+from projectionist.core import project_servers
 from projectionist.core.identifiers import quoted
 from projectionist.core.nats import connections
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.secret import Url
 from projectionist.core.settings import FILE, Nats, Postgres, Settings
 from projectionist.core.settings import load as load_settings
-from projectionist.core.sql import Statements
 from projectionist.ops.bench.children import BenchError, finished
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages
 from projectionist.ops.bench.meters import OURS, Meter
@@ -28,7 +29,7 @@ from projectionist.ops.embedded import Embedded, temporary
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
 FILLING_S = 3600
 

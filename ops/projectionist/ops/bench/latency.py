@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.cloudevents import DEFAULTS
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench.children import BenchError, Child, running
 from projectionist.ops.bench.contenders import Contender, contenders, variants
 from projectionist.ops.bench.ground import ground as made

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.cloudevents import DEFAULTS
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench.children import BenchError, Child, running
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages

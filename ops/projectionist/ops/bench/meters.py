@@ -13,7 +13,7 @@ import asyncpg
 import msgspec
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.ops.embedded import Embedded
 
 _PROC = Path("/proc")

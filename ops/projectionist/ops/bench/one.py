@@ -6,8 +6,8 @@ import asyncio
 import sys
 from zlib import crc32
 
-from projectionist.core import db
 from projectionist.core.nats.fast_client import Arrival
+from projectionist.core.postgres import connections
 from projectionist.core.settings import Settings
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.careful import Handler
@@ -20,7 +20,7 @@ async def work(settings: Settings) -> None:
     lanes = [asyncio.Queue[Arrival]() for _ in range(int(sys.argv[1]))]
 
     async def settle(lane: asyncio.Queue[Arrival]) -> None:
-        connection = await db.connect(settings.postgres, application_name="bench one")
+        connection = await connections.connect(settings.postgres, application_name="bench one")
         handler = Handler(connection, settings.postgres.schema, SCENE.consumer)
         while True:
             arrival = await lane.get()

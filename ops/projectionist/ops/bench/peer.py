@@ -13,8 +13,8 @@ from faststream import AckPolicy, FastStream
 from faststream.nats import JStream, NatsBroker, NatsMessage
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
-from projectionist.core import db
 from projectionist.core.cloudevents import DEFAULTS
+from projectionist.core.postgres import connections
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.careful import Handler
 from projectionist.ops.bench.shop import SCENE
@@ -42,7 +42,7 @@ def read(message: NatsMessage) -> plain.Read:
 async def work(settings: Settings) -> None:
     """Consume until the process is ended."""
     schema = settings.postgres.schema
-    connection: asyncpg.Connection[asyncpg.Record] = await db.connect(
+    connection: asyncpg.Connection[asyncpg.Record] = await connections.connect(
         settings.postgres, application_name="bench peer"
     )
     handler = Handler(connection, schema, SCENE.consumer)

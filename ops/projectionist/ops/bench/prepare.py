@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from projectionist.core import db
+from projectionist.core.postgres import connections
 from projectionist.core.settings import load
 from projectionist.migrations import migrate
 from projectionist.ops.bench import variants
@@ -16,7 +16,7 @@ from projectionist.runner.readmodels import ReadModels
 async def prepare(app: App) -> None:
     """Do it in the schema of the settings."""
     postgres = load(None).postgres
-    connection = await db.connect(postgres, application_name="bench prepare")
+    connection = await connections.connect(postgres, application_name="bench prepare")
     await migrate(connection, postgres.schema)
     models = ReadModels(connection, postgres.schema)
     await models.apply(app.definitions, await models.plan(app.definitions))

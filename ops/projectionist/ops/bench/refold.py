@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core import db
 from projectionist.core.nats import connections
 from projectionist.core.nats.subject_relations import ALL
+from projectionist.core.postgres import connections as db
 from projectionist.core.settings import Settings
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED

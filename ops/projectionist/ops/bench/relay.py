@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.identifiers import quoted
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings import Nats
-from projectionist.core.sql import Statements
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
 from projectionist.ops.bench.figures import USED, costs_of, used

@@ -12,8 +12,8 @@ from uuid import uuid4
 import msgspec
 import nats
 
-from projectionist.core import db
-from projectionist.core.sql import Statements
+from projectionist.core.postgres import connections
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.relay_app import SCENE
 
@@ -25,7 +25,7 @@ BATCH = 500
 
 async def relay(settings: Settings) -> None:
     """Send all there is, then wait to be ended."""
-    connection = await db.connect(settings.postgres, application_name="bench twin")
+    connection = await connections.connect(settings.postgres, application_name="bench twin")
     sql = Statements("projectionist.ops.bench", SCENE.schema)
     client = await nats.connect([url.reveal() for url in settings.nats.url])
     stream = client.jetstream()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from nats.errors import Error as NatsError
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
 from projectionist.ops.bench.meters import Used
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core import db
-from projectionist.core.sql import Statements
+from projectionist.core.postgres import connections
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
@@ -20,7 +20,7 @@ from projectionist.projections.readmodel import ReadModel
 from projectionist.runner.barrier import barrier_key
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.ops.bench.plain import Read
 
@@ -104,7 +104,7 @@ def fold(events: list[Read], versions: dict[str, int], rows: Rows) -> tuple[dict
 async def work(settings: Settings) -> None:
     """Settle batches until the process is ended."""
     schema, limits = settings.postgres.schema, settings.batch
-    connection = await db.connect(settings.postgres, application_name="bench twin")
+    connection = await connections.connect(settings.postgres, application_name="bench twin")
     twin = Twin(connection, schema, SCENE.consumer)
     source = await plain.source(settings)
     await source.open()

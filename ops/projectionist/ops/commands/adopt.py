@@ -17,7 +17,7 @@ from projectionist.ops.terminal import Exit, UsageError, say, say_json
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.adoption import Adopted
     from projectionist.runner.takeover import Taken
@@ -93,8 +93,8 @@ async def _take(settings: Settings, act: Act) -> Taken:
 
 @asynccontextmanager
 async def _servers(settings: Settings) -> AsyncIterator[tuple[Connection, Client]]:
-    from projectionist.core import db
     from projectionist.core.nats import connections
+    from projectionist.core.postgres import connections as db
 
     connection = await db.connect(settings.postgres, application_name="projectionist adopt")
     try:

@@ -57,7 +57,7 @@ async def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 async def read(db: Database, *given: object) -> list[dict[str, Any]]:
     """The acts that the filters choose: consumer, who, verb, about, newer, limit."""
-    from projectionist.core.sql import Statements
+    from projectionist.core.postgres.statements import Statements
 
     rows = await db.connection.fetch(Statements("projectionist.runner", db.schema)["audit_read"], *given)
     return [dict(row) | {"detail": msgspec.json.decode(row["detail"])} for row in rows]

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _reset(postgres: Postgres, consumer: str, act: Act) -> bool:
-    from projectionist.core.db import connect
+    from projectionist.core.postgres.connections import connect
     from projectionist.runner.breaker import reset
 
     connection = await connect(postgres, application_name="projectionist breaker")

@@ -12,7 +12,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, note, say, say_json, styled, table
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.ops.demo.play import Outcome
 

@@ -77,7 +77,7 @@ def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definitio
 
 async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> Pending:
     """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
-    from projectionist.core.db import connect
+    from projectionist.core.postgres.connections import connect
     from projectionist.migrations import migrate, optional, plan
     from projectionist.runner.readmodels import ReadModels, created
 

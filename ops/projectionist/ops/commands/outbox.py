@@ -13,7 +13,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.outbox.verbs import Done, Filter, Verbs
 
@@ -111,7 +111,7 @@ def _filter(args: argparse.Namespace) -> Filter:
 
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
-    from projectionist.core.db import connect
+    from projectionist.core.postgres.connections import connect
     from projectionist.outbox.verbs import Verbs
 
     chosen = _filter(args)

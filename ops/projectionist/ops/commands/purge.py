@@ -12,7 +12,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, table
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.retention.purge import Report
 
 TOPIC = Topic.HISTORY

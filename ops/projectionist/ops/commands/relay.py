@@ -10,7 +10,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.app import App
 

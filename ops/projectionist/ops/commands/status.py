@@ -237,7 +237,7 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
 
 
 async def _database(postgres: Postgres, by: str | None) -> Status:
-    from projectionist.core.db import connect
+    from projectionist.core.postgres.connections import connect
     from projectionist.migrations import plan
     from projectionist.outbox import standing
     from projectionist.runner import status

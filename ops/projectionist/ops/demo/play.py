@@ -16,9 +16,10 @@ import anyio
 import msgspec
 from nats.js.errors import NotFoundError
 
-from projectionist.core import cloudevents, db
+from projectionist.core import cloudevents
 from projectionist.core.nats import connections
-from projectionist.core.sql import Statements
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
 from projectionist.ops.demo.shop.mailbox import mails
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
 
 APP = "projectionist.ops.demo.shop.app:app"

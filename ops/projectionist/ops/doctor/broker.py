@@ -20,7 +20,7 @@ from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamM
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings import Nats, Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.deed import Deed

@@ -11,7 +11,7 @@ from projectionist.runner.retention.lint import kept_s, remedy, unsafe
 LOOK = "The reason says what; the log of the process, where"
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream

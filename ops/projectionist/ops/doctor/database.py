@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from projectionist.core.owner import ADOPT, Likeness, likeness, place
-from projectionist.core.sessions import is_pooled
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.database_identity import ADOPT, Likeness, likeness, place
+from projectionist.core.postgres.sessions import is_pooled
+from projectionist.core.postgres.statements import Statements
 from projectionist.ops.doctor.check import Check, attention, note, well
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection, Row
-    from projectionist.core.owner import Owner
+    from projectionist.core.postgres.connections import Connection, Row
+    from projectionist.core.postgres.database_identity import Owner
     from projectionist.core.settings import Settings
 
 OLDEST = 140_000

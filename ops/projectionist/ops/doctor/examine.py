@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core import db
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import connections
-from projectionist.core.owner import recorded
-from projectionist.core.sql import Statements
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.database_identity import recorded
+from projectionist.core.postgres.statements import Statements
 from projectionist.migrations import plan
 from projectionist.ops.doctor import broker as broker_checks
 from projectionist.ops.doctor import consumers, database, identities, outbox
@@ -24,8 +24,8 @@ from projectionist.runner.status import setbacks
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.db import Connection, Row
-    from projectionist.core.owner import Owner
+    from projectionist.core.postgres.connections import Connection, Row
+    from projectionist.core.postgres.database_identity import Owner
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.app import App

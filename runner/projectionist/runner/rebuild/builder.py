@@ -13,7 +13,8 @@ import anyio
 import asyncpg
 import msgspec
 
-from projectionist.core import clock, db
+from projectionist.core import clock
+from projectionist.core.postgres import connections
 from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
@@ -120,7 +121,7 @@ class Builder:
 
     async def _run(self) -> Rebuilt:
         name = f"projectionist rebuild {self._definition.name}"[:63]
-        connection = await db.connect(self._settings.postgres, application_name=name)
+        connection = await connections.connect(self._settings.postgres, application_name=name)
         try:
             await connection.execute("set statement_timeout = 0")
             return await self._in_turn(Desk(connection, self._schema))
@@ -415,7 +416,7 @@ async def consumer_for(desk: Desk, definition: Definition, settings: Settings, b
 async def give_up(definition: Definition, settings: Settings) -> int | None:
     """End the open build and drop its tables; its generation, None if none is open. Raises Taken while it works."""
     name, schema = f"projectionist rebuild {definition.name}"[:63], settings.postgres.schema
-    connection = await db.connect(settings.postgres, application_name=name)
+    connection = await connections.connect(settings.postgres, application_name=name)
     try:
         desk, who = Desk(connection, schema), owner()
         row = await registered(desk, definition, going_back=True)

@@ -15,7 +15,7 @@ from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.rebuild.sides import Difference, Key, Sides, sides_of
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.desk import Build, Desk
 

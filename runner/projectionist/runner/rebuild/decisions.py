@@ -13,8 +13,8 @@ from projectionist.runner.delivery import Delivery, sequence
 from projectionist.runner.rebuild.versions import Versions
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
     from projectionist.core.nats.fast_client import Arrival
+    from projectionist.core.postgres.connections import Row
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.reading import Reader
 

@@ -12,8 +12,8 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry, interval
-from projectionist.core.sql import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.judge import start
 from projectionist.runner import barrier
@@ -21,7 +21,7 @@ from projectionist.runner import barrier
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.projections.definition import Definition
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client
 
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream

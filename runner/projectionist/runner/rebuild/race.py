@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import anyio
 import asyncpg
 
-from projectionist.core import clock, db
+from projectionist.core import clock
+from projectionist.core.postgres import connections
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import TooLong, alone, patience
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Postgres
     from projectionist.runner.rebuild.progress import Progress
 
@@ -101,7 +102,9 @@ class Brake:
         try:
             while True:
                 if self._on and self.share:
-                    connection = connection or await db.connect(self._postgres, application_name="slow live")
+                    connection = connection or await connections.connect(
+                        self._postgres, application_name="slow live"
+                    )
                     await self._hold(connection)
                 await anyio.sleep(HELD_S * (1 - self.share) / (self.share or 1))
         finally:

@@ -16,7 +16,7 @@ from projectionist.runner.rebuild.desk import RebuildError
 if TYPE_CHECKING:
     from collections import Counter
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.delivery import Delivery
 

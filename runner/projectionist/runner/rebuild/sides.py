@@ -12,7 +12,7 @@ from projectionist.projections.ddl import physical
 from projectionist.runner.rebuild.names import columns
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.projections.table import Table
     from projectionist.runner.rebuild.desk import Desk
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core import db
 from projectionist.core.background_thread import Beside
-from projectionist.core.leases import Lease, Leases
+from projectionist.core.postgres import connections
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.leases import Lease, Leases
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.runner.rebuild.desk import BuildLost, Desk, RebuildError
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Postgres
 
 TTL_S = 10.0
@@ -124,7 +124,7 @@ class _Keeper:
         return connection
 
     async def _connected(self) -> Connection:
-        return await db.connect(self._postgres, application_name="projectionist turn to build")
+        return await connections.connect(self._postgres, application_name="projectionist turn to build")
 
     async def _renew(self, desk: Desk) -> None:
         renewed = await self._leases.renew(desk.connection, self._held)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.leases import Leases
 from projectionist.core.log_format import facts
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.leases import Leases
 from projectionist.core.telemetry import meters, names
 from projectionist.core.testpoints import announce
-from projectionist.core.trouble import is_transient
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.registry import INSTANCE

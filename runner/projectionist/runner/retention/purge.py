@@ -18,8 +18,8 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from projectionist.core.db import advisory_key
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.connections import advisory_key
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
 from projectionist.runner.barrier import barrier_key
@@ -29,7 +29,7 @@ from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings import Settings
     from projectionist.runner.jetstream import StreamConfig
 

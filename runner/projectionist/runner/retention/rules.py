@@ -11,7 +11,7 @@ import msgspec
 from projectionist.runner.retention.lint import asked_by_rebuilds, kept_s, unsafe
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings import Policy, Settings
     from projectionist.runner.jetstream import StreamConfig
 

@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.states import Entry, Head
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Row
+    from projectionist.core.postgres.connections import Row
 
 
 class Outcome(StrEnum):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from projectionist.core import db
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import connections
-from projectionist.core.sql import Statements
-from projectionist.core.trouble import is_transient
+from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream
 from projectionist.runner.consumer import Consumer
 from projectionist.runner.delivery import Unreadable

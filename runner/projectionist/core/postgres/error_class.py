@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import asyncpg
 
-from projectionist.core.db import DatabaseRefusedError, DatabaseUnreachableError
+from projectionist.core.postgres.connections import DatabaseRefusedError, DatabaseUnreachableError
 
 _DATA_CLASSES = (
     "09",  # a triggered action

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import asyncpg
 
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection
+    from projectionist.core.postgres.connections import Connection
 
     _Plain = asyncpg.Connection[asyncpg.Record]
 else:
@@ -57,7 +57,7 @@ class ServerSession(_Plain):
     async def reset(self, *, timeout: float | None = None) -> None:
         """Forget what a borrower has changed, and put our settings in force again."""
         await super().reset(timeout=timeout)
-        await self.fetch(_SQL["session"], json.dumps(self.settings), timeout=timeout)
+        await self.fetch(_SQL["apply_session_settings"], json.dumps(self.settings), timeout=timeout)
 
     async def begin(
         self, settings: Mapping[str, str], another: Callable[[], Awaitable[ServerSession]]
@@ -68,8 +68,8 @@ class ServerSession(_Plain):
         """
         self.settings = settings
         try:
-            put = await self.fetch(_SQL["session"], json.dumps(settings))
-            shown = await self.fetch(_SQL["session_shown"], list(settings))
+            put = await self.fetch(_SQL["apply_session_settings"], json.dumps(settings))
+            shown = await self.fetch(_SQL["select_session_settings"], list(settings))
             if put != shown:
                 raise Shared
             self._backend = put[0]["backend"]
@@ -95,7 +95,7 @@ class ServerSession(_Plain):
 
     async def backend(self) -> int:
         """The back end that answers now."""
-        return int(await self.fetchval(_SQL["backend"]))
+        return int(await self.fetchval(_SQL["select_backend"]))
 
 
 def is_pooled(connection: Connection) -> bool:

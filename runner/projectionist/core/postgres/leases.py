@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.db import Connection
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.connections import Connection
+from projectionist.core.postgres.statements import Statements
 
 MARGIN = 0.1
 """The share of a lease that its holder leaves unused: two clocks never run at quite the same rate."""
@@ -43,18 +43,18 @@ class Leases:
         know after a COMMIT without an answer.
         """
         asked = clock.now()
-        epoch = await connection.fetchval(self._sql["acquire"], name, self._owner, ttl_s)
+        epoch = await connection.fetchval(self._sql["acquire_lease"], name, self._owner, ttl_s)
         return None if epoch is None else _granted(name, epoch, ttl_s, asked)
 
     async def renew(self, connection: Connection, lease: Lease) -> Lease | None:
         """The same grant for another `ttl_s` from now, or None if it is over: then stop, and acquire anew."""
         asked = clock.now()
-        epoch = await connection.fetchval(self._sql["renew"], lease.name, lease.epoch, lease.ttl_s)
+        epoch = await connection.fetchval(self._sql["renew_lease"], lease.name, lease.epoch, lease.ttl_s)
         return None if epoch is None else _granted(lease.name, epoch, lease.ttl_s, asked)
 
     async def release(self, connection: Connection, lease: Lease) -> None:
         """Let others have it now. Harmless when it is over or somebody else's."""
-        await connection.execute(self._sql["release"], lease.name, lease.epoch)
+        await connection.execute(self._sql["release_lease"], lease.name, lease.epoch)
 
 
 def _granted(name: str, epoch: int, ttl_s: float, asked: float) -> Lease:

@@ -13,7 +13,7 @@ import anyio
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.core.sessions import ServerSession, Shared
+from projectionist.core.postgres.sessions import ServerSession, Shared
 from projectionist.core.settings import Postgres
 from projectionist.core.tls import context
 

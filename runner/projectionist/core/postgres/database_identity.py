@@ -14,10 +14,10 @@ import asyncpg
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.sql import Statements
+from projectionist.core.postgres.statements import Statements
 
 if TYPE_CHECKING:
-    from projectionist.core.db import Connection, Row
+    from projectionist.core.postgres.connections import Connection, Row
 
 ADOPT = "`projectionist adopt --database --reason …`"
 TIMES = 5
@@ -93,9 +93,9 @@ async def owner(connection: Connection, schema: str) -> Owner:
     sql = Statements("projectionist.core", schema)
     here = await place(connection, sql)
     for _ in range(TIMES):
-        row = await connection.fetchrow(sql["owner"])
+        row = await connection.fetchrow(sql["select_owner"])
         if row is None and here is not None:
-            await connection.execute(sql["owner_first"], *_columns(here))
+            await connection.execute(sql["insert_owner"], *_columns(here))
             continue
         if row is None:
             break
@@ -115,7 +115,7 @@ async def owner(connection: Connection, schema: str) -> Owner:
             )
         if like is Likeness.RENAMED:
             await connection.execute(
-                sql["owner_renamed"], here.system or found.place.system, here.name, found.token
+                sql["rename_owner"], here.system or found.place.system, here.name, found.token
             )
         else:
             await move(connection, found, here, follow=True)
@@ -125,25 +125,25 @@ async def owner(connection: Connection, schema: str) -> Owner:
 async def move(connection: Connection, found: Owner, here: Place, *, follow: bool) -> None:
     """The schema is at home here from now on; `follow`: what bears the token so far may be taken over."""
     sql = Statements("projectionist.core", found.schema)
-    await connection.execute(sql["owner_moved"], *_columns(here), found.token, follow)
+    await connection.execute(sql["replace_owner"], *_columns(here), found.token, follow)
 
 
 async def recorded(connection: Connection, schema: str) -> Owner | None:
     """What the schema says of its home, wherever it is; None before anybody ran on it."""
-    row = await connection.fetchrow(Statements("projectionist.core", schema)["owner"])
+    row = await connection.fetchrow(Statements("projectionist.core", schema)["select_owner"])
     return None if row is None else _owner(schema, row)
 
 
 async def place(connection: Connection, sql: Statements) -> Place | None:
     """Which database this is; None while it takes no writes."""
-    row = await connection.fetchrow(sql["here"])
+    row = await connection.fetchrow(sql["select_database_identity"])
     assert row is not None, "one row, always"
     if row["timeline"] is None:
         return None
     found = Place(*row)
     try:
         async with connection.transaction():  # a refusal must not end the caller's
-            system: str | None = await connection.fetchval(sql["here_system"])
+            system: str | None = await connection.fetchval(sql["select_system_identifier"])
     except (
         asyncpg.InsufficientPrivilegeError,
         asyncpg.UndefinedFunctionError,
