@@ -20,8 +20,8 @@ from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.secret import Url
-from projectionist.core.settings import Nats
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Nats
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.delivery import told
 from projectionist.runner.durable import DurableUnfit, StreamUnfit

@@ -17,8 +17,8 @@ from tests.support.mail_server import HANG, MailServer, mail_server
 from tests.support.stub_provider import StubProvider, stub_provider
 
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.core.layers import Layers, build
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox import providers
 from projectionist.outbox.providers import (
     Http,

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from tests.support.lab import Lab
 
-from projectionist.core.secret import Url
-from projectionist.core.settings import Nats, Postgres, Settings
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Nats, Postgres, Settings
 from projectionist.ops.bench import latency
 from projectionist.ops.bench import trial as trials
 from projectionist.ops.bench.children import BenchError

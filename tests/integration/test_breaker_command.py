@@ -13,7 +13,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.settings import Breaker, Policy
+from projectionist.core.settings.settings import Breaker, Policy
 
 pytestmark = pytest.mark.asyncio
 

@@ -20,8 +20,8 @@ from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.nats import connections, fast_client
 from projectionist.core.nats.connections import BrokerUnreachable
-from projectionist.core.secret import Secret, Url
-from projectionist.core.settings import Nats
+from projectionist.core.settings.secret import Secret, Url
+from projectionist.core.settings.settings import Nats
 from projectionist.ops.embedded import binaries
 
 pytestmark = pytest.mark.asyncio

@@ -14,8 +14,8 @@ from tests.support.shop_app import APP, environment
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.postgres import connections, sessions
 from projectionist.core.postgres.connections import DatabaseRefusedError, DatabaseUnreachableError
-from projectionist.core.secret import Url
-from projectionist.core.settings import Postgres
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Postgres
 
 pytestmark = pytest.mark.asyncio
 

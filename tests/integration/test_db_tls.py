@@ -14,8 +14,8 @@ import pytest
 import trustme
 
 from projectionist.core.postgres.connections import DatabaseRefusedError, connect
-from projectionist.core.secret import Url
-from projectionist.core.settings import Postgres
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Postgres
 
 pytestmark = pytest.mark.asyncio
 

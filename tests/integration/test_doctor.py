@@ -15,7 +15,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
 from tests.support.shop_app import APP, environment
 
-from projectionist.core.settings import Run, Settings
+from projectionist.core.settings.settings import Run, Settings
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
 from projectionist.outbox import Intent, Outbox

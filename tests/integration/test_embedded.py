@@ -18,7 +18,7 @@ import pytest
 from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core.project_servers import HOME, find, runs
-from projectionist.core.settings import FILE
+from projectionist.core.settings.settings import FILE
 from projectionist.ops.embedded import Embedded, EmbeddedError, account, binaries, home, places, processes
 from projectionist.ops.embedded.processes import HOST
 

@@ -16,8 +16,8 @@ from tests.support.stub_provider import stub_provider, tls_stub
 
 from projectionist.core import clock
 from projectionist.core.errors import SettingsError
-from projectionist.core.layers import Layers, build
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site, connections
 from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.http import HttpSettings

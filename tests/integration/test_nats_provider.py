@@ -21,8 +21,8 @@ from tests.support.stream_files import StreamFiles
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.core.layers import Layers, build
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import NatsPublish, Outcome, Reply, Request, Site
 from projectionist.outbox.providers.acks import Ack, AckError
 from projectionist.outbox.providers.build import attempt, prepare

@@ -19,8 +19,8 @@ from tests.support.stub_provider import stub_provider
 
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.connections import DatabaseRefusedError
-from projectionist.core.secret import Url
-from projectionist.core.settings import Postgres
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Postgres
 from projectionist.ops.doctor.examine import examine
 from projectionist.runner import App
 

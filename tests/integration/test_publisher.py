@@ -19,8 +19,8 @@ from tests.support.lab import Lab, Stream
 from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.nats import connections
-from projectionist.core.secret import Url
-from projectionist.core.settings import Nats, Policy
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Nats, Policy
 from projectionist.outbox import publisher as publisher_of
 from projectionist.outbox.drafts import PublishError
 from projectionist.outbox.publisher import NotPublished, Published, Publisher, WrongSequence

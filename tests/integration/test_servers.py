@@ -9,8 +9,8 @@ from tests.support.lab import Lab
 from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 
-from projectionist.core.secret import Url
-from projectionist.core.settings import Settings
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Settings
 from projectionist.ops.embedded import temporary
 from projectionist.ops.servers import settings
 from projectionist.outbox.publisher import Published

@@ -15,8 +15,8 @@ from tests.support.mail_server import DROP, HANG, PASSWORD, USER, MailServer, ma
 
 from projectionist.core import clock
 from projectionist.core.errors import SettingsError
-from projectionist.core.layers import Layers, build
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import Outcome, Reply, Request, Site, Smtp
 from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.mail import Letter

@@ -15,8 +15,8 @@ from tests.support import stub_provider as stubs
 from tests.support.stub_provider import Seen, stub_provider, tls_stub
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.layers import Layers, build
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import Outcome, Reply, Request, Site, Webhook
 from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.webhook import WebhookSettings

@@ -14,7 +14,7 @@ from tests.support.rig import Rig, headers_of
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import Event, definition
 from projectionist.runner import jetstream
 from projectionist.runner.batch import Applied, Batch

@@ -13,7 +13,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.waiting import cancelled
 
-from projectionist.core.secret import Url
+from projectionist.core.settings.secret import Url
 
 
 def tuned(

@@ -15,8 +15,8 @@ from tests.support.lab import SCHEMA
 from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.secret import Url
-from projectionist.core.settings import Postgres, Settings
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Postgres, Settings
 from projectionist.outbox.keys import body_hash
 from projectionist.outbox.providers import Outcome, Profile, Provider, ProviderSettings, Reply, Request, Site
 from projectionist.outbox.providers.profiles import NONE

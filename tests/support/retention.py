@@ -10,7 +10,7 @@ import msgspec
 from tests.support.rig import Rig
 
 from projectionist.core.postgres.connections import Connection
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.retention.janitor import streams
 from projectionist.runner.retention.purge import Purger, Report

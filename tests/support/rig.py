@@ -20,9 +20,9 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry
-from projectionist.core.secret import Url
-from projectionist.core.settings import Batch as Limits
-from projectionist.core.settings import Nats, Policy, Postgres, Run, Settings
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.projections.subjects import Subjects

@@ -10,8 +10,8 @@ from tests.support.lab import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced
 
 from projectionist.core.nats import connections
-from projectionist.core.secret import Url
-from projectionist.core.settings import Nats, Telemetry
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Nats, Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.core.telemetry.sdk import exporting
 from projectionist.outbox.publisher import Publisher

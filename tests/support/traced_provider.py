@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from opentelemetry.trace import SpanKind
 
-from projectionist.core.settings import Telemetry
+from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.core.telemetry.sdk import exporting
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from tests.support import shop_app
 
-from projectionist.core.settings import settings
+from projectionist.core.settings.settings import settings
 from projectionist.outbox import relay
 from projectionist.outbox.providers import Outcome, Provider, Reply, Request
 from projectionist.runner import run

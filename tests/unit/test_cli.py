@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
 from projectionist.ops import apps, cli, terminal
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError

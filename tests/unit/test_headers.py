@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from projectionist.core import cloudevents
 from projectionist.core.cloudevents import HeaderError
 from projectionist.core.nats import subject_tokens
-from projectionist.core.settings import Headers
+from projectionist.core.settings.settings import Headers
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

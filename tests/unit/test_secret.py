@@ -9,7 +9,7 @@ import pickle
 import msgspec
 import pytest
 
-from projectionist.core.secret import Secret, Url
+from projectionist.core.settings.secret import Secret, Url
 
 CANARY = "c4n4ry"
 

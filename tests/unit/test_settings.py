@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.secret import Secret
-from projectionist.core.settings import Policy, Settings, load
+from projectionist.core.settings.secret import Secret
+from projectionist.core.settings.settings import Policy, Settings, load
 
 EXAMPLE = Path(__file__).parents[2] / "projectionist.example.toml"
 CANARY = "c4n4ry"

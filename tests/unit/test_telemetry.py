@@ -23,8 +23,8 @@ from projectionist.core import clock
 from projectionist.core.cloudevents import is_traceparent
 from projectionist.core.errors import SettingsError
 from projectionist.core.log_format import Human, Json, Repeats, facts
-from projectionist.core.secret import Url
-from projectionist.core.settings import Telemetry, load
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Telemetry, load
 from projectionist.core.telemetry import health as healths
 from projectionist.core.telemetry import meters, names, places, pulse, sdk, tracing
 from projectionist.core.telemetry.health import Health, Listener, address

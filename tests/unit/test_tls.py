@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.settings import Nats, Postgres
+from projectionist.core.settings.settings import Nats, Postgres
 from projectionist.core.tls import context, is_loopback
 
 

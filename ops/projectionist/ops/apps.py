@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.layers import ACTOR
+from projectionist.core.settings.sources import ACTOR
 from projectionist.ops.terminal import UsageError
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 Kind = TypeVar("Kind")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings, Telemetry
+    from projectionist.core.settings.settings import Settings, Telemetry
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.progress import Progress
 

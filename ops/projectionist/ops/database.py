@@ -12,7 +12,7 @@ from projectionist.ops.servers import settings
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 
 class Database(NamedTuple):

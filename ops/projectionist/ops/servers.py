@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from projectionist.core import settings as core
-from projectionist.core.settings import Settings
+from projectionist.core.settings import settings as core
+from projectionist.core.settings.settings import Settings
 from projectionist.ops.terminal import note
 
 
 def settings() -> Settings:
-    """As `projectionist.core.settings.settings`; which servers it found is said in one line beside the result."""
+    """As `projectionist.core.settings.settings.settings`; which servers it found is said in one line beside the result."""
     return core.settings(told=lambda text: note(f"note: {text}"))

@@ -14,7 +14,7 @@ from projectionist.core.telemetry.health import Health
 from projectionist.core.telemetry.sdk import exporting
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 
 @asynccontextmanager

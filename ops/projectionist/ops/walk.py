@@ -19,7 +19,7 @@ from projectionist.runner.rebuild.scan import scan
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.rebuild.progress import Progress
 

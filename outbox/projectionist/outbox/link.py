@@ -18,7 +18,7 @@ from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
 
 log = logging.getLogger("projectionist.outbox")
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Nats, Settings
+    from projectionist.core.settings.settings import Nats, Settings
     from projectionist.core.telemetry.health import Health
 
 log = logging.getLogger("projectionist.outbox")

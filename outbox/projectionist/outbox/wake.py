@@ -15,7 +15,7 @@ from projectionist.core.testpoints import announce
 from projectionist.outbox.link import Away, Link
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
 
 log = logging.getLogger("projectionist.outbox")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.settings import Encrypted
+from projectionist.core.settings.settings import Encrypted
 
 
 def context(section: Encrypted, hosts: Iterable[str], *, name: str) -> ssl.SSLContext | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Breaker as Policy
+    from projectionist.core.settings.settings import Breaker as Policy
     from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office

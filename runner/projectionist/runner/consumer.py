@@ -17,7 +17,7 @@ from projectionist.runner.trail import Tracing
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.effects import Recipe
 

@@ -22,7 +22,7 @@ from projectionist.runner.heart import percentile
 from projectionist.runner.keeper import Keeper
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.batch import Applied
     from projectionist.runner.careful import Careful
     from projectionist.runner.consumer import Consumer

@@ -11,7 +11,7 @@ import msgspec
 from projectionist.core.states import Cause
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Breaker
+    from projectionist.core.settings.settings import Breaker
     from projectionist.runner.batch import Applied
     from projectionist.runner.delivery import Delivery
 

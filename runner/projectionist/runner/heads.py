@@ -14,7 +14,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.printable_text import fits
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Headers
+    from projectionist.core.settings.settings import Headers
 
 Fields = tuple[str | None, ...]
 """id, source, type, schema, aggregate type, aggregate, version, time, correlation, causation, traceparent,

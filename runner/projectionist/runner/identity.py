@@ -11,7 +11,7 @@ from projectionist.runner.checks import lacking
 from projectionist.runner.delivery import Reason, Refused
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.runner.heads import Fields
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

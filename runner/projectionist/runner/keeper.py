@@ -25,7 +25,7 @@ from projectionist.runner.session import tag
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
 
 log = logging.getLogger("projectionist.runner")
 

@@ -13,7 +13,7 @@ from projectionist.core.states import Cause
 from projectionist.core.telemetry import meters, names
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Batch as Limits
+    from projectionist.core.settings.settings import Batch as Limits
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch import Applied, Batch
     from projectionist.runner.delivery import Delivery

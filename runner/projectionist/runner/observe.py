@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health import Health
     from projectionist.projections.definition import Definition
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Alerts, Settings
+    from projectionist.core.settings.settings import Alerts, Settings
     from projectionist.projections.definition import Definition
 
 _BREAKER = {"half_open": 1, "open": 2}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.errors import ProjectionistError
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.jetstream import Stream

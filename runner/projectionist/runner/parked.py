@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.runner.verbs import Act
 
 MOST = 1_000_000

@@ -26,7 +26,7 @@ from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.core.settings import Batch as Limits
+    from projectionist.core.settings.settings import Batch as Limits
     from projectionist.runner.careful import Careful
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.source import Source

@@ -33,7 +33,7 @@ from projectionist.runner.identity import Identities
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Row
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.projections import Event
 
 Match = Callable[[str], tuple[str | None, str | None] | None]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
 

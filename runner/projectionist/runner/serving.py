@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.batch import Applied, Batch
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.model import Model

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.model import Model
     from projectionist.runner.peers import Peers

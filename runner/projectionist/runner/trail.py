@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanContext, SpanKind
 from projectionist.core.telemetry import names, places, tracing
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Telemetry
+    from projectionist.core.settings.settings import Telemetry
     from projectionist.outbox.wishes import Wish
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch import Batch

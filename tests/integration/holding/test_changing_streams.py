@@ -18,7 +18,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.nats import connections
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.ops.walk import walk
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.durable import StreamUnfit

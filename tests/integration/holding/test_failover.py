@@ -12,8 +12,8 @@ from tests.support.standby import standby
 from tests.support.waiting import listening
 
 from projectionist.core.postgres import connections
-from projectionist.core.secret import Url
-from projectionist.core.settings import Postgres
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Postgres
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 
 pytestmark = pytest.mark.asyncio
 

@@ -10,7 +10,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import HANG_S, listening
 
-from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings.settings import Batch as Limits
 from projectionist.projections import definition
 from projectionist.runner import settle
 from projectionist.runner.barrier import barrier_key

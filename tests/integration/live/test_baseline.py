@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, definition, on
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError, Message

@@ -8,8 +8,8 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.settings import Batch as Limits
-from projectionist.core.settings import Breaker, Policy
+from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import Breaker, Policy
 from projectionist.ops.commands.status import next_steps
 from projectionist.runner import breaker, status
 from projectionist.runner.status import ConsumerStatus

@@ -14,7 +14,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings.settings import Batch as Limits
 from projectionist.projections import Event
 
 pytestmark = pytest.mark.asyncio

@@ -9,7 +9,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 
 pytestmark = pytest.mark.asyncio
 LIMIT = Policy(drain_limit=10, gap_grace_ms=50, late_s=0)

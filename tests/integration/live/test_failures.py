@@ -10,7 +10,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
 from projectionist.core.retry_policy import Retry
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.runner import pipeline
 from projectionist.runner.verbs import Act
 

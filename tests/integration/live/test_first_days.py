@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import Heard, listening
 
-from projectionist.core.settings import Run
+from projectionist.core.settings.settings import Run
 from projectionist.runner.adoption import Adoption
 from projectionist.runner.resetting import Resetting
 from projectionist.runner.verbs import Act

@@ -8,7 +8,7 @@ import pytest
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, OrderShipped, shop
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 
 pytestmark = pytest.mark.asyncio
 

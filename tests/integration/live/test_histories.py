@@ -16,7 +16,7 @@ from tests.support.ledger import decisions, facts, reckon
 from tests.support.rig import PATIENCE, Rig, rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
-from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings.settings import Batch as Limits
 from projectionist.projections import Event
 from projectionist.runner.verbs import Act
 

@@ -11,7 +11,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.settings import Headers, Policy
+from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Projection, on
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError, Message

@@ -11,8 +11,8 @@ from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.retry_policy import Retry
-from projectionist.core.settings import Batch as Limits
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import Policy
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError, Message
 from projectionist.runner.verbs import Act

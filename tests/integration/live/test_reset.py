@@ -14,7 +14,7 @@ from tests.support.rebuilding import Yard
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.runner.pausing import pause
 from projectionist.runner.verbs import Act
 

@@ -11,7 +11,7 @@ from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio

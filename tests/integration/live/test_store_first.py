@@ -13,8 +13,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.settings import Batch as Limits
-from projectionist.core.settings import Policy, Settings, Telemetry
+from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
 from projectionist.runner import draining, pipeline, status
 from projectionist.runner.run import refuse_unwatched

@@ -14,7 +14,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core import testpoints
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.runner import jetstream
 from projectionist.runner.verbs import Act
 

@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S
 
-from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings.settings import Batch as Limits
 from projectionist.runner.batch import Applied, Batch
 from projectionist.runner.store import Store
 from projectionist.runner.turn import Turn

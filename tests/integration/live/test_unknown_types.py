@@ -7,7 +7,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, on
 from projectionist.runner.verbs import Act
 

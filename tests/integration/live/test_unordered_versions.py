@@ -7,7 +7,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.runner.verbs import Act, NotThere
 
 pytestmark = pytest.mark.asyncio

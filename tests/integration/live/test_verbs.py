@@ -13,7 +13,7 @@ from tests.support.crew import Hand, crew, stalled
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.runner.verbs import Act, NotThere, Seen, TooLate, Verbs
 
 pytestmark = pytest.mark.asyncio

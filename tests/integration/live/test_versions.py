@@ -7,7 +7,7 @@ from tests.support.crew import crew
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
-from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings.settings import Batch as Limits
 from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio

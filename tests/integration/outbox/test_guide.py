@@ -16,7 +16,7 @@ from tests.support.rig import Rig
 from tests.support.waiting import cancelled, eventually
 
 from projectionist.core.nats import connections
-from projectionist.core.settings import Policy, Settings, load
+from projectionist.core.settings.settings import Policy, Settings, load
 from projectionist.outbox import Intent
 from projectionist.outbox.providers import NatsPublish, Site
 from projectionist.outbox.providers.build import running

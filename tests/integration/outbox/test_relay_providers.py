@@ -20,8 +20,8 @@ from tests.support.outbox import FAST, SLOW, Outbox, outbox
 from tests.support.stub_provider import Step, StubProvider, stub_provider
 from tests.support.waiting import eventually
 
-from projectionist.core.layers import Layers, build
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import (
     Http,
     NatsPublish,

@@ -14,8 +14,8 @@ from tests.support.outbox import Outbox, outbox
 from tests.support.process import Child, projectionist
 
 from projectionist.core.nats import connections
-from projectionist.core.secret import Url
-from projectionist.core.settings import Nats
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Nats
 
 pytestmark = pytest.mark.asyncio
 

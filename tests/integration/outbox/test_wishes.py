@@ -18,8 +18,8 @@ from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.secret import Url
-from projectionist.core.settings import Postgres
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import Postgres
 from projectionist.migrations import migrate
 from projectionist.outbox import Intent
 from projectionist.outbox import relay as relays

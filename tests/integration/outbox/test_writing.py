@@ -13,7 +13,7 @@ from tests.support.letters import UNPRINTABLE
 from tests.support.outbox import Outbox as Rig
 from tests.support.outbox import made, outbox, scripted
 
-from projectionist.core.secret import Url
+from projectionist.core.settings.secret import Url
 from projectionist.outbox import Intent, IntentReused, Outbox, OutboxError, Slotted
 from projectionist.outbox.providers import NatsPublish, Smtp
 

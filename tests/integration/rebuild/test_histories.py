@@ -16,7 +16,7 @@ from tests.support.rebuilding import Yard
 from tests.support.rig import Rig, rig
 from tests.support.shop import OrderNoted, OrderPlaced
 
-from projectionist.core.settings import Batch
+from projectionist.core.settings.settings import Batch
 from projectionist.core.testpoints import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
 from projectionist.runner.rebuild import opening

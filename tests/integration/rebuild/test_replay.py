@@ -15,7 +15,7 @@ from tests.support.rebuilding import Yard, shop_app
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
 from projectionist.core.nats import connections
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.progress import Logged

@@ -16,7 +16,7 @@ from tests.support.standby import standby
 from tests.support.waiting import listening
 
 from projectionist.core.postgres.connections import Connection
-from projectionist.core.secret import Url
+from projectionist.core.settings.secret import Url
 from projectionist.runner.rebuild import snapshots
 from projectionist.runner.rebuild.builder import Rebuilt
 

@@ -21,7 +21,7 @@ from tests.support.standby import standby
 from tests.support.waiting import cancelled, eventually, listening
 
 from projectionist.core.postgres import connections
-from projectionist.core.secret import Url
+from projectionist.core.settings.secret import Url
 from projectionist.projections import Definition, Projection, definition, on
 from projectionist.runner.batch import Batch
 from projectionist.runner.pipeline import Pipeline

@@ -11,7 +11,7 @@ from tests.support.roles import hand_over, plain
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.secret import Url
+from projectionist.core.settings.secret import Url
 from projectionist.projections import Projection, on
 from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.rebuild.generations import sweep

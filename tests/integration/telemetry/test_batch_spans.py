@@ -10,7 +10,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.spans import Kept, attributes
 
-from projectionist.core.settings import Telemetry
+from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.projections import Event, definition
 from projectionist.runner.delivery import Delivery

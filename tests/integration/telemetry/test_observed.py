@@ -13,7 +13,7 @@ from tests.support.rebuilding import Slow
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.core.settings import Alerts
+from projectionist.core.settings.settings import Alerts
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver

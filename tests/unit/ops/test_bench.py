@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from projectionist.core.secret import Secret, Url
-from projectionist.core.settings import Nats, Postgres, Settings, load
+from projectionist.core.settings.secret import Secret, Url
+from projectionist.core.settings.settings import Nats, Postgres, Settings, load
 from projectionist.ops.bench import contenders, latency, size
 from projectionist.ops.bench.figures import costs_of
 from projectionist.ops.bench.live import Live, Rounds

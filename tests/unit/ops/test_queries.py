@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from projectionist.core.settings import Alerts, FleetAlerts
+from projectionist.core.settings.settings import Alerts, FleetAlerts
 from projectionist.core.states import Fact
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.names import METRICS, Instrument, scraped

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.letters import UNPRINTABLE
 
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.outbox.drafts import Producer, PublishError
 from projectionist.outbox.ids import business_key
 from projectionist.projections import Event

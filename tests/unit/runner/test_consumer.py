@@ -8,7 +8,7 @@ import pytest
 from tests.support.lab import Stream
 from tests.support.shop import shop
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
 from projectionist.runner.exists import Exists

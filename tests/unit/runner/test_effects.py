@@ -8,7 +8,7 @@ from tests.support.deliveries import delivery
 from tests.support.lab import Stream
 from tests.support.shop import Receipt, shop
 
-from projectionist.core.settings import Policy
+from projectionist.core.settings.settings import Policy
 from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.keys import frozen_body
 from projectionist.projections import definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery, parked
 
-from projectionist.core.settings import Breaker
+from projectionist.core.settings.settings import Breaker
 from projectionist.core.states import Cause
 from projectionist.runner.batch import Applied
 from projectionist.runner.failing import LEAST, PROBED, Probe, Seen, Window, seen

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectionist.core.cloudevents import HeaderError
-from projectionist.core.settings import Headers
+from projectionist.core.settings.settings import Headers
 from projectionist.runner.heads import MOST_BYTES, MOST_LINES, SETTLED_AT, Fields, Heads
 
 NAMES = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from projectionist.core.settings import Batch as Limits
+from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.states import Cause
 from projectionist.core.telemetry import meters, names
 from projectionist.core.telemetry.names import Metric

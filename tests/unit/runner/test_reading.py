@@ -19,7 +19,7 @@ from projectionist.core import clock
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.printable_text import TEXT_BYTES, fits
-from projectionist.core.settings import Headers, Policy
+from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.delivery import Delivery, Reason, Unreadable

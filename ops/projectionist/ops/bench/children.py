@@ -19,7 +19,7 @@ from projectionist.ops.bench.scene import Scene, environment
 if TYPE_CHECKING:
     from resource import struct_rusage
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 LOOK_S = 0.05
 GRACE_S = 20

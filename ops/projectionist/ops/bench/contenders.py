@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.settings import Nats
+from projectionist.core.settings.settings import Nats
 
 if TYPE_CHECKING:
     from projectionist.ops.bench.load import Load

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
 from projectionist.ops.bench import plain
 
 

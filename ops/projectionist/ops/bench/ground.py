@@ -17,9 +17,9 @@ from projectionist.core.identifiers import quoted
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.secret import Url
-from projectionist.core.settings import FILE, Nats, Postgres, Settings
-from projectionist.core.settings import load as load_settings
+from projectionist.core.settings.secret import Url
+from projectionist.core.settings.settings import FILE, Nats, Postgres, Settings
+from projectionist.core.settings.settings import load as load_settings
 from projectionist.ops.bench.children import BenchError, finished
 from projectionist.ops.bench.load import SOURCE, Load, Message, messages
 from projectionist.ops.bench.meters import OURS, Meter

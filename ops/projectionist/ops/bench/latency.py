@@ -23,7 +23,7 @@ from projectionist.outbox import intent_key
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.bench.ground import Ground
 
 RATES = (1, 100, 1000, 5000)

@@ -15,7 +15,7 @@ from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import Cost, run, trial
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.bench.ground import Ground
     from projectionist.ops.bench.load import Load
     from projectionist.ops.embedded import Embedded

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.postgres import connections
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.careful import Handler
 from projectionist.ops.bench.shop import SCENE

@@ -20,7 +20,7 @@ from projectionist.ops.bench.careful import Handler
 from projectionist.ops.bench.shop import SCENE
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 
 def read(message: NatsMessage) -> plain.Read:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.settings import Settings, load
+from projectionist.core.settings.settings import Settings, load
 from projectionist.ops import loops
 from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.runner.source import JetStreamSource

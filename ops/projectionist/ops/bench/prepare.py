@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from projectionist.core.postgres import connections
-from projectionist.core.settings import load
+from projectionist.core.settings.settings import load
 from projectionist.migrations import migrate
 from projectionist.ops.bench import variants
 from projectionist.runner.app import App

@@ -20,7 +20,7 @@ from eventsourcing.postgres import PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.sql import SQL
 
-from projectionist.core.settings import Settings, load
+from projectionist.core.settings.settings import Settings, load
 from projectionist.ops.bench.scene import told
 from projectionist.ops.terminal import say_json
 

@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.nats import connections
 from projectionist.core.nats.subject_relations import ALL
 from projectionist.core.postgres import connections as db
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE

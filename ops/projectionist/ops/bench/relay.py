@@ -15,7 +15,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.settings import Nats
+from projectionist.core.settings.settings import Nats
 from projectionist.migrations import migrate
 from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
 from projectionist.ops.bench.figures import USED, costs_of, used
@@ -26,7 +26,7 @@ from projectionist.ops.terminal import table
 from projectionist.outbox.wishes import open_all
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.bench.ground import Ground
     from projectionist.ops.bench.meters import Used
 

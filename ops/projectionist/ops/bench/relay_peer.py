@@ -15,7 +15,7 @@ from projectionist.ops.bench import plain
 from projectionist.ops.bench.scene import told
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 BATCH = 50
 """As fast as any of 10, 50, 100, 250, 500 and 1,000 where this was written."""

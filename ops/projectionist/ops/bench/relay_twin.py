@@ -18,7 +18,7 @@ from projectionist.ops.bench import plain
 from projectionist.ops.bench.relay_app import SCENE
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 BATCH = 500
 

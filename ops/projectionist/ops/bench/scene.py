@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.secret import Secret
+from projectionist.core.settings.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 VARIABLE = "BENCH_SCENE"
 STUB = "BENCH_STUB"

@@ -15,7 +15,7 @@ from projectionist.ops.bench.trial import run
 from projectionist.ops.terminal import table
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.bench.load import Load
     from projectionist.ops.embedded import Embedded
 

@@ -12,7 +12,7 @@ from projectionist.ops.bench.ground import ground
 from projectionist.ops.bench.load import Load
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.embedded import Embedded
 
 Tell = Callable[[str], None]

@@ -21,7 +21,7 @@ from projectionist.runner.barrier import barrier_key
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.bench.plain import Read
 
 _placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(OrderChanged)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.adoption import Adopted
     from projectionist.runner.takeover import Taken
     from projectionist.runner.verbs import Act

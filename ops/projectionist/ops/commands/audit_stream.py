@@ -10,7 +10,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, note, say, say_json
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.walk import Walked
     from projectionist.projections.definition import Definition
 

@@ -12,7 +12,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, note, say, say_json
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.embedded import Embedded
 
 TOPIC = Topic.DEVELOP

@@ -11,7 +11,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
     from projectionist.runner.verbs import Act
 
 TOPIC = Topic.DECIDE

@@ -13,7 +13,7 @@ from projectionist.ops.terminal import Exit, UsageError, note, say, say_json, st
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.ops.demo.play import Outcome
 
 TOPIC = Topic.DEVELOP
@@ -47,8 +47,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Start both servers in a temporary folder, play, compare, delete everything."""
-    from projectionist.core.secret import Url
-    from projectionist.core.settings import Nats, Postgres, Settings
+    from projectionist.core.settings.secret import Url
+    from projectionist.core.settings.settings import Nats, Postgres, Settings
     from projectionist.ops.embedded import temporary
 
     if args.html is not None and not args.html.parent.is_dir():

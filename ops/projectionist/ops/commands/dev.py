@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it on the servers of the project the command was called in."""
     from projectionist.core import project_servers
-    from projectionist.core.settings import FILE
+    from projectionist.core.settings.settings import FILE
     from projectionist.ops.embedded import Embedded
 
     servers = Embedded(project_servers.find(Path.cwd(), FILE), sync_always=True)

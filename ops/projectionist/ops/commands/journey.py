@@ -14,7 +14,7 @@ from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, told
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.journey import Journey, Journeys, Passage, Standing
 
 TOPIC = Topic.LOOK

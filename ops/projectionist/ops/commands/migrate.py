@@ -15,7 +15,7 @@ from projectionist.ops.terminal import Exit, say, say_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.migrations import Migration
     from projectionist.projections import Definition
     from projectionist.runner.readmodels import Change

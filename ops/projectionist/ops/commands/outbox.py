@@ -14,7 +14,7 @@ from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say,
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.outbox.verbs import Done, Filter, Verbs
 
 TOPIC = Topic.DECIDE

@@ -12,7 +12,7 @@ from projectionist.ops.terminal import Exit, note
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
 
 TOPIC = Topic.RUN

@@ -27,7 +27,7 @@ from projectionist.runner.status import (
 )
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Nats, Postgres, Settings
+    from projectionist.core.settings.settings import Nats, Postgres, Settings
 
 TOPIC = Topic.LOOK
 HELP = "show servers, pending migrations, and where every consumer stands"

@@ -10,7 +10,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError, say, say_json
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
     from projectionist.runner.waiting.answers import Answer
 

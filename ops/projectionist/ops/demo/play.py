@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 APP = "projectionist.ops.demo.shop.app:app"
 STREAM, SUBJECTS = "SHOP", "shop.>"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Row
-    from projectionist.core.settings import Nats, Settings
+    from projectionist.core.settings.settings import Nats, Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.deed import Deed
     from projectionist.runner.jetstream import Stream, StreamConfig

@@ -12,7 +12,7 @@ LOOK = "The reason says what; the log of the process, where"
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
     from projectionist.runner.status import SetbackStatus

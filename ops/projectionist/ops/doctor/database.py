@@ -14,7 +14,7 @@ from projectionist.ops.doctor.check import Check, attention, note, well
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.postgres.database_identity import Owner
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
 
 OLDEST = 140_000
 """A purge reads a table by ranges of pages, which PostgreSQL can do from 14 on."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.postgres.database_identity import Owner
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.app import App
     from projectionist.runner.jetstream import Stream

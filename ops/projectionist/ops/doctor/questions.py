@@ -8,7 +8,7 @@ from projectionist.projections.definition import Kind
 from projectionist.runner.retention.lint import kept_s, plain
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Policy, Settings
+    from projectionist.core.settings.settings import Policy, Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
 

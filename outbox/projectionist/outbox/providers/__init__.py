@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.secret import Secret
+from projectionist.core.settings.secret import Secret
 from projectionist.outbox.providers.profiles import PROFILES, Profile, Signal
 from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from projectionist.core.settings import Settings
+from projectionist.core.settings.settings import Settings
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.outbox.providers.profiles import check_schedule

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.secret import Secret
+from projectionist.core.settings.secret import Secret
 from projectionist.outbox.providers.classify import classify
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.headers import is_name, is_value, trace_context

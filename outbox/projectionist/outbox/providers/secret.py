@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.secret import Secret
+from projectionist.core.settings.secret import Secret
 
 _MOST_BYTES = 64 * 1024
 

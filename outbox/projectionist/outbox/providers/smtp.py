@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.secret import Secret
+from projectionist.core.settings.secret import Secret
 from projectionist.outbox.providers.mail import Letter, Template, address, compose
 from projectionist.outbox.providers.profiles import SMTP
 from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site

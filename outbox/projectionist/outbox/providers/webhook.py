@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.secret import Secret
+from projectionist.core.settings.secret import Secret
 from projectionist.outbox.providers.classify import classify
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.headers import trace_context

@@ -18,7 +18,7 @@ from projectionist.core.nats import fast_client
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Nats
+    from projectionist.core.settings.settings import Nats
 
 log = logging.getLogger(__name__)
 

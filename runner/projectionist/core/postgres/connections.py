@@ -14,7 +14,7 @@ import asyncpg
 
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.postgres.sessions import ServerSession, Shared
-from projectionist.core.settings import Postgres
+from projectionist.core.settings.settings import Postgres
 from projectionist.core.tls import context
 
 if TYPE_CHECKING:

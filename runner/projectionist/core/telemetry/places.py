@@ -12,7 +12,7 @@ from projectionist.core.telemetry import names
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.secret import Url
+    from projectionist.core.settings.secret import Url
     from projectionist.core.telemetry.tracing import Given
 
 MOST_VALUE = 256

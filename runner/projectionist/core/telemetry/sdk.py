@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import Sampler
 
-    from projectionist.core.settings import Telemetry
+    from projectionist.core.settings.settings import Telemetry
 
 Scrape = Callable[[], bytes]
 """The metrics of this process in Prometheus's text format."""

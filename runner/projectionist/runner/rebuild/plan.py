@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Row
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import Stream
 

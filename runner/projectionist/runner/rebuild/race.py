@@ -19,7 +19,7 @@ from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
     from projectionist.runner.rebuild.progress import Progress
 
 GAIN = 0.9

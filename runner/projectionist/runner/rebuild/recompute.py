@@ -16,7 +16,7 @@ from projectionist.runner.verbs import Act
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumer import Consumer

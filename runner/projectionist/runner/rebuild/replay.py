@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.rebuild.progress import Progress

@@ -22,7 +22,7 @@ from projectionist.runner.rebuild.desk import BuildLost, Desk, RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Postgres
+    from projectionist.core.settings.settings import Postgres
 
 TTL_S = 10.0
 RENEWED_S = 2.0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.projections.table import Table
     from projectionist.runner.rebuild.progress import Progress

@@ -23,7 +23,7 @@ from projectionist.runner.retention.purge import Purger
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.jetstream import StreamConfig
     from projectionist.runner.office import Office
     from projectionist.runner.retention.purge import Report, Streams

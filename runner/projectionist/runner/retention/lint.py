@@ -8,7 +8,7 @@ from projectionist.runner.course import CONTIGUOUS, UNORDERED
 from projectionist.runner.durable import StreamUnfit
 
 if TYPE_CHECKING:
-    from projectionist.core.settings import Policy
+    from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
     from projectionist.runner.jetstream import StreamConfig
 

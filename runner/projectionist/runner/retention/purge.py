@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings import Settings
+    from projectionist.core.settings.settings import Settings
     from projectionist.runner.jetstream import StreamConfig
 
     Lend = Callable[[], AbstractAsyncContextManager[Connection]]

@@ -12,7 +12,7 @@ from projectionist.runner.retention.lint import asked_by_rebuilds, kept_s, unsaf
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.core.settings import Policy, Settings
+    from projectionist.core.settings.settings import Policy, Settings
     from projectionist.runner.jetstream import StreamConfig
 
 

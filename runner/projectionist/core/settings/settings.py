@@ -18,9 +18,9 @@ from msgspec import Meta, Struct
 from projectionist.core import project_servers
 from projectionist.core.errors import IdentifierError, SettingsError
 from projectionist.core.identifiers import checked
-from projectionist.core.layers import Layers, Raw, build
 from projectionist.core.retry_policy import Retry, Seconds
-from projectionist.core.secret import Secret, Url
+from projectionist.core.settings.secret import Secret, Url
+from projectionist.core.settings.sources import Layers, Raw, build
 from projectionist.core.telemetry.health import address
 
 log = logging.getLogger("projectionist.core")

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.secret import MASK, Secret, Url
+from projectionist.core.settings.secret import MASK, Secret, Url
 
 PREFIX = "PROJECTIONIST_"
 ACTOR = "PROJECTIONIST_ACTOR"
