@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind
 
 from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
-from projectionist.core.telemetry.sdk import exporting
+from projectionist.core.telemetry.otel_setup import exporting
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -25,9 +25,9 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.log_format import Human, Json, Repeats, facts
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Telemetry, load
-from projectionist.core.telemetry import health as healths
-from projectionist.core.telemetry import meters, names, places, pulse, sdk, tracing
-from projectionist.core.telemetry.health import Health, Listener, address
+from projectionist.core.telemetry import health_server as healths
+from projectionist.core.telemetry import liveness, metrics, names, otel_setup, server_attributes, tracing
+from projectionist.core.telemetry.health_server import Health, Listener, address
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -36,7 +36,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def signs(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """No loop has given a sign, and the clock stands where the test says."""
     now = {"now": 100.0}
-    monkeypatch.setattr(pulse, "_signs", {})
+    monkeypatch.setattr(liveness, "_signs", {})
     monkeypatch.setattr(clock, "now", lambda: now["now"])
     return now
 
@@ -59,7 +59,7 @@ def test_only_the_last_bit_of_the_flags_asks_for_spans(flags: str, sampled: bool
 
 def test_without_a_provider_nobody_listens() -> None:
     assert not tracing.on()
-    assert not meters.on()
+    assert not metrics.on()
 
 
 def test_links_beyond_what_is_kept_are_counted_on_the_span(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_links_beyond_what_is_kept_are_counted_on_the_span(monkeypatch: pytest.M
 def test_of_baggage_only_allowed_short_printable_members_are_read(
     head: bytes | None, found: dict[str, str]
 ) -> None:
-    read = places.baggage(head, {"a", "c"})
+    read = server_attributes.baggage(head, {"a", "c"})
     assert read == {f"projectionist.baggage.{key}": value for key, value in found.items()}
 
 
@@ -103,24 +103,24 @@ def test_of_baggage_only_allowed_short_printable_members_are_read(
     ],
 )
 def test_a_database_is_told_by_its_host_alone(url: str | None, found: dict[str, str]) -> None:
-    assert places.database(None if url is None else Url(url)) == found
+    assert server_attributes.database(None if url is None else Url(url)) == found
 
 
 def test_a_loop_that_stays_away_too_long_is_late(signs: dict[str, float]) -> None:
-    pulse.beat("keep", "Orders", within_s=10)
-    pulse.beat("settle", "Orders", within_s=5, vital=False)
+    liveness.beat("keep", "Orders", within_s=10)
+    liveness.beat("settle", "Orders", within_s=5, vital=False)
     signs["now"] += 8
-    assert (pulse.late(vital=True), pulse.late(vital=False)) == ([], ["settle Orders"])
-    assert pulse.ages() == {("keep", "Orders"): 8, ("settle", "Orders"): 8}
+    assert (liveness.late(vital=True), liveness.late(vital=False)) == ([], ["settle Orders"])
+    assert liveness.ages() == {("keep", "Orders"): 8, ("settle", "Orders"): 8}
     signs["now"] += 8
-    assert pulse.late(vital=True) == ["keep Orders"]
-    pulse.ended("keep", "Orders")
-    assert pulse.late(vital=True) == []
+    assert liveness.late(vital=True) == ["keep Orders"]
+    liveness.ended("keep", "Orders")
+    assert liveness.late(vital=True) == []
 
 
 def test_servers_that_are_away_make_a_process_unready_and_not_dead(signs: dict[str, float]) -> None:
     health = Health()
-    pulse.beat("keep", within_s=10)
+    liveness.beat("keep", within_s=10)
     assert health.ready() == ["it has not begun yet"]
     health.started, health.troubles = True, lambda: ["NATS cannot be reached"]
     assert (health.live(), health.ready()) == ([], ["NATS cannot be reached"])
@@ -182,7 +182,7 @@ async def test_systemd_hears_ready_watchdog_and_stopping(
     health.started = True
     heard = {await loop.sock_recv(hears, 64) for _ in range(3)}
     assert heard == {b"READY=1", b"WATCHDOG=1"}
-    pulse.beat("keep", within_s=1)
+    liveness.beat("keep", within_s=1)
     signs["now"] += 2
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -277,9 +277,9 @@ def test_opentelemetry_s_own_endpoint_counts_where_none_is_set(tmp_path: Path) -
 
 
 def test_opentelemetry_s_own_names_go_before_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sdk._resource("projectionist-run").attributes["service.name"] == "projectionist-run"
+    assert otel_setup._resource("projectionist-run").attributes["service.name"] == "projectionist-run"
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,service.instance.id=7,deployment=blue")
-    found = sdk._resource("projectionist-run").attributes
+    found = otel_setup._resource("projectionist-run").attributes
     assert (found["service.name"], found["service.instance.id"], found["deployment"]) == ("shop", "7", "blue")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "till")
-    assert sdk._resource("projectionist-run").attributes["service.name"] == "till"
+    assert otel_setup._resource("projectionist-run").attributes["service.name"] == "till"

@@ -15,8 +15,8 @@ import msgspec
 
 from projectionist.core.log_format import configure
 from projectionist.core.nats import connections
-from projectionist.core.telemetry import meters, names
-from projectionist.core.telemetry.sdk import exporting
+from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry.otel_setup import exporting
 from projectionist.ops import apps, loops
 from projectionist.ops.database import database
 from projectionist.ops.servers import settings
@@ -93,11 +93,11 @@ def progress(name: str, limit: float | None, *, what: str | None = None) -> Prog
         return told
     watched = Watched(told)
 
-    def about(value: int) -> meters.Shown:
+    def about(value: int) -> metrics.Shown:
         return [(value, {names.CONSUMER: name, names.WHAT: what, names.PHASE: watched.doing})]
 
-    meters.ask(names.READING_DONE, lambda: about(watched.done))
-    meters.ask(names.READING_EXPECTED, lambda: about(watched.expected))
+    metrics.ask(names.READING_DONE, lambda: about(watched.done))
+    metrics.ask(names.READING_EXPECTED, lambda: about(watched.expected))
     return watched
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.outbox.standing import MOST
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
-    from projectionist.core.telemetry.meters import Shown
+    from projectionist.core.telemetry.metrics import Shown
 
 
 class OutboxObserver:
@@ -25,12 +25,12 @@ class OutboxObserver:
         circuits = await connection.fetch(self._sql["observed_circuits"])
         relays = await connection.fetch(self._sql["observed_relays"])
         nothing: Shown = [(0.0, {})]
-        meters.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
+        metrics.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
         ages = [(max(0.0, row["oldest_s"]), _of(row)) for row in rows]
-        meters.show(names.INTENTS_AGE, ages or nothing)
+        metrics.show(names.INTENTS_AGE, ages or nothing)
         served = [(row["n"], {names.PROVIDER: row["provider"]}) for row in relays]
-        meters.show(names.RELAYS, served or nothing)
-        meters.show(names.CIRCUITS, [(row["n"], _of(row)) for row in circuits] or nothing)
+        metrics.show(names.RELAYS, served or nothing)
+        metrics.show(names.CIRCUITS, [(row["n"], _of(row)) for row in circuits] or nothing)
 
 
 def _of(row: Row) -> dict[str, str]:

@@ -15,7 +15,7 @@ from nats.js.errors import NotFoundError
 
 from projectionist.core import cloudevents
 from projectionist.core.retry_policy import Retry, wait
-from projectionist.core.telemetry import names, places, tracing
+from projectionist.core.telemetry import names, server_attributes, tracing
 from projectionist.outbox.drafts import Draft, Producer, PublishError
 from projectionist.outbox.providers.acks import Acks
 from projectionist.outbox.stored import stored_as
@@ -93,7 +93,7 @@ class Publisher(Producer):
             names.OPERATION_TYPE: names.SEND,
             names.TEMPLATE: self._pattern,
             names.MESSAGE_ID: draft.headers[cloudevents.DEFAULTS["id"]],
-            **places.broker(self._client),
+            **server_attributes.broker(self._client),
         }
         with tracing.sending(f"{names.SEND} {self._pattern}", attributes, draft.headers) as (span, named):
             published = await self._send(msgspec.structs.replace(draft, headers=named))

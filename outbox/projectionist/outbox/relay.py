@@ -20,7 +20,7 @@ from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.outbox.failover import judge
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Nats, Settings
-    from projectionist.core.telemetry.health import Health
+    from projectionist.core.telemetry.health_server import Health
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -83,7 +83,7 @@ async def run(
             stop.heard(signals=signals, begun=lambda: announce("relay.hears")),
             AsyncExitStack() as stack,
         ):
-            meters.show(names.REACHABLE, meters.reachable(postgresql=False))
+            metrics.show(names.REACHABLE, metrics.reachable(postgresql=False))
             if prepared is not None:
                 await _look(settings, prepared)
             connection = _Broker(settings.nats)
@@ -95,7 +95,7 @@ async def run(
             stack.push_async_callback(relay.close)
             if health is not None:
                 health.started, health.troubles = True, relay.troubles
-            meters.ask(names.REACHABLE, lambda: meters.reachable(postgresql=not relay.troubles()))
+            metrics.ask(names.REACHABLE, lambda: metrics.reachable(postgresql=not relay.troubles()))
             crew.append(relay)
             begun()
             announce("relay.running")

@@ -17,7 +17,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import longest
 from projectionist.core.states import Effect
-from projectionist.core.telemetry import pulse
+from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.outbox import settling, trail
@@ -113,11 +113,11 @@ class Sender:
                 async with Crew(self.wake) as sends:
                     self._sends = sends
                     while not self._stopping:
-                        pulse.beat("send", self.name, within_s=LATE_S)
+                        liveness.beat("send", self.name, within_s=LATE_S)
                         sends.check()
                         await self._step(sends)
             finally:
-                pulse.ended("send", self.name)
+                liveness.ended("send", self.name)
                 self._settler.close()
 
     async def _step(self, sends: Crew) -> None:

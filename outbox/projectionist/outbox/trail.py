@@ -11,7 +11,7 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from projectionist.core import cloudevents
-from projectionist.core.telemetry import meters, names, tracing
+from projectionist.core.telemetry import metrics, names, tracing
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ def end(leased: Leased, reply: Reply) -> None:
 
 def count(provider: str, system: str, settled: Sequence[Settled]) -> None:
     """Count replies that have been written."""
-    if not meters.on():
+    if not metrics.on():
         return
     who = {names.PROVIDER: provider}
     common = who | {names.SYSTEM: system, names.OPERATION: names.SEND}
     for outcome, n in Counter(one.reply.outcome.value for one in settled if one.tried).items():
-        meters.add(names.ATTEMPTS, n, who | {names.OUTCOME: outcome})
+        metrics.add(names.ATTEMPTS, n, who | {names.OUTCOME: outcome})
     for state, n in Counter(one.next.state.value for one in settled).items():
-        meters.add(names.INTENTS_SETTLED, n, who | {names.STATE: state})
+        metrics.add(names.INTENTS_SETTLED, n, who | {names.STATE: state})
     for one in settled:
         if one.tried and one.heard:
-            meters.record(
+            metrics.record(
                 names.SEND_DURATION, one.reply.took_s, common | {names.OUTCOME: one.reply.outcome.value}
             )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
     from projectionist.runner.consumer import Consumer
@@ -31,9 +31,9 @@ class Foreign:
     def note(self, count: int) -> None:
         """So many more were delivered."""
         self._unwritten += count
-        if meters.on():
+        if metrics.on():
             who = {names.CONSUMER: self._consumer.definition.name}
-            meters.add(names.EVENTS, count, who | {names.EVENT_TYPE: "", names.OUTCOME: OUTCOME})
+            metrics.add(names.EVENTS, count, who | {names.EVENT_TYPE: "", names.OUTCOME: OUTCOME})
 
     async def write(self) -> None:
         """Add what was noted to the counters that everybody sees, once: a stop does not cut it off in the middle."""

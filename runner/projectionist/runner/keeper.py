@@ -19,7 +19,7 @@ from projectionist.core.background_thread import Beside
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner.session import tag
 
@@ -73,7 +73,7 @@ class Keeper:
             frozen = (self._sql["end_frozen"], self._consumer, tag(self._postgres.schema))
             ended = await connection.fetchval(*frozen, timeout=lease_s or 1.0)
             if ended:
-                meters.add(names.RECLAIMED, ended)
+                metrics.add(names.RECLAIMED, ended)
                 log.warning(
                     "ended %d sessions of runners whose lease was over: what they had claimed is taken over",
                     ended,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.states import Cause
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Batch as Limits
@@ -34,22 +34,22 @@ class Measures:
 
     def note(self, batch: Batch, applied: Sequence[Applied]) -> None:
         """Tell of one batch, which may have been settled in parts."""
-        if not meters.on():
+        if not metrics.on():
             return
         size = len(batch.deliveries) + len(batch.unreadable)
         if size:
             self._note_received(batch)
-            meters.record(names.BATCH_SIZE, size, self._who)
-        meters.add(names.BATCHES, 1, self._who | {names.REASON: self._reason(batch, size)})
+            metrics.record(names.BATCH_SIZE, size, self._who)
+        metrics.add(names.BATCHES, 1, self._who | {names.REASON: self._reason(batch, size)})
         counts: Counter[tuple[str, str]] = Counter()
         process = self._common | {names.OPERATION: names.PROCESS}
         for one in applied:
             counts.update(one.writes.counts)
             for kind in {kind for kind, _ in one.writes.counts} or {""}:
-                meters.record(names.PROCESS_DURATION, one.took_s, process | {names.EVENT_TYPE: kind})
-            meters.record(names.COMMIT_DURATION, one.commit_s, self._who)
+                metrics.record(names.PROCESS_DURATION, one.took_s, process | {names.EVENT_TYPE: kind})
+            metrics.record(names.COMMIT_DURATION, one.commit_s, self._who)
         for (kind, outcome), n in counts.items():
-            meters.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
+            metrics.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
         if self._sources:
             self._note_sources(batch)
         self._note_failures(applied)
@@ -61,13 +61,13 @@ class Measures:
             found[self._kinds.name(kind)] += n
         common = self._common | {names.OPERATION: names.RECEIVE}
         for kind, n in found.items():
-            meters.add(names.CONSUMED, n, common | {names.EVENT_TYPE: kind})
+            metrics.add(names.CONSUMED, n, common | {names.EVENT_TYPE: kind})
 
     def _note_sources(self, batch: Batch) -> None:
         found = Counter((d.type, d.source) for d in batch.deliveries if d.source in self._sources)
         for (kind, source), n in found.items():
             attributes = {names.EVENT_TYPE: self._kinds.name(kind), names.EVENT_SOURCE: source}
-            meters.add(names.SOURCE_EVENTS, n, self._who | attributes)
+            metrics.add(names.SOURCE_EVENTS, n, self._who | attributes)
 
     def _from(self, source: str) -> Mapping[str, str]:
         """The source as an attribute, where it is one of the few that are told apart."""
@@ -89,7 +89,7 @@ class Measures:
         )
         for (error, kind, source), n in counted.items():
             about = {names.ERROR_TYPE: error, names.EVENT_TYPE: kind}
-            meters.add(names.FAILURES, n, {**self._from(source), **about})
+            metrics.add(names.FAILURES, n, {**self._from(source), **about})
 
     def _reason(self, batch: Batch, size: int) -> str:
         if not size:
@@ -108,10 +108,10 @@ class Measures:
             kind = self._kinds.name(delivery.type)
             attributes = {**self._from(delivery.source), names.EVENT_TYPE: kind}
             if delivery.received_us:
-                meters.record(names.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
+                metrics.record(names.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
             if delivery.time is not None:
                 age = now - timestamp(delivery.time).timestamp()
-                meters.record(names.EVENT_AGE, max(0.0, age), attributes)
+                metrics.record(names.EVENT_AGE, max(0.0, age), attributes)
 
 
 _type = attrgetter("type")

@@ -15,7 +15,7 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import flattened
-from projectionist.core.telemetry import meters, names, pulse
+from projectionist.core.telemetry import liveness, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner.observed import Observer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.core.telemetry.health import Health
+    from projectionist.core.telemetry.health_server import Health
     from projectionist.projections.definition import Definition
 
 log = logging.getLogger("projectionist.observe")
@@ -47,7 +47,7 @@ async def observe(
     """
     watch = _Watch(Observer(definitions, settings), settings, prepared)
     health.troubles = watch.troubles
-    meters.ask(names.REACHABLE, watch.reachable)
+    metrics.ask(names.REACHABLE, watch.reachable)
     with flattened():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
@@ -67,8 +67,8 @@ class _Watch:
         self._client: Client | None = None
         self._answers: bool | None = None
 
-    def reachable(self) -> meters.Shown:
-        return meters.reachable(postgresql=bool(self._answers), nats=self._broker_answers())
+    def reachable(self) -> metrics.Shown:
+        return metrics.reachable(postgresql=bool(self._answers), nats=self._broker_answers())
 
     def troubles(self) -> list[str]:
         away = [] if self._broker_answers() else ["NATS cannot be reached"]
@@ -93,7 +93,7 @@ class _Watch:
             while True:
                 await self._look()
                 health.started = health.started or not self.troubles()
-                pulse.beat("observe", within_s=2 * (every_s + LOOKING_S))
+                liveness.beat("observe", within_s=2 * (every_s + LOOKING_S))
                 announce("telemetry.observed")
                 await anyio.sleep(every_s)
         finally:

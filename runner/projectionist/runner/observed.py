@@ -10,8 +10,8 @@ import msgspec
 
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.telemetry import meters, names
-from projectionist.core.telemetry.meters import Shown
+from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry.metrics import Shown
 from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
 from projectionist.runner import jetstream
@@ -91,8 +91,8 @@ class Observer:
 
 
 def _show_thresholds(consumer: str, alerts: Alerts) -> None:
-    others = [pair for pair in meters.shown(names.POLICY) if pair[1].get(names.CONSUMER) != consumer]
-    meters.show(names.POLICY, [*others, *meters.thresholds(alerts, {names.CONSUMER: consumer})])
+    others = [pair for pair in metrics.shown(names.POLICY) if pair[1].get(names.CONSUMER) != consumer]
+    metrics.show(names.POLICY, [*others, *metrics.thresholds(alerts, {names.CONSUMER: consumer})])
 
 
 def _show_standing(one: ConsumerStatus) -> None:
@@ -147,14 +147,14 @@ def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[s
     """
     others: Shown = [
         (n, attributes)
-        for n, attributes in meters.shown(metric)
+        for n, attributes in metrics.shown(metric)
         if attributes.get(names.CONSUMER) != consumer
     ]
     ours = [
         (float(n), {names.CONSUMER: consumer} | ({} if attribute is None else {attribute: value}))
         for value, n in values.items()
     ] or [(0.0, {names.CONSUMER: consumer})]
-    meters.show(metric, [*others, *ours])
+    metrics.show(metric, [*others, *ours])
 
 
 def show_build(consumer: str, build: Build | None) -> None:

@@ -11,7 +11,7 @@ import anyio
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.task_groups import flattened
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
@@ -65,5 +65,5 @@ class Peers:
                     "ended the session of process %d on %s, silent for %.1f s: it kept others waiting",
                     *(row["pid"], row["host"], row["silent_s"]),
                 )
-                meters.add(names.RECLAIMED, 1)
+                metrics.add(names.RECLAIMED, 1)
                 announce("peers.ended")

@@ -15,7 +15,7 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
-from projectionist.core.telemetry import pulse
+from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch import Applied, Batch
@@ -111,7 +111,7 @@ class Pipeline:
             raise
         finally:
             for loop in ("keep", "settle"):
-                pulse.ended(loop, self._name)
+                liveness.ended(loop, self._name)
 
     async def offer(self, batch: Batch) -> None:
         """Have deliveries settled that came on another way; they carry no ack."""
@@ -147,7 +147,7 @@ class Pipeline:
         """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
         patience_s = self._settlers[0].patience_s
         while True:
-            pulse.beat("keep", self._name, within_s=LATE_S)
+            liveness.beat("keep", self._name, within_s=LATE_S)
             await anyio.sleep(min(patience_s, KEEP_EVERY_S))
             self._source.hold(held=any(settler.ill for settler in self._settlers))
             waiting = [arrival for arrivals in self._open for arrival in arrivals]
@@ -174,7 +174,7 @@ class Pipeline:
         sweeps = settler is self._settlers[0]
         while not self._handoff.over:
             if sweeps:
-                pulse.beat("settle", self._name, within_s=LATE_S, vital=False)
+                liveness.beat("settle", self._name, within_s=LATE_S, vital=False)
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
                 applied = await self._settle(settler, read.batch)

@@ -17,7 +17,7 @@ from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wake import Waker
 from projectionist.runner.board import Board, failing
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.core.telemetry.health import Health
+    from projectionist.core.telemetry.health_server import Health
     from projectionist.projections.definition import Definition
     from projectionist.runner.board import Told
 
@@ -82,7 +82,7 @@ async def run(
                 if health is not None:
                     health.troubles = partial(_troubles, client, office, crew)
                     health.started = True
-                meters.ask(names.REACHABLE, partial(_reachable, client, office))
+                metrics.ask(names.REACHABLE, partial(_reachable, client, office))
                 await _together(definitions, settings, client, office, crew)
     announce("run.stopped")
 
@@ -111,8 +111,8 @@ def _troubles(client: Client, office: Office, crew: Sequence[Supervised]) -> lis
     return away + [one.trouble for one in crew if one.trouble is not None]
 
 
-def _reachable(client: Client, office: Office) -> meters.Shown:
-    return meters.reachable(postgresql=not office.gates.closed, nats=client.is_connected)
+def _reachable(client: Client, office: Office) -> metrics.Shown:
+    return metrics.reachable(postgresql=not office.gates.closed, nats=client.is_connected)
 
 
 def _setbacks(office: Office, crew: Sequence[Supervised]) -> list[Told]:
@@ -122,7 +122,7 @@ def _setbacks(office: Office, crew: Sequence[Supervised]) -> list[Told]:
 
 @asynccontextmanager
 async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
-    meters.show(names.REACHABLE, meters.reachable(postgresql=False))
+    metrics.show(names.REACHABLE, metrics.reachable(postgresql=False))
     reach = postgres_reach()
     open_pool = partial(
         db.pool, settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS
@@ -138,7 +138,7 @@ async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record
 
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Client]:
-    meters.show(names.REACHABLE, meters.reachable(postgresql=True, nats=False))
+    metrics.show(names.REACHABLE, metrics.reachable(postgresql=True, nats=False))
     connect = partial(connections.connect, settings.nats, name="projectionist run")
     client = await nats_reach().until(connect, connections.is_away)
     try:

@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.telemetry import names, places
+from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.user_errors import lasting
 from projectionist.projections.definition import Kind
 from projectionist.runner.breaker import Breaker
@@ -63,8 +63,8 @@ class Serving:
     ) -> None:
         limits = settings.batch
         where = Places(
-            lambda: places.broker(client) | {names.GROUP: source.durable},
-            places.database(settings.postgres.url),
+            lambda: server_attributes.broker(client) | {names.GROUP: source.durable},
+            server_attributes.database(settings.postgres.url),
         )
         consumer.tracing = Tracing(consumer.definition, settings.telemetry, where)
         self._measures = Measures(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)

@@ -17,7 +17,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import Trouble, classify, is_severed, is_transient
 from projectionist.core.retry_policy import Retry, wait
 from projectionist.core.states import Entry
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner.apply import Transaction
 from projectionist.runner.batch import Applied, Batch
@@ -95,7 +95,7 @@ class Settler:
 
     def count(self, why: str) -> None:
         """Count one more try of a batch."""
-        meters.add(names.RETRIES, 1, {names.CONSUMER: self._consumer.definition.name, names.REASON: why})
+        metrics.add(names.RETRIES, 1, {names.CONSUMER: self._consumer.definition.name, names.REASON: why})
 
     async def outage(self, error: Exception, tries: int) -> None:
         """Take in that a try failed for what may be nobody's fault, and wait the longer the more `tries` there were."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from opentelemetry.trace import Span, SpanContext, SpanKind
 
-from projectionist.core.telemetry import names, places, tracing
+from projectionist.core.telemetry import names, server_attributes, tracing
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
@@ -79,7 +79,7 @@ class Tracing:
         """The span under which an event is processed."""
         carried: tracing.Given = {}
         if self._baggage and delivery.arrival is not None:
-            carried = places.baggage(delivery.arrival.head, self._baggage)
+            carried = server_attributes.baggage(delivery.arrival.head, self._baggage)
         parent: SpanContext | None = None
         links = [received] if received is not None else []
         if delivery.traceparent is not None:

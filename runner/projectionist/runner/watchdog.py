@@ -6,7 +6,7 @@ import faulthandler
 
 import anyio
 
-from projectionist.core.telemetry import pulse
+from projectionist.core.telemetry import liveness
 
 STDERR = 2
 CHANCES = 4
@@ -23,8 +23,8 @@ async def watch(stall_s: float) -> None:
     try:
         while True:
             faulthandler.dump_traceback_later(stall_s, exit=True, file=STDERR)
-            pulse.beat("process", within_s=stall_s)
+            liveness.beat("process", within_s=stall_s)
             await anyio.sleep(stall_s / CHANCES)
     finally:
         faulthandler.cancel_dump_traceback_later()
-        pulse.ended("process")
+        liveness.ended("process")

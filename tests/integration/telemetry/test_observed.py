@@ -14,7 +14,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Alerts
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
 from projectionist.projections import definition
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.asyncio
 @pytest.fixture(autouse=True)
 def nothing_shown() -> Iterator[None]:
     """Each test begins with empty metrics."""
-    meters.forget()
+    metrics.forget()
     yield
-    meters.forget()
+    metrics.forget()
 
 
 def shown(metric: Metric) -> dict[tuple[str, ...], float]:
     """The values of a metric by its attributes' values."""
-    return {tuple(attributes.values()): value for value, attributes in meters.shown(metric)}
+    return {tuple(attributes.values()): value for value, attributes in metrics.shown(metric)}
 
 
 async def look(live: Rig, *consumers: type) -> None:

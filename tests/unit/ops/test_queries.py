@@ -13,7 +13,7 @@ import yaml
 
 from projectionist.core.settings.settings import Alerts, FleetAlerts
 from projectionist.core.states import Fact
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import METRICS, Instrument, scraped
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +76,7 @@ def test_every_rule_has_a_severity_and_leads_to_its_section(rule: dict[str, Any]
 
 def test_every_threshold_is_compared_with_by_a_rule_and_the_other_way_round() -> None:
     asked = {name for rule in RULES for name in re.findall(r'projectionist_threshold="(\w+)"', rule["expr"])}
-    shown = [*meters.thresholds(Alerts()), *meters.thresholds(FleetAlerts())]
+    shown = [*metrics.thresholds(Alerts()), *metrics.thresholds(FleetAlerts())]
     assert asked == {attributes[names.THRESHOLD] for _, attributes in shown}
 
 

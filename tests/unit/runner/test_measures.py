@@ -10,7 +10,7 @@ import pytest
 
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.states import Cause
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch import Applied, Batch
@@ -45,9 +45,9 @@ class Told:
         def note(metric: Metric, value: float, attributes: Any = None) -> None:
             self.calls.append((metric.name, value, dict(attributes or {})))
 
-        monkeypatch.setattr(meters, "on", lambda: True)
-        monkeypatch.setattr(meters, "add", note)
-        monkeypatch.setattr(meters, "record", note)
+        monkeypatch.setattr(metrics, "on", lambda: True)
+        monkeypatch.setattr(metrics, "add", note)
+        monkeypatch.setattr(metrics, "record", note)
 
     def of(self, metric: Metric) -> list[float]:
         return [value for name, value, _ in self.calls if name == metric.name]

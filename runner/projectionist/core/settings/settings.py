@@ -21,7 +21,7 @@ from projectionist.core.identifiers import checked
 from projectionist.core.retry_policy import Retry, Seconds
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.sources import Layers, Raw, build
-from projectionist.core.telemetry.health import address
+from projectionist.core.telemetry.health_server import address
 
 log = logging.getLogger("projectionist.core")
 

@@ -12,7 +12,7 @@ import anyio
 from projectionist.core.log_format import facts
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.leases import Leases
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
 from projectionist.runner.jetstream import BrokerError
@@ -73,7 +73,7 @@ class Janitor:
                 return None
         report = await self._purger.run()
         for one in report.went:
-            meters.add(names.PURGED, one.rows, {names.WHAT: one.table})
+            metrics.add(names.PURGED, one.rows, {names.WHAT: one.table})
             log.info(
                 "retention: %d rows of %s%s removed",
                 one.rows,
@@ -93,7 +93,7 @@ class Janitor:
 
 def _count(what: str) -> None:
     """That a purge stopped, and because of what."""
-    meters.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
+    metrics.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
 
 
 def streams(client: Client) -> Streams:

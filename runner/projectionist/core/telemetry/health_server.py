@@ -13,11 +13,11 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.telemetry import pulse
+from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
-    from projectionist.core.telemetry.sdk import Scrape
+    from projectionist.core.telemetry.otel_setup import Scrape
 
 MOST_BYTES = 8 * 1024
 PATIENCE_S = 5.0
@@ -33,12 +33,12 @@ class Health:
 
     def live(self) -> list[str]:
         """What speaks against this process: loops that hang. Neither broker nor database can bring that about."""
-        return pulse.late(vital=True)
+        return liveness.late(vital=True)
 
     def ready(self) -> list[str]:
         """Why no data flows now: a server is away, a loop hangs, or it has not begun."""
         begun = [] if self.started else ["it has not begun yet"]
-        return begun + self.live() + pulse.late(vital=False) + self.troubles()
+        return begun + self.live() + liveness.late(vital=False) + self.troubles()
 
 
 class _Answer(msgspec.Struct):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.telemetry import meters, names
+from projectionist.core.telemetry import metrics as meters
+from projectionist.core.telemetry import names
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, NoOpMeterProvider, Observation
 
-from projectionist.core.telemetry import names, pulse
+from projectionist.core.telemetry import liveness, names
 from projectionist.core.telemetry.names import Instrument, Metric
 
 Shown = Sequence[tuple[float, Mapping[str, str]]]
@@ -96,4 +96,4 @@ def _asked(metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]
 
 
 def _ages() -> Shown:
-    return [(age, {names.LOOP: loop, names.CONSUMER: who}) for (loop, who), age in pulse.ages().items()]
+    return [(age, {names.LOOP: loop, names.CONSUMER: who}) for (loop, who), age in liveness.ages().items()]
