@@ -55,8 +55,8 @@ HOT: dict[str, tuple[Any, ...]] = {
     "entries": (1, ["shop"], IDS),
     "unpark": (1, "shop", IDS),
     "settle": (1, "shop", IDS, "applied", None, 7),
-    "first_parked": (1, "order/5"),
-    "parked_entry": (1, "shop", "id5"),
+    "select_head_event": (1, "order/5"),
+    "select_parked_event": (1, "shop", "id5"),
 }
 
 

@@ -26,13 +26,13 @@ from projectionist.core.settings.settings import Nats, Policy, Postgres, Run, Se
 from projectionist.outbox.wishes import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.projections.subjects import Subjects
+from projectionist.runner.admin.parked_actions import Verbs
+from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.office import Office
-from projectionist.runner.quarantine_verbs import QuarantineVerbs
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import Registry
 from projectionist.runner.session import store_of
 from projectionist.runner.supervision import Supervised, supervise
-from projectionist.runner.verbs import Verbs
 from projectionist.runner.worker import Worker
 
 PATIENCE = Policy(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.journey import Journey, Passage
+    from projectionist.runner.admin.event_history import Journey, Passage
 
 _LOOKS = {
     **dict.fromkeys(("applied", "ignored", "stale", "sent"), "good"),

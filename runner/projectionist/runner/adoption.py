@@ -10,11 +10,11 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream, sighting
+from projectionist.runner.admin.pause import Busy
 from projectionist.runner.barrier import alone
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing, Stream
-from projectionist.runner.pausing import Busy
 from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.registry import NotRegistered
 from projectionist.runner.takeover import check_ours
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
+    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.floors import Remembered
-    from projectionist.runner.verbs import Act
 
 
 MOST_TRIES = 20
@@ -90,7 +90,7 @@ class Adoption:
         else:
             adopted = await self._begin_anew(row, floors, seen, judgement)
         await self._connection.execute(
-            *(self._sql["audit"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
+            *(self._sql["insert_audit_entry"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
             *(act.actor, act.reason, msgspec.json.encode(adopted).decode()),
         )
         return adopted

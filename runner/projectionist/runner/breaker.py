@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Breaker as Policy
+    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.batch import Applied
     from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
     from projectionist.runner.store import Store
-    from projectionist.runner.verbs import Act
 
 log = logging.getLogger("projectionist.runner")
 
@@ -163,5 +163,5 @@ async def reset(connection: Connection, schema: str, name: str, act: Act) -> boo
         store = store_of(connection, schema, found["number"])
         if await store.row("breaker_reset") is None:
             return False
-        await store.run("audit", "breaker-reset", name, act.actor, act.reason, "{}")
+        await store.run("insert_audit_entry", "breaker-reset", name, act.actor, act.reason, "{}")
     return True

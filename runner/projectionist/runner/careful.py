@@ -111,7 +111,7 @@ class Careful:
             return suspect.deliveries[0].source, suspect.deliveries[0].id
         if suspect.entries:
             return suspect.entries[0]
-        first = await self._settler.surely(lambda store: store.row("first_parked", suspect.due[0]))
+        first = await self._settler.surely(lambda store: store.row("select_head_event", suspect.due[0]))
         return None if first is None else (first["source"], first["id"])
 
 

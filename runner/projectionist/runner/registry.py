@@ -114,7 +114,7 @@ class Registry:
         await self._connection.execute(self._sql["adopt_code"], row["number"], definition.code)
         await self._connection.execute(self._sql["breaker_reset"], row["number"])
         await self._connection.execute(
-            *(self._sql["audit"], row["number"], "adopt-code", definition.code.hex()),
+            *(self._sql["insert_audit_entry"], row["number"], "adopt-code", definition.code.hex()),
             *("projectionist", "older code taken up again" if before else "new code at start", "{}"),
         )
 

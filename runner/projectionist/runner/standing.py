@@ -17,10 +17,10 @@ from projectionist.core.states import Fact
 from projectionist.core.testpoints import announce
 from projectionist.runner import sighting
 from projectionist.runner.account import Account
+from projectionist.runner.admin.incidents import remedy
 from projectionist.runner.consumer import Rejoin
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
-from projectionist.runner.incidents import remedy
 from projectionist.runner.registry import INSTANCE
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Standing:
             await sighting.move(self._client, self._stream, self._durable, seq, back=back)
             await self._floors.back(connection, remembered.number, durable.created)
             await connection.execute(
-                *(self._sql["audit"], remembered.number, "rewind", f"to {seq}"),
+                *(self._sql["insert_audit_entry"], remembered.number, "rewind", f"to {seq}"),
                 *("projectionist", judgement.why, "{}"),
             )
         self._left = await self._read()

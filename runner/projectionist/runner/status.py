@@ -152,7 +152,7 @@ async def shared(connection: Connection, schema: str) -> list[Shared]:
 
 async def breakdown(connection: Connection, schema: str, by: str) -> list[Counted]:
     """Counters of every consumer `by` "type" or "hour"."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)[f"status_by_{by}"])
+    rows = await connection.fetch(Statements("projectionist.runner", schema)[f"select_counts_by_{by}"])
     return [Counted(*row) for row in rows]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.postgres.database_identity import Place
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 
 class NothingToTake(ProjectionistError):

@@ -21,9 +21,9 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.retry_policy import Retry
 from projectionist.runner import evidence
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.reading import Reader
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "the row is free again")

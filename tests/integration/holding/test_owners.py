@@ -19,10 +19,10 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres import database_identity
 from projectionist.core.postgres.database_identity import Elsewhere
+from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.deed import NotOurs
-from projectionist.runner.resetting import Resetting
 from projectionist.runner.takeover import NothingToTake, Takeover
-from projectionist.runner.verbs import Act
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

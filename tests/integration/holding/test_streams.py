@@ -26,9 +26,9 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.outbox.publisher import Published
 from projectionist.runner import App, jetstream, sighting
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.adoption import Adoption, NothingToAdopt
 from projectionist.runner.durable import DurableUnfit
-from projectionist.runner.verbs import Act
 from projectionist.runner.waiting.answers import Outcome
 from projectionist.runner.worker import Worker
 

@@ -15,8 +15,8 @@ from tests.support.waiting import eventually
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, definition, on
 from projectionist.runner import jetstream
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import BrokerError, Message
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,8 +12,8 @@ from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Breaker, Policy
 from projectionist.ops.commands.status import next_steps
 from projectionist.runner import breaker, status
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.status import ConsumerStatus
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,7 +12,7 @@ from tests.support.waiting import listening
 from projectionist.core.retry_policy import Retry
 from projectionist.core.settings.settings import Policy
 from projectionist.runner import pipeline
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")

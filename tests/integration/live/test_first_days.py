@@ -13,9 +13,9 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import Heard, listening
 
 from projectionist.core.settings.settings import Run
+from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.adoption import Adoption
-from projectionist.runner.resetting import Resetting
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,7 +18,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped,
 
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.projections import Event
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
 
 ACT = Act("ops", "history")
 ROUNDS = 12

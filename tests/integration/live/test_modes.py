@@ -11,7 +11,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")

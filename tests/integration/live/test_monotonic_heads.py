@@ -7,7 +7,7 @@ from tests.support.crew import crew
 from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")

@@ -11,12 +11,12 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.migrations import migrate
 from projectionist.projections import definition
 from projectionist.runner import jetstream
+from projectionist.runner.admin.parked_actions import Act, Verbs
 from projectionist.runner.batch import Batch
 from projectionist.runner.models import model_for
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.session import Session, store_of
-from projectionist.runner.verbs import Act, Verbs
 
 pytestmark = pytest.mark.asyncio
 

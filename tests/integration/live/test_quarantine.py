@@ -14,8 +14,8 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Projection, on
 from projectionist.runner import jetstream
+from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.jetstream import BrokerError, Message
-from projectionist.runner.verbs import Act, NotThere, TooLate
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,8 +14,8 @@ from projectionist.core.retry_policy import Retry
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Policy
 from projectionist.runner import jetstream
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import BrokerError, Message
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -15,8 +15,8 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.pausing import pause
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.admin.pause import pause
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "rows were edited by hand")

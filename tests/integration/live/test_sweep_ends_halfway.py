@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 from projectionist.core import testpoints
 from projectionist.core.settings.settings import Policy
 from projectionist.runner import jetstream
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 

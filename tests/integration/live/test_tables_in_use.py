@@ -16,10 +16,10 @@ from tests.support.waiting import listening
 
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner import readmodels
+from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.readmodels import ReadModelError, ReadModels
 from projectionist.runner.rebuild.generations import drop
-from projectionist.runner.resetting import CannotReset, Resetting
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, on
-from projectionist.runner.verbs import Act
+from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -8,7 +8,7 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.verbs import Act, NotThere
+from projectionist.runner.admin.parked_actions import Act, NotThere
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.verbs import Act, NotThere, Seen, TooLate, Verbs
+from projectionist.runner.admin.parked_actions import Act, NotThere, Seen, TooLate, Verbs
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "ticket 7")

@@ -16,8 +16,8 @@ from tests.support.shop_app import APP, environment
 
 from projectionist.outbox.publisher import Published
 from projectionist.runner import App
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.app import AppError
-from projectionist.runner.verbs import Act
 from projectionist.runner.waiting.answers import Answer, Outcome
 from projectionist.runner.waiting.waiter import CannotWait
 

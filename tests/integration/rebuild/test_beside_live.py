@@ -10,7 +10,7 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Event
-from projectionist.runner.verbs import Act, NotThere, TooLate
+from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 
 pytestmark = pytest.mark.asyncio
 

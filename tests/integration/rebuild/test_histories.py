@@ -19,9 +19,9 @@ from tests.support.shop import OrderNoted, OrderPlaced
 from projectionist.core.settings.settings import Batch
 from projectionist.core.testpoints import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
+from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
+from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.rebuild import opening
-from projectionist.runner.resetting import Resetting
-from projectionist.runner.verbs import Act, NotThere, TooLate
 
 ACT = Act("operator", "drawn")
 

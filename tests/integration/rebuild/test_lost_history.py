@@ -12,12 +12,12 @@ from tests.support.rebuilding import Yard, shop_app
 from tests.support.retention import age, purge, sent, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
+from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.adoption import Adoption
 from projectionist.runner.rebuild.catchup import Gone
 from projectionist.runner.rebuild.history import HistoryGone
 from projectionist.runner.rebuild.verify import Untold
-from projectionist.runner.resetting import CannotReset, Resetting
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

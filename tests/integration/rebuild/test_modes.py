@@ -14,10 +14,10 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.testpoints import listen
 from projectionist.projections import Event, SqlProjection, Tx, on
-from projectionist.runner.quarantine_verbs import QuarantineVerbs
+from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.rebuild import opening, sqlbulk
 from projectionist.runner.session import store_of
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,6 +12,7 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.model import Pure
 from projectionist.runner.rebuild.builder import Builder
 from projectionist.runner.rebuild.catchup import NotEqual
@@ -20,7 +21,6 @@ from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.shadow import Stumbled
 from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.store import Store
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

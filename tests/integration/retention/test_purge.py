@@ -19,11 +19,11 @@ from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.postgres.connections import Connection
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import StreamConfig
 from projectionist.runner.retention.archive import ArchiveFailed
 from projectionist.runner.retention.janitor import streams
 from projectionist.runner.retention.purge import Purger
-from projectionist.runner.verbs import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from projectionist.core.states import Fact
+from projectionist.runner.admin.incidents import remedy
 from projectionist.runner.continuity import Known, Seen, Spot, judge
-from projectionist.runner.incidents import remedy
 
 BORN, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
 FLOOR, TOP = Spot(100, b"floor", "10:00"), Spot(140, b"top", "10:05")

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
+    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.adoption import Adopted
     from projectionist.runner.takeover import Taken
-    from projectionist.runner.verbs import Act
 
 TOPIC = Topic.DECIDE
 HELP = (
@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Adopt it, and say what that means."""
     from projectionist.ops.servers import settings
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
     if args.database == bool(args.consumer):
         raise UsageError(

@@ -59,7 +59,9 @@ async def read(db: Database, *given: object) -> list[dict[str, Any]]:
     """The acts that the filters choose: consumer, who, verb, about, newer, limit."""
     from projectionist.core.postgres.statements import Statements
 
-    rows = await db.connection.fetch(Statements("projectionist.runner", db.schema)["audit_read"], *given)
+    rows = await db.connection.fetch(
+        Statements("projectionist.runner", db.schema)["select_audit_log"], *given
+    )
     return [dict(row) | {"detail": msgspec.json.decode(row["detail"])} for row in rows]
 
 

@@ -12,7 +12,7 @@ from projectionist.ops.terminal import Exit, say
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 TOPIC = Topic.DECIDE
 HELP = "close the breaker of a consumer on which too much failed at once"
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Close it and say whether it was open."""
     from projectionist.ops.servers import settings
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
     act = Act(args.actor, args.reason)
     was_open = asyncio.run(_reset(settings().postgres, args.consumer, act))

@@ -13,7 +13,7 @@ from projectionist.ops.terminal import Exit, UsageError, cell, lines, say, say_j
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.incidents import Incidents
+    from projectionist.runner.admin.incidents import Incidents
 
 TOPIC = Topic.DECIDE
 HELP = "list incidents, show one, and close those that are dealt with"
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.database import database
-    from projectionist.runner.incidents import Incidents
+    from projectionist.runner.admin.incidents import Incidents
 
     async with database("incidents") as db:
         incidents = Incidents(db.connection, db.schema)
@@ -99,7 +99,7 @@ def _show(row: Record, args: argparse.Namespace) -> int:
 
 
 async def _close(incidents: Incidents, args: argparse.Namespace) -> int:
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
     act = Act(args.actor, args.reason)
     numbers = args.numbers or [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.journey import Journey, Journeys, Passage, Standing
+    from projectionist.runner.admin.event_history import Journey, Journeys, Passage, Standing
 
 TOPIC = Topic.LOOK
 HELP = "show everything that happened to an event, an aggregate, or the event of an intent"
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.database import database
     from projectionist.ops.story import drawn, story
-    from projectionist.runner.journey import Journeys
+    from projectionist.runner.admin.event_history import Journeys
 
     async with database("journey") as db:
         journeys = Journeys(db.connection, db.schema)

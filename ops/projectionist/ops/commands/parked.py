@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.ops.database import Database
-    from projectionist.runner.handling import Done, Handling
-    from projectionist.runner.parked import Chosen, Parked, Waiting
+    from projectionist.runner.admin.bulk_actions import Done, Handling
+    from projectionist.runner.admin.parked_queries import Chosen, Parked, Waiting
 
 TOPIC = Topic.DECIDE
 HELP = "list parked and failed events, show one, and retry, skip, discard, edit them or accept a gap"
@@ -93,7 +93,7 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.database import database
-    from projectionist.runner.parked import Parked
+    from projectionist.runner.admin.parked_queries import Parked
 
     async with database("parked") as db:
         parked = Parked(db.connection, db.schema)
@@ -107,7 +107,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace) -> Chosen:
-    from projectionist.runner.parked import Chosen
+    from projectionist.runner.admin.parked_queries import Chosen
 
     return Chosen(
         **{name: getattr(args, name) for name in FILTERS if name != "older"},
@@ -135,7 +135,7 @@ def _lines(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
 
 
 async def _show(parked: Parked, args: argparse.Namespace) -> int:
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
     found = await parked.show(args.ids[0], args.consumer, args.source)
     shown = []
@@ -182,8 +182,8 @@ def _text(row: dict[str, Any]) -> str:
 
 
 async def _change(db: Database, parked: Parked, args: argparse.Namespace) -> int:
-    from projectionist.runner.handling import Handling
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.bulk_actions import Handling
+    from projectionist.runner.admin.parked_actions import Act
 
     handling = Handling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
     targets = await _targets(parked, args)
@@ -199,8 +199,8 @@ async def _change(db: Database, parked: Parked, args: argparse.Namespace) -> int
 
 
 async def _targets(parked: Parked, args: argparse.Namespace) -> list[Waiting]:
-    from projectionist.runner.parked import MOST
-    from projectionist.runner.verbs import NotThere
+    from projectionist.runner.admin.parked_actions import NotThere
+    from projectionist.runner.admin.parked_queries import MOST
 
     if not args.ids and args.act != "discard":
         return await parked.heads(_chosen(args))
@@ -233,7 +233,7 @@ async def _done(
             return await handling.discard(targets)
         case "accept-gap":
             return await _accept(parked, handling, targets, args)
-    from projectionist.runner.handling import Done as Nothing
+    from projectionist.runner.admin.bulk_actions import Done as Nothing
 
     done = Nothing()
     for one in targets:
@@ -266,7 +266,7 @@ async def _accept(
 
 
 async def _edit(db: Database, handling: Handling, one: Waiting, args: argparse.Namespace) -> Done:
-    from projectionist.runner.parked import corrected
+    from projectionist.runner.admin.parked_queries import corrected
 
     data = await asyncio.to_thread(Path(args.data).read_bytes)
     digest = await corrected(db.connection, db.schema, one, data, db.settings.policy(one.name))

@@ -19,6 +19,6 @@ arguments = pausing.arguments
 
 def run(args: argparse.Namespace) -> int:
     """Pause it, and say whether it was not paused already."""
-    from projectionist.runner.pausing import pause
+    from projectionist.runner.admin.pause import pause
 
     return pausing.run(args, pause, "is paused", "was paused already")

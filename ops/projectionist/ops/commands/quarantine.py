@@ -16,11 +16,11 @@ from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from projectionist.runner.aside import Aside, Chosen
-    from projectionist.runner.handling import Done
-    from projectionist.runner.parked import Parked
-    from projectionist.runner.quarantine_verbs import Place, QuarantineVerbs
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.bulk_actions import Done
+    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.runner.admin.parked_queries import Parked
+    from projectionist.runner.admin.quarantine_actions import Place, QuarantineVerbs
+    from projectionist.runner.admin.quarantine_queries import Aside, Chosen
 
 TOPIC = Topic.DECIDE
 HELP = "list what could not be read, show one entry, and have it read again, correct or discard it"
@@ -84,9 +84,9 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.database import database
-    from projectionist.runner.aside import Aside, Chosen
-    from projectionist.runner.parked import Parked
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.runner.admin.parked_queries import Parked
+    from projectionist.runner.admin.quarantine_queries import Aside, Chosen
 
     async with database("quarantine") as db:
         aside, parked = Aside(db.connection, db.schema), Parked(db.connection, db.schema)
@@ -110,7 +110,7 @@ async def _list(aside: Aside, chosen: Chosen, args: argparse.Namespace) -> int:
 
 
 async def _show(aside: Aside, parked: Parked, args: argparse.Namespace) -> int:
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
     entries = []
     for row in await aside.show(args.seqs[0], args.consumer, args.incarnation):

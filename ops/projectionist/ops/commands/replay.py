@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.at_work import at_work, progress
+    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.rebuild.replay import ALLOW, Replayer, span_of
-    from projectionist.runner.verbs import Act
 
     async with at_work(args, consumers=1, command="replay") as work:
         definition = work.definitions[0]

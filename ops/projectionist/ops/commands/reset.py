@@ -13,7 +13,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, confirmed, note, say, told
 
 if TYPE_CHECKING:
-    from projectionist.runner.resetting import Emptied
+    from projectionist.runner.admin.reset import Emptied
 
 TOPIC = Topic.HISTORY
 HELP = "start a consumer as new: empty its rows and inbox and read the stream again, without earlier effects"
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.nats import connections
     from projectionist.ops.database import database
-    from projectionist.runner.resetting import Resetting
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.runner.admin.reset import Resetting
 
     act = Act(args.actor, args.reason)
     async with database("reset") as db:

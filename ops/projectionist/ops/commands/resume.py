@@ -18,6 +18,6 @@ arguments = pausing.arguments
 
 def run(args: argparse.Namespace) -> int:
     """Resume it, and say whether it was paused."""
-    from projectionist.runner.pausing import resume
+    from projectionist.runner.admin.pause import resume
 
     return pausing.run(args, resume, "goes on", "was not paused")

@@ -13,7 +13,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, confirmed, note, say, told
 
 if TYPE_CHECKING:
-    from projectionist.runner.retiring import Retired
+    from projectionist.runner.admin.retire import Retired
 
 TOPIC = Topic.DECIDE
 HELP = "remove a consumer for good: rows, inbox, positions, generations and durable; its names stay reserved"
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.nats import connections
     from projectionist.ops.database import database
-    from projectionist.runner.retiring import Retiring
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.runner.admin.retire import Retiring
 
     act = Act(args.actor, args.reason)
     async with database("retire") as db:

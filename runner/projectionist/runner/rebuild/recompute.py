@@ -8,10 +8,10 @@ import msgspec
 
 from projectionist.core.testpoints import announce
 from projectionist.projections.readmodel import ReadModel, arguments
+from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.history import HistoryGone, holes_of
 from projectionist.runner.rebuild.verify import Drift, begun, drift, live_consumer
-from projectionist.runner.verbs import Act
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -85,7 +85,7 @@ async def recompute(
         changed = drift(definition, one) if one.differs else None
         columns = sorted((changed.live or changed.folded or {}) if changed else {})
         detail = msgspec.json.encode({"columns": columns, "since": changed and changed.since}).decode()
-        await desk.run("audit", consumer.number, "recompute", key, act.actor, act.reason, detail)
+        await desk.run("insert_audit_entry", consumer.number, "recompute", key, act.actor, act.reason, detail)
         announce("recompute.written")
     return Recomputed(definition.name, key, one.events, changed)
 

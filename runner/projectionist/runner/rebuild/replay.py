@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
+    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.rebuild.progress import Progress
-    from projectionist.runner.verbs import Act
 
 BATCH = 1_000
 LISTED = 20
@@ -111,7 +111,7 @@ class Replayer:
             return result
         detail = msgspec.json.encode({"policy": self._policy}).decode()
         about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
-        await self._desk.run("audit", consumer.number, *about)
+        await self._desk.run("insert_audit_entry", consumer.number, *about)
         schema = self._settings.postgres.schema
         session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         try:

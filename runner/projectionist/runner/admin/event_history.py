@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.verbs import Verbs as Intents
-from projectionist.runner.verbs import NotThere
+from projectionist.runner.admin.parked_actions import NotThere
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -135,7 +135,7 @@ class Journeys:
     async def intent(self, key: str) -> list[Journey]:
         """The journey of the event that an intent came from; NotThere for an unknown key."""
         await self._intents.opened()
-        row = await self._connection.fetchrow(self._sql["journey_intent"], key)
+        row = await self._connection.fetchrow(self._sql["select_intent_event"], key)
         if row is None:
             raise NotThere(
                 f"no intent has the key {key!r}", remedy="`projectionist outbox list --each` shows keys"
@@ -144,7 +144,7 @@ class Journeys:
 
     async def aggregate(self, aggregate: str, consumer: str | None, limit: int) -> list[Standing]:
         """Where an aggregate stands with each consumer; NotThere if none has seen it."""
-        rows = await self._connection.fetch(self._sql["journey_aggregate"], aggregate, consumer)
+        rows = await self._connection.fetch(self._sql["select_aggregate_positions"], aggregate, consumer)
         if not rows:
             raise NotThere(
                 f"no consumer has seen aggregate {aggregate!r}", remedy="Write it as type/id, like order/7"
@@ -153,15 +153,17 @@ class Journeys:
 
     async def correlated(self, correlation: str, limit: int) -> list[dict[str, Any]]:
         """The events of one correlation id, in the order in which they came. Slow without its index."""
-        rows = await self._connection.fetch(self._sql["journey_correlated"], correlation, limit)
+        rows = await self._connection.fetch(self._sql["select_events_by_correlation"], correlation, limit)
         return [dict(row) for row in rows]
 
     async def _sources(self, event: str) -> list[str]:
-        return [row["source"] for row in await self._connection.fetch(self._sql["journey_sources"], event)]
+        return [
+            row["source"] for row in await self._connection.fetch(self._sql["select_event_sources"], event)
+        ]
 
     async def _standing(self, row: Record, aggregate: str, limit: int) -> Standing:
         given = (row["number"], aggregate, limit)
-        events = await self._connection.fetch(self._sql["journey_versions"], *given)
+        events = await self._connection.fetch(self._sql["select_aggregate_events"], *given)
         return Standing(
             *(row["consumer"], row["version"], row["head"], row["finding"], row["parked"], row["due"]),
             events=[dict(event) for event in events],
@@ -170,22 +172,22 @@ class Journeys:
 
     async def _journey(self, source: str, event: str) -> Journey:
         journey, passages = Journey(source, event), dict[str, Passage]()
-        for row in await self._connection.fetch(self._sql["journey_inbox"], source, event):
+        for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event):
             _tell(journey, row)
             passages[row["consumer"]] = _passage(row)
-        for row in await self._connection.fetch(self._sql["parked_shown"], event, None, source):
+        for row in await self._connection.fetch(self._sql["select_parked_details"], event, None, source):
             if row["name"] in passages:
                 passages[row["name"]].parked = _parked(row)
 
         def passage(row: Record) -> Passage:
             return passages.setdefault(row["consumer"], Passage(row["consumer"], note=GONE))
 
-        for row in await self._connection.fetch(self._sql["journey_beside"], source, event):
+        for row in await self._connection.fetch(self._sql["select_event_side_records"], source, event):
             one = Beside(*(row[name] for name in Beside.__struct_fields__))
             passage(row).beside.append(one)
             if one.kind == "quarantine" and not passage(row).state:
                 passage(row).state, passage(row).note = "quarantined", ""
-        for row in await self._connection.fetch(self._sql["journey_intents"], source, event):
+        for row in await self._connection.fetch(self._sql["select_event_intents"], source, event):
             passage(row).intents.append(await self._intent(row))
             if row["number"] == 0:
                 passage(row).note = ADDED
@@ -211,7 +213,7 @@ class Journeys:
             for each in one.beside
             if each.kind == "quarantine"
         ]
-        return [dict(row) for row in await self._connection.fetch(self._sql["journey_acts"], objects)]
+        return [dict(row) for row in await self._connection.fetch(self._sql["select_event_audit"], objects)]
 
 
 def _tell(journey: Journey, row: Record) -> None:

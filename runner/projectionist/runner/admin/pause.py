@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 
 class Busy(ProjectionistError):
@@ -44,7 +44,9 @@ async def _set(connection: Connection, schema: str, consumer: str, act: Act, *, 
         if await connection.fetchrow(sql["set_paused"], row["number"], paused) is None:
             return False
         verb = "pause" if paused else "resume"
-        await connection.execute(sql["audit"], row["number"], verb, consumer, act.actor, act.reason, "{}")
+        await connection.execute(
+            sql["insert_audit_entry"], row["number"], verb, consumer, act.actor, act.reason, "{}"
+        )
     announce("consumer.paused" if paused else "consumer.resumed")
     return True
 

@@ -12,12 +12,12 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
+from projectionist.runner.admin.pause import alone, unknown
+from projectionist.runner.admin.reset import SILENCE_S
 from projectionist.runner.jetstream import ConsumerMissing, StreamMissing
-from projectionist.runner.pausing import alone, unknown
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.names import dependents, drop_tables, shown, withdraw
 from projectionist.runner.rebuild.opening import drop_positions
-from projectionist.runner.resetting import SILENCE_S
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 
 class CannotRetire(ProjectionistError):
@@ -82,8 +82,8 @@ class Retiring:
             await self._drop(row)
             detail = msgspec.json.encode(done).decode()
             given = (row["number"], "retire", consumer, act.actor, act.reason, detail)
-            await self._connection.execute(self._sql["audit"], *given)
-            await self._connection.execute(self._sql["retire_rows"], row["number"], act.actor, act.reason)
+            await self._connection.execute(self._sql["insert_audit_entry"], *given)
+            await self._connection.execute(self._sql["delete_consumer"], row["number"], act.actor, act.reason)
             announce("retire.written")
         return done
 
@@ -93,7 +93,9 @@ class Retiring:
             raise CannotRetire(
                 f"a build of {name} is open", remedy="Finish it, or `projectionist rebuild --abort`"
             )
-        facts = await self._connection.fetchrow(self._sql["retire_facts"], row["number"], SILENCE_S)
+        facts = await self._connection.fetchrow(
+            self._sql["select_retirement_facts"], row["number"], SILENCE_S
+        )
         assert facts is not None, "it counts"
         if facts["running"]:
             raise CannotRetire(

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.handling import named, paced
-from projectionist.runner.parked import MOST
-from projectionist.runner.quarantine_verbs import QuarantineVerbs
+from projectionist.runner.admin.bulk_actions import named, paced
+from projectionist.runner.admin.parked_actions import NotThere
+from projectionist.runner.admin.parked_queries import MOST
+from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.session import store_of
-from projectionist.runner.verbs import NotThere
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.handling import Done
-    from projectionist.runner.quarantine_verbs import Place
+    from projectionist.runner.admin.bulk_actions import Done
+    from projectionist.runner.admin.quarantine_actions import Place
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,18 +81,20 @@ class Aside:
     async def groups(self, chosen: Chosen) -> list[Group]:
         """Entries by consumer, cause and detail, the largest group first."""
         given = msgspec.structs.astuple(chosen)
-        rows = await self._connection.fetch(self._sql["quarantine_groups"], *given)
+        rows = await self._connection.fetch(self._sql["select_quarantine_groups"], *given)
         return [msgspec.convert(dict(row), Group) for row in rows]
 
     async def each(self, chosen: Chosen, limit: int = MOST, *, idle: bool = False) -> list[Entry]:
         """Entries one by one, the oldest first; `idle`: only what nobody has asked to be read again already."""
         given = (*msgspec.structs.astuple(chosen), idle, limit)
-        rows = await self._connection.fetch(self._sql["quarantine_each"], *given)
+        rows = await self._connection.fetch(self._sql["select_quarantine"], *given)
         return [msgspec.convert(dict(row), Entry) for row in rows]
 
     async def show(self, seq: int, consumer: str | None, incarnation: int | None) -> list[dict[str, Any]]:
         """All that is known of what a stream sequence has brought; of several consumers, one each."""
-        rows = await self._connection.fetch(self._sql["quarantine_shown"], seq, consumer, incarnation)
+        rows = await self._connection.fetch(
+            self._sql["select_quarantine_details"], seq, consumer, incarnation
+        )
         if not rows:
             raise NotThere(
                 f"nothing of sequence {seq} was put into quarantine",
@@ -101,7 +103,7 @@ class Aside:
         found = []
         for row in rows:
             place = (row["consumer"], row["incarnation"], row["seq"])
-            decided = await self._connection.fetch(self._sql["quarantine_decided"], *place)
+            decided = await self._connection.fetch(self._sql["select_quarantine_decisions"], *place)
             found.append(dict(row) | {"decisions": [dict(one) for one in decided]})
         return found
 

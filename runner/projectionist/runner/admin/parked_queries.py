@@ -10,16 +10,16 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner import guards
+from projectionist.runner.admin.parked_actions import NotThere, Seen, TooLate
 from projectionist.runner.hashes import event_hash
 from projectionist.runner.registry import NotRegistered
-from projectionist.runner.verbs import NotThere, Seen, TooLate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 MOST = 1_000_000
 
@@ -100,7 +100,7 @@ class Parked:
 
     async def groups(self, chosen: Chosen) -> list[Group]:
         """Parked events by consumer, cause, type and error, the largest group first."""
-        rows = await self._connection.fetch(self._sql["parked_groups"], *chosen.arguments())
+        rows = await self._connection.fetch(self._sql["select_parked_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), Group) for row in rows]
 
     async def each(self, chosen: Chosen, limit: int) -> list[Waiting]:
@@ -112,12 +112,12 @@ class Parked:
         return await self._each(chosen, heads=True, limit=MOST)
 
     async def _each(self, chosen: Chosen, *, heads: bool, limit: int) -> list[Waiting]:
-        rows = await self._connection.fetch(self._sql["parked_each"], *chosen.arguments(), heads, limit)
+        rows = await self._connection.fetch(self._sql["select_parked"], *chosen.arguments(), heads, limit)
         return [msgspec.convert(dict(row), Waiting) for row in rows]
 
     async def show(self, event: str, consumer: str | None, source: str | None) -> list[dict[str, Any]]:
         """All that is known of the parked events with this id: one a consumer; NotThere if nowhere."""
-        rows = await self._connection.fetch(self._sql["parked_shown"], event, consumer, source)
+        rows = await self._connection.fetch(self._sql["select_parked_details"], event, consumer, source)
         if not rows:
             raise NotThere(
                 f"no event {event!r} is parked", remedy="`projectionist journey` says what became of it"
@@ -126,11 +126,14 @@ class Parked:
 
     async def _decided(self, row: dict[str, Any]) -> list[dict[str, Any]]:
         given = (row["consumer"], row["source"], row["id"], row["aggregate"], row["version"])
-        return [dict(each) for each in await self._connection.fetch(self._sql["decided_on"], *given)]
+        return [
+            dict(each)
+            for each in await self._connection.fetch(self._sql["select_decisions_on_event"], *given)
+        ]
 
     async def lacks(self, one: Waiting) -> tuple[int, int]:
         """The versions that an aggregate at the head of a gap waits for."""
-        row = await self._connection.fetchrow(self._sql["parked_lacks"], one.consumer, one.aggregate)
+        row = await self._connection.fetchrow(self._sql["select_missing_range"], one.consumer, one.aggregate)
         if row is None or row["last"] < row["first"]:
             raise NotThere(f"{one.place} misses no version")
         return row["first"], row["last"]
@@ -138,7 +141,7 @@ class Parked:
     async def reveal(self, consumer: int, thing: str, act: Act) -> None:
         """Record that somebody is shown a payload."""
         await self._connection.execute(
-            self._sql["audit"], consumer, "reveal", thing, act.actor, act.reason, "{}"
+            self._sql["insert_audit_entry"], consumer, "reveal", thing, act.actor, act.reason, "{}"
         )
 
     async def consumer(self, name: str) -> int:
@@ -164,7 +167,7 @@ async def corrected(connection: Connection, schema: str, one: Waiting, data: byt
     if bad := _fault(data, policy):
         raise BadPayload(f"the payload {bad}", remedy="Nothing was changed; mend the file")
     sql = Statements("projectionist.runner", schema)
-    rows = await connection.fetch(sql["parked_shown"], one.id, one.name, one.source)
+    rows = await connection.fetch(sql["select_parked_details"], one.id, one.name, one.source)
     if not rows:
         raise TooLate(f"event {one.id!r} is not parked any more")
     return event_hash(one.type, rows[0]["event_schema"], one.aggregate, one.version, data)

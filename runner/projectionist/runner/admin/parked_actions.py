@@ -90,7 +90,7 @@ class Verbs:
             if stand.head in {Head.CLEAR, Head.DRAINING}:
                 raise NotThere(f"nothing of {aggregate} waits to be tried again: it is {stand.head}")
             if stand.failed and stand.first is not None:
-                await self._store.run("once_more", stand.first["source"], stand.first["id"])
+                await self._store.run("allow_one_more_attempt", stand.first["source"], stand.first["id"])
             await self._move(stand, Head.FAILED if stand.failed else Head.GAP)
             await self._record("retry", stand, act)
 
@@ -126,7 +126,7 @@ class Verbs:
                 )
             await self._store.run(
                 *(
-                    "decide",
+                    "insert_decision",
                     Decided.ACCEPT_GAP,
                     aggregate,
                     first,
@@ -158,14 +158,14 @@ class Verbs:
                 stand.parked -= 1
                 await self._move(stand, Head.GAP if stand.parked else Head.CLEAR)
             else:
-                await self._store.run("give_up", entry["source"], entry["id"])
-                await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
+                await self._store.run("mark_parked_discarded", entry["source"], entry["id"])
+                await self._store.run("set_inbox_state", entry["source"], entry["id"], Entry.DISCARDED)
             await self._store.rows("incidents_settled")
 
     async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
         """Give a parked event corrected bytes (`digest`: their hash); identity and first hash stay what they are."""
         async with self._entry(identity) as (stand, entry):
-            await self._store.run("correct", entry["source"], entry["id"], data, digest)
+            await self._store.run("replace_parked_payload", entry["source"], entry["id"], data, digest)
             await self._decide(Decided.EDIT, stand, entry, act, data=data, digest=digest)
             if stand is not None and stand.failed and entry["version"] == _first_version(stand):
                 await self._move(stand, Head.FAILED)
@@ -182,7 +182,7 @@ class Verbs:
                 )
             if attempts is not None and entry["attempts"] != attempts:
                 raise _tried_again(entry, attempts)
-            await self._store.run("once_more", entry["source"], entry["id"])
+            await self._store.run("allow_one_more_attempt", entry["source"], entry["id"])
             await self._record_on("retry", "/".join(identity), act)
 
     @asynccontextmanager
@@ -201,10 +201,10 @@ class Verbs:
     async def _entry(self, identity: Identity) -> AsyncIterator[tuple[Stand | None, Record]]:
         async with self._store.connection.transaction():
             await self._store.enter()
-            where = await self._store.row("parked_entry", *identity)
+            where = await self._store.row("select_parked_event", *identity)
             stand = await self._locked(where["aggregate"]) if where is not None and where["ordered"] else None
             # Read again under the lock: a drain may have settled the event while this waited.
-            entry = await self._store.row("parked_entry_locked", *identity)
+            entry = await self._store.row("lock_parked_event", *identity)
             if entry is None:
                 row = (await self._store.known([identity])).get(identity)
                 raise TooLate(
@@ -221,16 +221,18 @@ class Verbs:
         if not rows:
             raise NotThere(f"this consumer has never seen aggregate {aggregate!r}")
         row = rows[0]
-        first = await self._store.row("first_parked", aggregate)
+        first = await self._store.row("select_head_event", aggregate)
         return Stand(aggregate, row["version"], Head(row["head"]), row["finding"], row["parked"], first)
 
     async def _move(self, stand: Stand, head: Head) -> None:
-        await self._store.run("move", stand.aggregate, stand.version, head, stand.parked, head != Head.CLEAR)
-        await self._store.run("mark_aggregate", stand.aggregate)
+        await self._store.run(
+            "set_position", stand.aggregate, stand.version, head, stand.parked, head != Head.CLEAR
+        )
+        await self._store.run("mark_aggregate_dirty", stand.aggregate)
 
     async def _settle(self, entry: Record, state: Entry) -> None:
-        await self._store.run("remove", entry["source"], entry["id"])
-        await self._store.run("restate", entry["source"], entry["id"], state)
+        await self._store.run("delete_parked_event", entry["source"], entry["id"])
+        await self._store.run("set_inbox_state", entry["source"], entry["id"], state)
         # The row of one act may be waited for, since whoever holds it wants nothing more that is not its own.
         await self._store.count(BY_HAND, Counter({(entry["type"], state): 1}))
 
@@ -245,7 +247,15 @@ class Verbs:
         digest: bytes | None = None,
     ) -> None:
         await self._store.run(
-            *("decide", kind, entry["aggregate"], entry["version"], None, entry["source"], entry["id"]),
+            *(
+                "insert_decision",
+                kind,
+                entry["aggregate"],
+                entry["version"],
+                None,
+                entry["source"],
+                entry["id"],
+            ),
             *(data, digest, act.actor, act.reason),
         )
         hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
@@ -258,7 +268,7 @@ class Verbs:
         self, verb: str, thing: str, act: Act, detail: Mapping[str, str] | None = None
     ) -> None:
         text = msgspec.json.encode(detail or {}).decode()
-        await self._store.run("audit", verb, thing, act.actor, act.reason, text)
+        await self._store.run("insert_audit_entry", verb, thing, act.actor, act.reason, text)
 
 
 def _first_version(stand: Stand) -> int | None:

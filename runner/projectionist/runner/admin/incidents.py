@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from projectionist.core.postgres.database_identity import ADOPT
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
-from projectionist.runner.verbs import NotThere
+from projectionist.runner.admin.parked_actions import NotThere
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 MOST = 1_000_000
 
@@ -43,7 +43,7 @@ class Incidents:
 
     async def groups(self, consumer: str | None, kind: str | None, *, closed: bool) -> list[Record]:
         """How many of which kind concern whom, open ones first; without `closed` only those."""
-        return await self._connection.fetch(self._sql["incidents_groups"], consumer, kind, closed)
+        return await self._connection.fetch(self._sql["select_incident_groups"], consumer, kind, closed)
 
     async def each(
         self,
@@ -56,7 +56,7 @@ class Incidents:
     ) -> list[Record]:
         """Incidents one by one, in the order in which they were opened."""
         given = (consumer, kind, closed, numbers, limit)
-        return await self._connection.fetch(self._sql["incidents_each"], *given)
+        return await self._connection.fetch(self._sql["select_incidents"], *given)
 
     async def one(self, number: int) -> Record:
         """The incident of this number; NotThere if there is none."""
@@ -67,7 +67,10 @@ class Incidents:
 
     async def alike(self, numbers: Sequence[int]) -> list[int]:
         """Those open that are about the same as these, for whichever consumer."""
-        return [row["number"] for row in await self._connection.fetch(self._sql["incidents_alike"], numbers)]
+        return [
+            row["number"]
+            for row in await self._connection.fetch(self._sql["select_incidents_about_the_same"], numbers)
+        ]
 
     async def close(self, numbers: Sequence[int], act: Act) -> list[int]:
         """Close these, which somebody has dealt with; those that were open.
@@ -81,4 +84,4 @@ class Incidents:
                     remedy=remedy(Fact(row["kind"]), row["consumer"]),
                 )
         given = (list(numbers), act.actor, act.reason)
-        return [row["number"] for row in await self._connection.fetch(self._sql["incidents_close"], *given)]
+        return [row["number"] for row in await self._connection.fetch(self._sql["close_incidents"], *given)]

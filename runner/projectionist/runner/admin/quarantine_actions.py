@@ -10,9 +10,9 @@ import msgspec
 
 from projectionist.core.states import Decided, Entry, Fact
 from projectionist.core.testpoints import announce
+from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.hashes import data_hash
 from projectionist.runner.heads import replaced
-from projectionist.runner.verbs import Act, NotThere, TooLate
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -35,7 +35,7 @@ class QuarantineVerbs:
         if not, it stays, with one more attempt counted."""
         async with self._entry(place) as entry:
             self._refuse_reuse(entry)
-            await self._store.run("quarantine_again", *place, None)
+            await self._store.run("schedule_quarantine_reread", *place, None)
             await self._record("retry", place, act)
 
     async def edit(
@@ -58,16 +58,16 @@ class QuarantineVerbs:
             head = replaced(entry["headers"], headers) if headers else None
             digest = entry["hash"] if data is None else data_hash(data)
             decision = await self._decide(Decided.EDIT, place, act, head, data, digest)
-            await self._store.run("quarantine_again", *place, decision)
+            await self._store.run("schedule_quarantine_reread", *place, decision)
             hashes = {"first": entry["hash"].hex(), "edited": digest.hex(), "headers": sorted(headers or ())}
             await self._record("edit", place, act, hashes)
 
     async def discard(self, place: Place, act: Act) -> None:
         """Drop it for good: it is no event, in rebuilds neither."""
         async with self._entry(place) as entry:
-            await self._store.run("quarantine_discard", *place)
+            await self._store.run("discard_quarantined", *place)
             if entry["reason"] == Fact.VERSION_REUSE:  # claimed its identity before it lost the version
-                await self._store.run("restate", entry["source"], entry["id"], Entry.DISCARDED)
+                await self._store.run("set_inbox_state", entry["source"], entry["id"], Entry.DISCARDED)
             await self._decide(Decided.DISCARD, place, act, None, None, entry["hash"])
             await self._record("discard", place, act)
             await self._store.rows("incidents_settled")
@@ -76,7 +76,7 @@ class QuarantineVerbs:
     async def _entry(self, place: Place) -> AsyncIterator[Record]:
         async with self._store.connection.transaction():
             await self._store.enter()
-            entry = await self._store.row("quarantine_entry", *place)
+            entry = await self._store.row("lock_quarantined_event", *place)
             if entry is None:
                 raise NotThere(
                     f"nothing of sequence {place[1]} (incarnation {place[0]}) was put into quarantine"
@@ -106,7 +106,7 @@ class QuarantineVerbs:
         digest: bytes,
     ) -> int:
         row = await self._store.row(
-            "decide_aside", *place, kind, headers, data, digest, act.actor, act.reason
+            "insert_quarantine_decision", *place, kind, headers, data, digest, act.actor, act.reason
         )
         assert row is not None, "an insert returns its row"
         number: int = row["number"]
@@ -117,4 +117,4 @@ class QuarantineVerbs:
     ) -> None:
         text = msgspec.json.encode(detail or {}).decode()
         where = f"sequence {place[1]} of incarnation {place[0]}"
-        await self._store.run("audit", verb, where, act.actor, act.reason, text)
+        await self._store.run("insert_audit_entry", verb, where, act.actor, act.reason, text)

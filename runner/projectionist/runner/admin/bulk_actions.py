@@ -12,13 +12,13 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
+from projectionist.runner.admin.parked_actions import NotThere, TooLate, Verbs
 from projectionist.runner.session import store_of
-from projectionist.runner.verbs import NotThere, TooLate, Verbs
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.parked import Waiting
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.runner.admin.parked_queries import Waiting
 
 SAMPLE = 5
 """How many of a group are tried before the rest."""
@@ -126,7 +126,7 @@ class Handling:
         until, consumer = clock.now() + within_s, sample[0].consumer
         columns = list(zip(*((one.source, one.id, one.attempts) for one in sample), strict=True))
         while True:
-            row = await self._connection.fetchrow(self._sql["parked_since"], consumer, *columns)
+            row = await self._connection.fetchrow(self._sql["select_sample_outcome"], consumer, *columns)
             mended, still_open = (False, False) if row is None else (row["mended"], row["open"])
             if mended:
                 return ""

@@ -13,10 +13,10 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream, sighting
+from projectionist.runner.admin.pause import Busy, alone, unknown
 from projectionist.runner.continuity import Known, Spot
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing, Stream
-from projectionist.runner.pausing import Busy, alone, unknown
 from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import drop
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.verbs import Act
+    from projectionist.runner.admin.parked_actions import Act
 
 SILENCE_S = 5.0 * SILENT_BEATS
 """A process that has not beaten for so long does not run the consumer any more."""
@@ -91,7 +91,7 @@ class Resetting:
             await self._begin(row, seen)
             detail = msgspec.json.encode(done).decode()
             given = (row["number"], "reset", consumer, act.actor, act.reason, detail)
-            await self._connection.execute(self._sql["audit"], *given)
+            await self._connection.execute(self._sql["insert_audit_entry"], *given)
             announce("reset.written")
         announce("reset.done")
         return done
@@ -132,7 +132,7 @@ class Resetting:
         tables = []
         if row["kind"] != Kind.REACTOR:
             tables = await table_names(self._desk, row["number"], row["generation"])
-        facts = await self._connection.fetchrow(self._sql["reset_facts"], row["number"])
+        facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
         return Emptied(
             *(row["name"], row["stream"], tables),
@@ -157,10 +157,10 @@ class Resetting:
             "floors",
             "settled",
         ):
-            await self._connection.execute(self._sql[f"reset_{statement}"], number)
-        await self._connection.execute(self._sql["reset_quarantine"], number, row["incarnation"])
+            await self._connection.execute(self._sql[f"delete_consumer_{statement}"], number)
+        await self._connection.execute(self._sql["requeue_released_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["breaker_reset"], number)
-        await self._connection.execute(self._sql["reset_control"], number, done.effects_from)
+        await self._connection.execute(self._sql["reset_control_row"], number, done.effects_from)
 
     async def _truncate(self, tables: list[str]) -> None:
         try:
