@@ -43,18 +43,18 @@ IDS = ["id5", "id77777"]
 AGGREGATES = ["order/5", "order/7777"]
 
 HOT: dict[str, tuple[Any, ...]] = {
-    "known": (1, ["shop", "shop"], IDS),
-    "positions": (1, AGGREGATES),
-    "successors": (1, AGGREGATES, [10, 10], [500, 500], 1 << 24),
+    "select_inbox_by_identity": (1, ["shop", "shop"], IDS),
+    "lock_positions": (1, AGGREGATES),
+    "select_parked_successors": (1, AGGREGATES, [10, 10], [500, 500], 1 << 24),
     "references": (1, AGGREGATES, 100),
-    "holders": (1, AGGREGATES, [12, 13]),
-    "versions": (1, AGGREGATES, [3, 4]),
-    "stepped_over": (1, AGGREGATES),
+    "select_parked_by_version": (1, AGGREGATES, [12, 13]),
+    "select_inbox_by_version": (1, AGGREGATES, [3, 4]),
+    "select_skipped_ranges": (1, AGGREGATES),
     "due": (1, 200),
     "due_entries": (1, 200),
-    "entries": (1, ["shop"], IDS),
-    "unpark": (1, "shop", IDS),
-    "settle": (1, "shop", IDS, "applied", None, 7),
+    "lock_due_unordered_events": (1, ["shop"], IDS),
+    "delete_parked_events": (1, "shop", IDS),
+    "update_inbox_state": (1, "shop", IDS, "applied", None, 7),
     "select_head_event": (1, "order/5"),
     "select_parked_event": (1, "shop", "id5"),
 }

@@ -17,15 +17,15 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Event, definition
 from projectionist.runner import jetstream
-from projectionist.runner.batch import Applied, Batch
-from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import UNORDERED
+from projectionist.runner.batch.batch_session import Session
+from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.planning import UNORDERED
+from projectionist.runner.batch.types import Applied, Batch
+from projectionist.runner.batch.writes import Identity
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.models import model_for
 from projectionist.runner.office import Office
-from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
-from projectionist.runner.writes import Identity
 
 _sequences = count(1)
 

@@ -9,7 +9,7 @@ import msgspec
 from tests.support.shop import OrderPlaced
 
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.runner.course import Position
+from projectionist.runner.batch.planning import Position
 from projectionist.runner.delivery import Delivery, Reason, Unreadable
 
 

@@ -28,10 +28,10 @@ from projectionist.projections import Definition, Event, definition
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.admin.parked_actions import Verbs
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
+from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import Registry
-from projectionist.runner.session import store_of
 from projectionist.runner.supervision import Supervised, supervise
 from projectionist.runner.worker import Worker
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.runner import jetstream
-from projectionist.runner.consumer import Consumer
+from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.scan import scan
 

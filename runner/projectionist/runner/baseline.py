@@ -10,16 +10,16 @@ import anyio
 
 from projectionist.core.states import Head
 from projectionist.core.testpoints import announce
-from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.batch.planning import CONTIGUOUS
+from projectionist.runner.batch.position_cache import Exists
+from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.exists import Exists
-from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.store import Store
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.stored import Stored
 
 LOOKED_AT = 32

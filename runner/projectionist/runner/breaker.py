@@ -18,10 +18,10 @@ from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner.consumer import Tripped
+from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.batch.consumer import Tripped
 from projectionist.runner.failing import Probe, Window, seen
 from projectionist.runner.registry import NotRegistered
-from projectionist.runner.session import store_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Breaker as Policy
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.batch import Applied
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.types import Applied
     from projectionist.runner.office import Office
-    from projectionist.runner.store import Store
 
 log = logging.getLogger("projectionist.runner")
 

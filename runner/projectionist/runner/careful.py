@@ -17,18 +17,18 @@ from uuid import UUID
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.retry_policy import Failing, Refusal
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.registry import INSTANCE, PLACE
-from projectionist.runner.retry import Failing, Refusal
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.batch import Applied
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.sequencing import Turn
+    from projectionist.runner.batch.types import Applied
+    from projectionist.runner.batch.writes import Identity
     from projectionist.runner.settle import Settler
-    from projectionist.runner.store import Store
-    from projectionist.runner.turn import Turn
-    from projectionist.runner.writes import Identity
 
 log = logging.getLogger("projectionist.runner")
 

@@ -16,19 +16,19 @@ import anyio
 
 from projectionist.core.log_format import facts
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.due import MOST_DUE, Due
 from projectionist.runner.heart import percentile
 from projectionist.runner.keeper import Keeper
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.batch import Applied
+    from projectionist.runner.batch.batch_session import Session
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.types import Applied
     from projectionist.runner.careful import Careful
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.session import Session
     from projectionist.runner.setbacks import Book
-    from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
 

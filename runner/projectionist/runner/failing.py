@@ -12,7 +12,7 @@ from projectionist.core.states import Cause
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Breaker
-    from projectionist.runner.batch import Applied
+    from projectionist.runner.batch.types import Applied
     from projectionist.runner.delivery import Delivery
 
 LEAST = 20

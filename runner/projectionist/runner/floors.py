@@ -87,7 +87,7 @@ class Floors:
         """
         async with connection.transaction():
             await connection.execute(self._sql["barrier"], barrier_key(self._schema, remembered.number))
-            control = await connection.fetchrow(self._sql["control"], remembered.number)
+            control = await connection.fetchrow(self._sql["select_control_row"], remembered.number)
             if control is None or control["epoch"] != remembered.epoch:
                 return
             number, incarnation = remembered.number, remembered.incarnation

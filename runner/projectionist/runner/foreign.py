@@ -13,7 +13,7 @@ import anyio
 from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.office import Office
 
 OUTCOME = "foreign"

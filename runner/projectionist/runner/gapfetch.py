@@ -21,19 +21,19 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.core.testpoints import announce
 from projectionist.runner import contents, jetstream, lookup
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.types import Batch
+from projectionist.runner.batch.writes import Told
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.findings import Aside, Evidence, Lack, find, may_come, told
-from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored
-from projectionist.runner.writes import Told
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.runner.batch import Applied
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.types import Applied
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")

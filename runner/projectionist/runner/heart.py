@@ -20,8 +20,8 @@ from projectionist.runner.setbacks import Chore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.careful import Suspicion
-    from projectionist.runner.consumer import Consumer
     from projectionist.runner.foreign import Foreign
     from projectionist.runner.office import Office
     from projectionist.runner.source import Source

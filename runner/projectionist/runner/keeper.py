@@ -21,7 +21,7 @@ from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner.session import tag
+from projectionist.runner.batch.batch_session import tag
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

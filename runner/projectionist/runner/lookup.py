@@ -14,7 +14,7 @@ from projectionist.runner.heads import Heads
 
 if TYPE_CHECKING:
     from projectionist.projections.subjects import Subjects
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.stored import Stored
 
 MOST_READ = 10_000

@@ -16,16 +16,16 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
 from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import alone
+from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.batch.planning import UNORDERED
+from projectionist.runner.batch.retry_policy import SLOWLY, slow
 from projectionist.runner.careful import ended, is_alive
-from projectionist.runner.course import UNORDERED
 from projectionist.runner.deed import Deed
 from projectionist.runner.gate import Gates
 from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.registry import INSTANCE, Registry
-from projectionist.runner.retry import SLOWLY, slow
-from projectionist.runner.session import store_of
 from projectionist.runner.setbacks import Book
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.jetstream import Stream
-    from projectionist.runner.store import Store
 
 log = logging.getLogger("projectionist.runner")
 

@@ -9,11 +9,11 @@ import msgspec
 
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.printable_text import TEXT_BYTES, fits, storable
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.failure_evidence import Way
+from projectionist.runner.batch.retry_policy import MOST_TEXT
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.delivery import Reason, Unreadable
-from projectionist.runner.evidence import Way
 from projectionist.runner.hashes import data_hash
-from projectionist.runner.retry import MOST_TEXT
 
 if TYPE_CHECKING:
     from projectionist.runner.delivery import Delivery

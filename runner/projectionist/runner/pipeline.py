@@ -18,11 +18,11 @@ from projectionist.core import clock
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.runner.batch import Applied, Batch
-from projectionist.runner.consumer import Paused, Superseded, Tripped
+from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
+from projectionist.runner.batch.sequencing import Turn
+from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.handoff import Handoff
-from projectionist.runner.turn import Turn
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.types import Batch
+from projectionist.runner.batch.writes import Kept
 from projectionist.runner.delivery import Delivery, Reason
 from projectionist.runner.hashes import data_hash
-from projectionist.runner.hold import holding
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.reads import under_mark
-from projectionist.runner.writes import Kept
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.delivery import Unreadable
     from projectionist.runner.jetstream import Message
     from projectionist.runner.reads import Place
-    from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
 log = logging.getLogger("projectionist.runner")

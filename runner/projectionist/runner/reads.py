@@ -16,10 +16,10 @@ from projectionist.runner.delivery import told
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.careful import Suspicion
-    from projectionist.runner.consumer import Consumer
     from projectionist.runner.office import Office
-    from projectionist.runner.store import Store
 
 log = logging.getLogger("projectionist.runner")
 

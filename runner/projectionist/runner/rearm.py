@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.hold import holding
+from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.jetstream import BrokerError
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.jetstream import Message
-    from projectionist.runner.store import Store
     from projectionist.runner.stored import Stored
 
 Fetched = tuple[str, str, bytes | None, str | None]

@@ -13,7 +13,7 @@ from uuid import UUID
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.barrier import alone
-from projectionist.runner.consumer import Consumer, Superseded
+from projectionist.runner.batch.consumer import Consumer, Superseded
 from projectionist.runner.slots import frozen
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Registry:
             self._sql["add_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
         )
         consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
-        control = await self._connection.fetchrow(self._sql["control"], number)
+        control = await self._connection.fetchrow(self._sql["select_control_row"], number)
         assert control is not None
         consumer.join(control)
         return consumer

@@ -13,9 +13,12 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.user_errors import lasting
 from projectionist.projections.definition import Kind
+from projectionist.runner.batch.batch_session import Session
+from projectionist.runner.batch.batch_spans import Places, Tracing
+from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.careful import Careful, Suspicion
-from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.draining import Drain
 from projectionist.runner.due import Due
 from projectionist.runner.failing import PROBED
@@ -23,23 +26,20 @@ from projectionist.runner.foreign import Foreign
 from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.heart import Heart
 from projectionist.runner.measures import Measures
-from projectionist.runner.models import model_for
 from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.reads import Reads
-from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.stored import Stored
 from projectionist.runner.told import tell, tell_unnamed
-from projectionist.runner.trail import Places, Tracing
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.batch import Applied, Batch
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.model import Model
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handlers import Model
+    from projectionist.runner.batch.types import Applied, Batch
     from projectionist.runner.office import Office
     from projectionist.runner.source import JetStreamSource
     from projectionist.runner.standing import Standing

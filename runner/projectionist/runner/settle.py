@@ -19,21 +19,21 @@ from projectionist.core.retry_policy import Retry, wait
 from projectionist.core.states import Entry
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner.apply import Transaction
-from projectionist.runner.batch import Applied, Batch
+from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, Miss, Step, Way, judge
+from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.retry_policy import SLOWLY, Failing, Refusal, slow
+from projectionist.runner.batch.sequencing import Turn
+from projectionist.runner.batch.transaction import Transaction
+from projectionist.runner.batch.types import Applied, Batch
+from projectionist.runner.batch.writes import Again, Kept, Writes
 from projectionist.runner.delivery import Reason
-from projectionist.runner.evidence import MOST_PATIENCE_S, Miss, Step, Way, judge
-from projectionist.runner.hold import holding
 from projectionist.runner.parts import Part, as_bytes, divided, part_of
-from projectionist.runner.retry import SLOWLY, Failing, Refusal, slow
-from projectionist.runner.turn import Turn
-from projectionist.runner.writes import Again, Kept, Writes
 
 if TYPE_CHECKING:
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.model import Model
-    from projectionist.runner.session import Session
-    from projectionist.runner.store import Store
+    from projectionist.runner.batch.batch_session import Session
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handlers import Model
+    from projectionist.runner.batch.inbox_store import Store
 
 log = logging.getLogger("projectionist.runner")
 

@@ -18,7 +18,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner import sighting
 from projectionist.runner.account import Account
 from projectionist.runner.admin.incidents import remedy
-from projectionist.runner.consumer import Rejoin
+from projectionist.runner.batch.consumer import Rejoin
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
 from projectionist.runner.registry import INSTANCE
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.projections.definition import Definition
     from projectionist.runner.account import Proof
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.floors import Remembered
     from projectionist.runner.jetstream import Consumer as Durable
     from projectionist.runner.jetstream import Stream

@@ -16,8 +16,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
+from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.board import told
-from projectionist.runner.consumer import Superseded
 from projectionist.runner.setbacks import Setbacks, said
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from projectionist.core.log_format import facts
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch import Applied
+    from projectionist.runner.batch.types import Applied
+    from projectionist.runner.batch.writes import Put, Writes
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.writes import Put, Writes
 
 log = logging.getLogger("projectionist.runner")
 

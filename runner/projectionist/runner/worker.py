@@ -16,9 +16,9 @@ from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import TooLong
 from projectionist.runner.baseline import notes
+from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
+from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.breaker import circuit_policy
-from projectionist.runner.consumer import Paused, Rejoin, Tripped, paused
-from projectionist.runner.course import CONTIGUOUS
 from projectionist.runner.deed import NotOurs
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.deed import Deed
     from projectionist.runner.office import Office
 

@@ -20,8 +20,8 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.retry_policy import Retry
-from projectionist.runner import evidence
 from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.batch import failure_evidence
 from projectionist.runner.breaker import Breaker
 from projectionist.runner.reading import Reader
 
@@ -75,7 +75,7 @@ async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_
 async def test_an_event_that_is_slow_when_nothing_else_comes_keeps_nobody_waiting_for_long(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(failure_evidence, "PATIENCE_S", 0.5)
     cls = notes(live.stream)
     await live.migrate(cls)
     tuned(live, postgres={"statement_s": 0.3, "lock_s": 0.2})
@@ -156,7 +156,7 @@ async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are put aside while nobody can tell; each comes again, and none waits for a person."""
-    monkeypatch.setattr(evidence, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(failure_evidence, "PATIENCE_S", 0.1)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     tuned(live, policy={"retry": retrying(30)})

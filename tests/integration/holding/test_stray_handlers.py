@@ -14,7 +14,7 @@ from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import listening
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
-from projectionist.runner import sqlmodel
+from projectionist.runner.batch import sql_handlers
 from projectionist.runner.careful import Careful
 
 pytestmark = pytest.mark.asyncio
@@ -118,7 +118,7 @@ async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
 async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlmodel, "IDLE_S", 0.5)
+    monkeypatch.setattr(sql_handlers, "IDLE_S", 0.5)
     cause, error_class, error = await failed_alone(live, by_sql(live.stream, waits_for_ever))
     assert (cause, error_class) == ("failed", "alone")
     assert error == "the handler has made no use of its transaction for 0.5 s, and has not returned"

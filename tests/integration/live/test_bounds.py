@@ -8,7 +8,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.runner import apply
+from projectionist.runner.batch import transaction
 
 pytestmark = pytest.mark.asyncio
 
@@ -17,7 +17,7 @@ async def test_many_heads_that_go_on_at_once_share_what_one_transaction_drains(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each alone may drain its run; together they would outlast the session's patience, again and again."""
-    monkeypatch.setattr(apply, "DRAIN_EVENTS", 6)
+    monkeypatch.setattr(transaction, "DRAIN_EVENTS", 6)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     orders = ("o1", "o2", "o3")

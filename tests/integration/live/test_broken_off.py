@@ -12,10 +12,10 @@ from tests.support.waiting import eventually
 
 from projectionist.core.retry_policy import Retry
 from projectionist.runner import supervision
-from projectionist.runner.batch import Applied, Batch
+from projectionist.runner.batch.sequencing import Turn
+from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.setbacks import Setbacks
 from projectionist.runner.settle import Settler
-from projectionist.runner.turn import Turn
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,7 +7,7 @@ from tests.support.crew import Hand, arrival, crew
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
-from projectionist.runner import kinds
+from projectionist.runner.batch import counted_types
 from projectionist.runner.delivery import Unreadable
 
 pytestmark = pytest.mark.asyncio
@@ -81,7 +81,7 @@ async def test_a_second_claimant_of_a_parked_version_is_counted_as_that_alone(li
 async def test_rows_of_counters_do_not_grow_with_the_types_that_strangers_think_of(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "MOST", 3)
+    monkeypatch.setattr(counted_types, "MOST", 3)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)

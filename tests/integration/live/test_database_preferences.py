@@ -13,9 +13,9 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.postgres import connections
-from projectionist.runner.consumer import Superseded
-from projectionist.runner.model import Folded
-from projectionist.runner.sqlmodel import OwnSql
+from projectionist.runner.batch.consumer import Superseded
+from projectionist.runner.batch.handlers import Folded
+from projectionist.runner.batch.sql_handlers import OwnSql
 
 pytestmark = pytest.mark.asyncio
 

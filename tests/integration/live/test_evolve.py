@@ -16,7 +16,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, Ord
 from tests.support.waiting import listening
 
 from projectionist.projections import Index, Projection, definition, on
-from projectionist.runner.consumer import Superseded
+from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.registry import NotRegistered

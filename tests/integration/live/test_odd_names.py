@@ -12,11 +12,11 @@ from projectionist.migrations import migrate
 from projectionist.projections import definition
 from projectionist.runner import jetstream
 from projectionist.runner.admin.parked_actions import Act, Verbs
-from projectionist.runner.batch import Batch
-from projectionist.runner.models import model_for
+from projectionist.runner.batch.batch_session import Session, store_of
+from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
-from projectionist.runner.session import Session, store_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -52,7 +52,7 @@ async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, sch
             await hand.settler.settle(Batch(due=await store.due(10)))
             await hand.settle_due()
             (position,) = await store.connection.fetch(
-                store._sql["positions"], consumer.number, [f"order/{LONG}"]
+                store._sql["lock_positions"], consumer.number, [f"order/{LONG}"]
             )
             assert (position["version"], position["head"]) == (3, "clear")
         finally:

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.asyncio
 AGGREGATES, EACH = 20_000, 10
 ASKED = "array[" + ",".join(f"'order/{n * 100}'" for n in range(1, 101)) + "]"
 CASES = {
-    "successors": f"1, {ASKED}, array_fill(0::bigint, array[100]), array_fill(5, array[100]), 1000000",
+    "select_parked_successors": f"1, {ASKED}, array_fill(0::bigint, array[100]), array_fill(5, array[100]), 1000000",
     "references": f"1, {ASKED}, 500",
     "beginnings": f"1, {ASKED}",
     "begins": "1",
     "quarantine_due": "1, 100, 1000000",
-    "quarantine_asked": f"1, 1, array[{','.join(map(str, range(1, 101)))}]",
+    "lock_released_quarantine": f"1, 1, array[{','.join(map(str, range(1, 101)))}]",
 }
 MOST_ROWS = 1_000
 """A hundred aggregates with ten parked events each; a scan of a whole table meets two hundred times as many."""
@@ -61,7 +61,7 @@ async def test_what_the_sweep_asks_costs_no_more_on_large_tables_than_what_it_ge
             )
             touched[name] = max(rows for rows in met(msgspec.json.decode(text)[0]["Plan"]))
 
-    assert touched["successors"] > 0
+    assert touched["select_parked_successors"] > 0
     assert {name: rows for name, rows in touched.items() if rows > MOST_ROWS} == {}
 
 

@@ -17,7 +17,7 @@ from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually, listening
 
 from projectionist.projections import definition
-from projectionist.runner.consumer import Paused
+from projectionist.runner.batch.consumer import Paused
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "maintenance")

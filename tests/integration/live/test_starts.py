@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 from projectionist.projections import definition
 from projectionist.runner import jetstream
 from projectionist.runner.barrier import barrier_key
-from projectionist.runner.consumer import Superseded
+from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.office import Office
 from projectionist.runner.registry import NotRegistered
 

@@ -18,8 +18,8 @@ from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
 from projectionist.runner import draining, pipeline, status
 from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.run import refuse_unwatched
-from projectionist.runner.session import tag
 
 STORE = Policy(ack="after-store", late_s=0)
 ACT = Act("ann", "looked at it")

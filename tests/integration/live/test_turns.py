@@ -13,10 +13,10 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S
 
 from projectionist.core.settings.settings import Batch as Limits
-from projectionist.runner.batch import Applied, Batch
-from projectionist.runner.store import Store
-from projectionist.runner.turn import Turn
-from projectionist.runner.writes import Again
+from projectionist.runner.batch.inbox_store import Store
+from projectionist.runner.batch.sequencing import Turn
+from projectionist.runner.batch.types import Applied, Batch
+from projectionist.runner.batch.writes import Again
 
 pytestmark = pytest.mark.asyncio
 

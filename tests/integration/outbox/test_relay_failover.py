@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio
 LOOKS = msgspec.structs.replace(REMEMBERS, lookup=True, memory_s=60.0)
 EARLIER = "update projectionist.relay_home set token = gen_random_uuid()"
 """As if relays had last sent for another owner."""
-WRITE = Statements("projectionist.runner", "projectionist")["wish"]
+WRITE = Statements("projectionist.runner", "projectionist")["insert_intent_batches"]
 
 
 @pytest_asyncio.fixture

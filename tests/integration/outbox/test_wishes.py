@@ -32,7 +32,7 @@ from projectionist.projections.reactions import answer_of
 pytestmark = pytest.mark.asyncio
 
 SQL = Statements("projectionist.outbox", "projectionist")
-WRITE = Statements("projectionist.runner", "projectionist")["wish"]
+WRITE = Statements("projectionist.runner", "projectionist")["insert_intent_batches"]
 
 
 @pytest_asyncio.fixture

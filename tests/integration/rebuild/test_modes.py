@@ -16,8 +16,8 @@ from projectionist.core.testpoints import listen
 from projectionist.projections import Event, SqlProjection, Tx, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
+from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.rebuild import opening, sqlbulk
-from projectionist.runner.session import store_of
 
 pytestmark = pytest.mark.asyncio
 

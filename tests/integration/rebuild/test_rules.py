@@ -13,14 +13,14 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.model import Pure
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.handlers import Pure
+from projectionist.runner.batch.inbox_store import Store
 from projectionist.runner.rebuild.builder import Builder
 from projectionist.runner.rebuild.catchup import NotEqual
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.shadow import Stumbled
 from projectionist.runner.rebuild.snapshots import Snapshots
-from projectionist.runner.store import Store
 
 pytestmark = pytest.mark.asyncio
 

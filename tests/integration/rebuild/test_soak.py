@@ -23,7 +23,7 @@ from tests.support.waiting import cancelled, eventually, listening
 from projectionist.core.postgres import connections
 from projectionist.core.settings.secret import Url
 from projectionist.projections import Definition, Projection, definition, on
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.rebuild.desk import Desk, RebuildError

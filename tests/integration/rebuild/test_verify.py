@@ -264,13 +264,13 @@ async def test_a_clash_that_is_decided_meanwhile_is_no_reason_to_read_again_and_
         desk = Desk(connection, SCHEMA)
         consumer, _ = await live_consumer(desk, definition(s.Orders), rig.settings)
         looking = await begun(desk, consumer, rig.nats, ["o1"], [])
-        decided = await desk.rows("build_decisions", consumer.number)
+        decided = await desk.rows("select_decisions", consumer.number)
         assert [row["kind"] for row in decided] == ["winner"]
         assert not looking.outdated(decided)
         async with rig.verbs(s.Orders) as verbs:
             data = msgspec.json.encode(OrderNoted("good"))
             await verbs.edit(("shop", "bad"), data, b"0" * 16, ACT)
-        assert looking.outdated(await desk.rows("build_decisions", consumer.number))
+        assert looking.outdated(await desk.rows("select_decisions", consumer.number))
 
 
 async def test_a_number_written_with_another_scale_is_the_same(yard: Yard) -> None:

@@ -21,15 +21,33 @@ STATES = [
 ]
 """Of every class, and those of which the class says too little."""
 STATEMENTS = {
-    "entering": ["begin", "barrier", "control", "control_settling"],
-    "claiming": ["claim", "place", "positions"],
+    "entering": ["begin", "barrier", "select_control_row", "select_control_row_settling"],
+    "claiming": ["insert_inbox_claims", "insert_missing_positions", "lock_positions"],
     "folding": ["rows.select", "rows.insert", "savepoint"],
-    "journal": ["park", "successors", "unpark", "settle", "advance", "wish", "count"],
+    "journal": [
+        "insert_parked_events",
+        "select_parked_successors",
+        "delete_parked_events",
+        "update_inbox_state",
+        "upsert_positions",
+        "insert_intent_batches",
+        "add_outcome_counts",
+    ],
     "ending": ["commit", "commit, done"],
     "beside": ["beat", "due", "quarantine_due", "unclean", "floor_known", "floor_write", "highest", "rearm"],
 }
 """What is asked for while a consumer works, by where it stands. A commit may be done, and its answer another."""
-HELD = ["claim", "place", "positions", "rows.select", "rows.insert", "park", "advance", "wish", ANY]
+HELD = [
+    "insert_inbox_claims",
+    "insert_missing_positions",
+    "lock_positions",
+    "rows.select",
+    "rows.insert",
+    "insert_parked_events",
+    "upsert_positions",
+    "insert_intent_batches",
+    ANY,
+]
 """Statements that hold values of an event."""
 OF_DATA = ["09000", "22021", "23505", "2F000", "38000", "54000", "P0001"]
 """States that speak of what a statement was given."""

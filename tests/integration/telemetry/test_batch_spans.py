@@ -13,10 +13,10 @@ from tests.support.spans import Kept, attributes
 from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.projections import Event, definition
+from projectionist.runner.batch.batch_spans import Tracing
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.builder import Builder
 from projectionist.runner.rebuild.progress import Logged
-from projectionist.runner.trail import Tracing
 
 pytestmark = pytest.mark.asyncio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projectionist.runner.account import adds_up
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.types import Batch
 
 
 @pytest.mark.parametrize(

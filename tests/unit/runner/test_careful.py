@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from tests.support.deliveries import delivery
 
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.careful import divided, ended
 from projectionist.runner.registry import INSTANCE, PLACE
 

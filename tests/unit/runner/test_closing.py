@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
-from projectionist.runner.closing import Broken, close
-from projectionist.runner.course import alone, course
+from projectionist.runner.batch.outcomes import Broken, close
+from projectionist.runner.batch.planning import alone, course
+from projectionist.runner.batch.writes import Failed, Writes
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.writes import Failed, Writes
 
 
 def closed(

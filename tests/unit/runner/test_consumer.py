@@ -10,8 +10,8 @@ from tests.support.shop import shop
 
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
-from projectionist.runner.exists import Exists
+from projectionist.runner.batch.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
+from projectionist.runner.batch.position_cache import Exists
 
 
 def consumer() -> Consumer:

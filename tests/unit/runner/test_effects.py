@@ -12,10 +12,10 @@ from projectionist.core.settings.settings import Policy
 from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.keys import frozen_body
 from projectionist.projections import definition
-from projectionist.runner.consumer import Consumer
-from projectionist.runner.effects import ordering_key, wishes_of
-from projectionist.runner.model import Wished
-from projectionist.runner.writes import Writes
+from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.handlers import Wished
+from projectionist.runner.batch.intents import ordering_key, wishes_of
+from projectionist.runner.batch.writes import Writes
 
 
 class Parcel(Intent, provider="courier", destination="depot", order_by="street", on_dead="block"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from projectionist.core.postgres.error_class import Trouble
-from projectionist.runner.evidence import (
+from projectionist.runner.batch.failure_evidence import (
     ENOUGH,
     LONGEST_S,
     MOST_PATIENCE_S,

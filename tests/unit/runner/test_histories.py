@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from projectionist.core.states import Cause, Head
 from projectionist.projections.definition import Sequencing
-from projectionist.runner.closing import REFETCH_S, Broken, close
-from projectionist.runner.course import Course, Position, course, may_move, reach
+from projectionist.runner.batch.outcomes import REFETCH_S, Broken, close
+from projectionist.runner.batch.planning import Course, Position, course, may_move, reach
+from projectionist.runner.batch.writes import Failed, Parked, Writes
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.writes import Failed, Parked, Writes
 
 CLEAR, GAP, FAILED, WAITING, DRAINING = Head.CLEAR, Head.GAP, Head.FAILED, Head.WAITING, Head.DRAINING
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery
 
-from projectionist.runner.intake import intake
+from projectionist.runner.batch.dedupe import intake
 
 
 def test_distinct_identities_are_claimed_in_the_order_of_source_and_id() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from projectionist.runner.kinds import MOST, OTHER, Kinds
+from projectionist.runner.batch.counted_types import MOST, OTHER, Kinds
 
 
 def test_types_beyond_the_first_few_are_counted_together_and_handled_ones_never() -> None:

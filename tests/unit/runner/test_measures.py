@@ -13,11 +13,11 @@ from projectionist.core.states import Cause
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.runner.batch import Applied, Batch
+from projectionist.runner.batch.counted_types import OTHER, Kinds
+from projectionist.runner.batch.types import Applied, Batch
+from projectionist.runner.batch.writes import Failed, Parked, Writes
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.kinds import OTHER, Kinds
 from projectionist.runner.measures import Measures
-from projectionist.runner.writes import Failed, Parked, Writes
 
 KINDS = Kinds(["order.placed"])
 

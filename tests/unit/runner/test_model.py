@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.retry_policy import Retry
-from projectionist.runner.course import Course, course
+from projectionist.runner.batch.handlers import ordered, preset
+from projectionist.runner.batch.planning import Course, course
+from projectionist.runner.batch.retry_policy import Failing, Refusal
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.model import ordered, preset
-from projectionist.runner.retry import Failing, Refusal
 
 
 def planned(*deliveries: Delivery, successors: tuple[Delivery, ...] = ()) -> Course:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.rebuild.holes import Holes, Lost, Reached
 from projectionist.runner.rebuild.judge import Track
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.runner.rebuild.versions import Versions
+from projectionist.runner.batch.version_ranges import Versions
 
 NUMBERS = st.integers(-2, 30)
 RANGES = st.lists(st.tuples(st.integers(0, 25), st.integers(-1, 6)).map(lambda r: (r[0], r[0] + r[1])))

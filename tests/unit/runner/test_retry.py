@@ -6,7 +6,7 @@ import pytest
 
 from projectionist.core.printable_text import storable
 from projectionist.core.retry_policy import Retry
-from projectionist.runner.retry import MOST_STACK, MOST_TEXT, Failing, after
+from projectionist.runner.batch.retry_policy import MOST_STACK, MOST_TEXT, Failing, after
 
 POLICY = Retry(initial_s=1.0, coefficient=2.0, maximum_s=60.0, attempts=3)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.deliveries import delivery, unreadable
 
 from projectionist.core.states import Entry, Fact
-from projectionist.runner import reuse
+from projectionist.runner.batch import conflicts
 
 
 def holder(state: str = "applied", *, id: str = "first", version: int = 3) -> dict[str, Any]:  # noqa: A002
@@ -25,42 +25,42 @@ def stepped(first: int, last: int, aggregate: str = "order/o1") -> dict[str, Any
 def test_another_identity_at_a_settled_version_is_its_second_use(state: str) -> None:
     row = holder(state)
 
-    assert reuse.judge_old(delivery(3, id="second"), [row], []) == ("reused", row)
+    assert conflicts.judge_old(delivery(3, id="second"), [row], []) == ("reused", row)
 
 
 @pytest.mark.parametrize("state", ["stale", "quarantined", "parked"])
 def test_a_row_that_never_held_the_version_proves_nothing(state: str) -> None:
-    assert reuse.judge_old(delivery(3, id="second"), [holder(state)], []) == ("stale", None)
+    assert conflicts.judge_old(delivery(3, id="second"), [holder(state)], []) == ("stale", None)
 
 
 def test_a_version_that_was_stepped_over_is_late_at_both_ends_of_the_range_and_not_beyond() -> None:
-    verdicts = [reuse.judge_old(delivery(v, id="x"), [], [stepped(3, 5)])[0] for v in range(2, 7)]
+    verdicts = [conflicts.judge_old(delivery(v, id="x"), [], [stepped(3, 5)])[0] for v in range(2, 7)]
 
     assert verdicts == ["stale", "late", "late", "late", "stale"]
 
 
 def test_another_aggregates_range_is_not_this_ones() -> None:
-    assert reuse.judge_old(delivery(3, id="x"), [], [stepped(1, 9, "order/o2")])[0] == "stale"
+    assert conflicts.judge_old(delivery(3, id="x"), [], [stepped(1, 9, "order/o2")])[0] == "stale"
 
 
 def test_who_holds_a_skipped_version_goes_before_late() -> None:
     row = holder("skipped")
 
-    assert reuse.judge_old(delivery(3, id="second"), [row], [stepped(3, 3)]) == ("reused", row)
+    assert conflicts.judge_old(delivery(3, id="second"), [row], [stepped(3, 3)]) == ("reused", row)
 
 
 def test_what_is_put_aside_can_be_looked_at_with_its_bytes_and_its_reason() -> None:
-    put = reuse.put_aside(delivery(3, data=b"xyz"), Fact.VERSION_REUSE, "why")
+    put = conflicts.put_aside(delivery(3, data=b"xyz"), Fact.VERSION_REUSE, "why")
 
     assert (put.reason, put.detail, put.data, put.size) == ("version_reuse", "why", b"xyz", 3)
     assert (put.source, put.id, put.aggregate, put.version) == ("shop", "order/o1:3", "order/o1", 3)
 
 
 def test_what_is_no_event_is_put_aside_by_its_stream_sequence_alone() -> None:
-    put = reuse.unreadable(unreadable(7))
+    put = conflicts.unreadable(unreadable(7))
 
     assert (put.seq, put.aggregate, put.version) == (7, None, None)
 
 
 def test_the_states_that_hold_a_version_are_those_that_moved_the_position_over_it() -> None:
-    assert set(Entry) - reuse._HOLDS == {Entry.STALE, Entry.PARKED, Entry.QUARANTINED}
+    assert set(Entry) - conflicts._HOLDS == {Entry.STALE, Entry.PARKED, Entry.QUARANTINED}

@@ -10,7 +10,7 @@ from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.retry_policy import Retry
 from projectionist.core.testpoints import listen
-from projectionist.runner.consumer import Rejoin
+from projectionist.runner.batch.consumer import Rejoin
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.setbacks import Chore, Setbacks, kept
 

@@ -11,10 +11,10 @@ from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
 from projectionist.projections.definition import Sequencing
-from projectionist.runner.closing import Broken, close
-from projectionist.runner.course import course, may_move, reach
+from projectionist.runner.batch.outcomes import Broken, close
+from projectionist.runner.batch.planning import course, may_move, reach
+from projectionist.runner.batch.writes import Failed, Writes
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.writes import Failed, Writes
 
 AT = 2
 """Every aggregate here stands at version 2."""

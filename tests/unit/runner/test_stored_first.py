@@ -6,9 +6,9 @@ import pytest
 from tests.support.deliveries import delivery, position
 
 from projectionist.core.states import Cause, Entry, Head
-from projectionist.runner.closing import close
-from projectionist.runner.course import put_by, stored
-from projectionist.runner.writes import Writes
+from projectionist.runner.batch.outcomes import close
+from projectionist.runner.batch.planning import put_by, stored
+from projectionist.runner.batch.writes import Writes
 
 AT = 2
 """Every aggregate here stands at version 2."""

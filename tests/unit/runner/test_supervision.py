@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.runner.consumer import Superseded
+from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.registry import NotRegistered
 from projectionist.runner.supervision import NoneLeft, Supervised, chief, give_up
 

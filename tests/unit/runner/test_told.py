@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from projectionist.core.states import Cause, Fact
-from projectionist.runner.batch import Applied
+from projectionist.runner.batch.types import Applied
+from projectionist.runner.batch.writes import Failed, Parked, Put, Told, Writes
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.told import tell
-from projectionist.runner.writes import Failed, Parked, Put, Told, Writes
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

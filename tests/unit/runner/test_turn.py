@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.waiting import HANG_S
 
-from projectionist.runner.turn import Turn
+from projectionist.runner.batch.sequencing import Turn
 
 pytestmark = pytest.mark.asyncio
 

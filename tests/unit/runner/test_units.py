@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery, unreadable
 
-from projectionist.runner.batch import Batch
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.parts import divided, merged, units
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.ops.doctor.check import Check, attention, note
-from projectionist.runner.consumer import Consumer
+from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.delivery import Delivery, Unreadable
 from projectionist.runner.rebuild.scan import scan
 

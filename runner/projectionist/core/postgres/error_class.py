@@ -2,7 +2,7 @@
 
 A code is a first guess. PostgreSQL says with the same words that a disk fails and that one page of one row cannot be
 read, that nobody may write and that one row is forbidden; which of the two it is shows in what else gets through
-(`projectionist.runner.evidence`).
+(`projectionist.runner.batch.failure_evidence`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from projectionist.core import clock
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.admin.parked_actions import NotThere, TooLate, Verbs
-from projectionist.runner.session import store_of
+from projectionist.runner.batch.batch_session import store_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

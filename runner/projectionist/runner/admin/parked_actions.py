@@ -20,8 +20,8 @@ from projectionist.core.testpoints import announce
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.store import Store
-    from projectionist.runner.writes import Identity
+    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.writes import Identity
 
 BY_HAND = 0
 """Under which number of a runner acts are counted: no process has it."""

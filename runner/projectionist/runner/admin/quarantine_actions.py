@@ -17,7 +17,7 @@ from projectionist.runner.heads import replaced
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.store import Store
+    from projectionist.runner.batch.inbox_store import Store
 
 Place = tuple[int, int]
 """Incarnation and sequence of the stream: an entry may have no identity, or that of another event."""

@@ -12,7 +12,7 @@ from projectionist.runner.admin.bulk_actions import named, paced
 from projectionist.runner.admin.parked_actions import NotThere
 from projectionist.runner.admin.parked_queries import MOST
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
-from projectionist.runner.session import store_of
+from projectionist.runner.batch.batch_session import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -21,14 +21,14 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.barrier import SHORT, TooLong, patience
-from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import MONOTONIC, UNORDERED
+from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk, Slow
 from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk, InUse, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge, Track
@@ -222,7 +222,7 @@ class Builder:
     async def _bulk(
         self, desk: Desk, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
     ) -> None:
-        decisions = Decisions(await desk.rows("build_decisions", build.consumer))
+        decisions = Decisions(await desk.rows("select_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
             own = consumer.owned()
@@ -238,7 +238,7 @@ class Builder:
             else:
                 await self._fold(desk, build, shadow, begun, filter_subject)
             if own.known is not None and own.known != await desk.value(
-                "own_type", build.consumer, own.known, own.since
+                "set_row_key_aggregate_type", build.consumer, own.known, own.since
             ):
                 raise RebuildError(
                     "live has applied events of other aggregates than this build took the rows' ids to be of",

@@ -15,9 +15,9 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.testpoints import announce
-from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import RebuildError, first_position
 from projectionist.runner.rebuild.pace import Pace
 from projectionist.runner.rebuild.scan import fetch
@@ -150,13 +150,13 @@ class CatchUp:
         return await tail.these([row["seq"] for row in planned]) is not None
 
     async def _own_slot(self) -> int:
-        row = await self._desk.row("control", self._build.consumer)
+        row = await self._desk.row("select_control_row", self._build.consumer)
         assert row is not None, "consumers are never deleted"
         return int(1 - row["slot"])
 
     async def _decisions(self) -> Decisions:
         """Read after the plan: those it needs were made before the positions it saw."""
-        return Decisions(await self._desk.rows("build_decisions", self._build.consumer))
+        return Decisions(await self._desk.rows("select_decisions", self._build.consumer))
 
     async def _plan(self, slots: Sequence[int]) -> int:
         desk, build = self._desk, self._build

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.rebuild.sides import Difference, Key, Sides, sides_of
 

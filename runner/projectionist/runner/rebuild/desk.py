@@ -108,7 +108,9 @@ class Desk:
     ) -> dict[tuple[str, str], Record]:
         """The inbox rows of these identities (source, id)."""
         asked = sorted(set(identities))
-        rows = await self.rows("known", consumer, *zip(*asked, strict=True)) if asked else []
+        rows = (
+            await self.rows("select_inbox_by_identity", consumer, *zip(*asked, strict=True)) if asked else []
+        )
         return {(row["source"], row["id"]): row for row in rows}
 
     async def cursor(self, statement: str, *arguments: object) -> AsyncIterator[Record]:

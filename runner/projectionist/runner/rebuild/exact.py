@@ -20,10 +20,10 @@ from projectionist.projections.readmodel import ReadModel
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
 from projectionist.runner import jetstream
-from projectionist.runner.course import UNORDERED
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.handlers import step_of
+from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.model import step_of
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
 from projectionist.runner.rebuild.history import is_own
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.table import Table
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
 
 Row = tuple[Any, ...]
 

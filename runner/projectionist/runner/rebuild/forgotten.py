@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.course import CONTIGUOUS
+from projectionist.runner.batch.planning import CONTIGUOUS
 
 if TYPE_CHECKING:
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.rebuild.decisions import Decisions
     from projectionist.runner.rebuild.desk import Desk
 
 

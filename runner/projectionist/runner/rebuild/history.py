@@ -17,9 +17,9 @@ from anyio.lowlevel import checkpoint
 
 from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
-from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.holes import Holes, Lost, Reached
 from projectionist.runner.rebuild.judge import Track
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream import Stream
 
 Take = Callable[[Lost], bool]
@@ -175,7 +175,7 @@ async def _versions(desk: Desk, consumer: Consumer, aggregates: Sequence[str]) -
         async for row in standing:
             tracks[row["aggregate"]] = Track(consumer.start, row["version"])
         apart = await desk.rows("verify_apart", consumer.number, 2**62, False, consumer.incarnation)
-        decisions = Decisions(await desk.rows("build_decisions", consumer.number))
+        decisions = Decisions(await desk.rows("select_decisions", consumer.number))
     return _Versions(consumer, Reached(tracks, decisions), decisions, {row["seq"] for row in apart})
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.projections.errors import BadValue
-from projectionist.runner.rebuild.versions import Versions
+from projectionist.runner.batch.version_ranges import Versions
 
 if TYPE_CHECKING:
     from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.decisions import Decisions
+    from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.rebuild.judge import Track
 
 

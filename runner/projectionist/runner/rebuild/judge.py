@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 
 if TYPE_CHECKING:
     from projectionist.projections.rows import Cell
+    from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.rebuild.decisions import Decisions
 
 NOTHING: Sequence[Delivery] = ()
 

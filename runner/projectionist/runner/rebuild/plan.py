@@ -11,12 +11,12 @@ from projectionist.core import clock
 from projectionist.projections.definition import Kind
 from projectionist.projections.subjects import Subjects
 from projectionist.runner import jetstream
-from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import UNORDERED
+from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.catchup import Gone
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Build, Desk
 from projectionist.runner.rebuild.generations import generations
 from projectionist.runner.rebuild.history import HistoryGone, Read, forgotten_from, is_whole, lost

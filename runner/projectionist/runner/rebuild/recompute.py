@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.rebuild.exact import Exact
 
 
@@ -67,7 +67,7 @@ async def recompute(
                 remedy="Recompute with the code that runs",
             )
         announce("recompute.entered")
-        if exact.outdated(await desk.rows("build_decisions", consumer.number)):
+        if exact.outdated(await desk.rows("select_decisions", consumer.number)):
             raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
         if await desk.value("settled_so_far", consumer.number) != before:
             await exact.read()
@@ -94,7 +94,7 @@ async def _folded(desk: Desk, client: Client, consumer: Consumer, key: Any) -> t
     """The row, folded as far as the stream goes now; and how much had been settled before that."""
     exact: Exact | None = None
     while exact is None or not exact.in_order:
-        decided = await desk.rows("build_decisions", consumer.number)
+        decided = await desk.rows("select_decisions", consumer.number)
         exact = await begun(desk, consumer, client, [key], decided, exact)
         before: int = await desk.value("settled_so_far", consumer.number)
         await exact.read()

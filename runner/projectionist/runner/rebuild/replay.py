@@ -17,15 +17,15 @@ from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
-from projectionist.runner.batch import Batch
-from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import UNORDERED
+from projectionist.runner.batch.batch_session import Session
+from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.planning import UNORDERED
+from projectionist.runner.batch.types import Batch
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.models import model_for
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import named
 from projectionist.runner.rebuild.scan import scan
-from projectionist.runner.session import Session
 from projectionist.runner.settle import Settler
 from projectionist.runner.slots import frozen
 
@@ -197,7 +197,7 @@ class Replayer:
         policy = self._settings.policy(definition.name)
         names = frozen(definition.name, slots, definition.slots)
         consumer = Consumer(definition, policy, row["number"], row["key_name"], runner, names)
-        control = await self._desk.row("control", row["number"])
+        control = await self._desk.row("select_control_row", row["number"])
         assert control is not None, "it is registered"
         consumer.join(control)
         return consumer

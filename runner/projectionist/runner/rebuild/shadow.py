@@ -9,15 +9,15 @@ import msgspec
 
 from projectionist.core.states import Cause
 from projectionist.projections import ddl
-from projectionist.runner.course import Course
-from projectionist.runner.models import model_for
+from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.planning import Course
 from projectionist.runner.rebuild.desk import RebuildError
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.delivery import Delivery
 
 MOST_TOLD = 20

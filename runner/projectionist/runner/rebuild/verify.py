@@ -10,11 +10,11 @@ import msgspec
 from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
 from projectionist.projections import ddl
-from projectionist.runner.consumer import Consumer
-from projectionist.runner.course import MONOTONIC, UNORDERED
+from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
-from projectionist.runner.rebuild.decisions import Decisions
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import Exact, Refolded, load
 from projectionist.runner.rebuild.history import holes_of, is_own
@@ -160,7 +160,7 @@ class Verifier:
             every = sequence == UNORDERED
             given = (consumer.number, floor, every, consumer.incarnation)
             apart = {row["seq"] for row in await desk.rows("verify_apart", *given)}
-            decisions = Decisions(await desk.rows("build_decisions", consumer.number))
+            decisions = Decisions(await desk.rows("select_decisions", consumer.number))
         return Judge(sequence, tracks, decisions, apart), decisions
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
@@ -217,12 +217,12 @@ async def exactly(desk: Desk, consumer: Consumer, client: Client, keys: Sequence
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
     exact: Exact | None = None
     while True:
-        decided = await desk.rows("build_decisions", consumer.number)
+        decided = await desk.rows("select_decisions", consumer.number)
         exact = await begun(desk, consumer, client, keys, decided, exact)
         await exact.read()
         async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
             await desk.connection.execute("set local idle_in_transaction_session_timeout = 0")
-            decided = await desk.rows("build_decisions", consumer.number)
+            decided = await desk.rows("select_decisions", consumer.number)
             await exact.read()  # the stream holds by now whatever live has applied in this snapshot
             found = await exact.end()
         if exact.in_order and not exact.outdated(decided):

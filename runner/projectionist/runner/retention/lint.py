@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.runner.course import CONTIGUOUS, UNORDERED
+from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.durable import StreamUnfit
 
 if TYPE_CHECKING:

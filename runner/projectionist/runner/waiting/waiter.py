@@ -22,7 +22,7 @@ from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream
-from projectionist.runner.consumer import Consumer
+from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.delivery import Unreadable
 from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing

@@ -1,4 +1,4 @@
--- Which parked events hold these versions. A probe each, as `known`.
+-- Which parked events hold these versions. A probe each, as `select_inbox_by_identity`.
 select p.*
 from unnest($2::text[], $3::bigint[]) as asked (aggregate, version)
 cross join lateral (

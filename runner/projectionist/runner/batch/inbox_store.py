@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.outbox.wishes import Wish
+    from projectionist.runner.batch.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.references import Fetched
-    from projectionist.runner.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
 
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
@@ -100,30 +100,37 @@ class Store:
 
     async def control(self) -> Record | None:
         """The consumer's control row as it stands now."""
-        return await self.connection.fetchrow(self._sql["control"], self.consumer)
+        return await self.connection.fetchrow(self._sql["select_control_row"], self.consumer)
 
     async def control_settling(self, seqs: Collection[int]) -> Record | None:
         """The control row as it stands now, and on record that these messages of the stream are being settled."""
         lowest, highest = min(seqs), max(seqs)
         each = None if highest - lowest + 1 == len(seqs) else list(seqs)
         given = (self.consumer, lowest, highest, each)
-        return await self.connection.fetchrow(self._sql["control_settling"], *given)
+        return await self.connection.fetchrow(self._sql["select_control_row_settling"], *given)
 
     async def claim(
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
         columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE, _CLAIMED_TEXTS)
-        tag = await self.connection.execute(self._sql["claim"], self.consumer, batch, incarnation, *columns)
+        tag = await self.connection.execute(
+            self._sql["insert_inbox_claims"], self.consumer, batch, incarnation, *columns
+        )
         return _counted(tag)
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
         """The inbox rows of these identities."""
-        return {(row["source"], row["id"]): row for row in await self._paired("known", identities)}
+        return {
+            (row["source"], row["id"]): row
+            for row in await self._paired("select_inbox_by_identity", identities)
+        }
 
     async def place(self, aggregates: Sequence[str], version: int) -> None:
         """Make sure that each of these sorted aggregates has a position to lock; a new one stands at `version`."""
-        await self.connection.execute(self._sql["place"], self.consumer, aggregates, version)
+        await self.connection.execute(
+            self._sql["insert_missing_positions"], self.consumer, aggregates, version
+        )
 
     async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
         """Which of these aggregates wait for a first version, and the lowest parked version of each."""
@@ -140,7 +147,7 @@ class Store:
 
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""
-        return await self.connection.fetch(self._sql["positions"], self.consumer, aggregates)
+        return await self.connection.fetch(self._sql["lock_positions"], self.consumer, aggregates)
 
     async def owned(self, aggregates: Iterable[str], runner: int) -> set[str]:
         """Those of the aggregates, whose positions are locked, that this runner has claimed, still."""
@@ -150,7 +157,7 @@ class Store:
     async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
         """The first parked entries behind each (aggregate, version), as many as its third number says."""
         return await self.connection.fetch(
-            self._sql["successors"], self.consumer, *zip(*heads, strict=True), most_bytes
+            self._sql["select_parked_successors"], self.consumer, *zip(*heads, strict=True), most_bytes
         )
 
     async def references(self, aggregates: Sequence[str], most: int) -> list[Record]:
@@ -165,32 +172,36 @@ class Store:
         """Lock and read parked entries without order."""
         asked = set(identities)
         sources, ids = zip(*identities, strict=True)
-        rows = await self.connection.fetch(self._sql["entries"], self.consumer, sources, ids)
+        rows = await self.connection.fetch(
+            self._sql["lock_due_unordered_events"], self.consumer, sources, ids
+        )
         return [row for row in rows if (row["source"], row["id"]) in asked]
 
     async def versions(self, asked: Iterable[tuple[str, int]]) -> list[Record]:
         """Every inbox row that holds one of these (aggregate, version)."""
-        return await self._paired("versions", asked)
+        return await self._paired("select_inbox_by_version", asked)
 
     async def stepped_over(self, aggregates: Sequence[str]) -> list[Record]:
         """Ranges of versions that decisions stepped over."""
-        return await self.connection.fetch(self._sql["stepped_over"], self.consumer, aggregates)
+        return await self.connection.fetch(self._sql["select_skipped_ranges"], self.consumer, aggregates)
 
     async def park(self, incarnation: int, parked: Sequence[Parked], code: bytes) -> set[Identity]:
         """Park events; the identities that found their version free. `code` is the fingerprint that failed on them."""
         columns = _columns(parked, _PARKED)
-        rows = await self.connection.fetch(self._sql["park"], self.consumer, incarnation, *columns, code)
+        rows = await self.connection.fetch(
+            self._sql["insert_parked_events"], self.consumer, incarnation, *columns, code
+        )
         return {(row["source"], row["id"]) for row in rows}
 
     async def holders(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Identity]:
         """The identities of the parked events that hold these versions."""
-        rows = await self._paired("holders", asked)
+        rows = await self._paired("select_parked_by_version", asked)
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
     async def fail_again(self, delivery: Delivery, failed: Failed, code: bytes) -> None:
         """Record one more failed try of a parked event."""
         await self.connection.execute(
-            *(self._sql["failed_again"], self.consumer, delivery.source, delivery.id),
+            *(self._sql["record_failed_attempt"], self.consumer, delivery.source, delivery.id),
             *(
                 failed.attempts,
                 failed.budget,
@@ -205,12 +216,12 @@ class Store:
     async def unpark(self, deliveries: Iterable[Delivery]) -> None:
         """Remove settled events from the parked ones."""
         for source, ids in _by_source(deliveries).items():
-            await self.connection.execute(self._sql["unpark"], self.consumer, source, ids)
+            await self.connection.execute(self._sql["delete_parked_events"], self.consumer, source, ids)
 
     async def advance(self, moved: Sequence[Moved]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
         columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE, _MOVED_TEXTS)
-        await self.connection.execute(self._sql["advance"], self.consumer, *columns)
+        await self.connection.execute(self._sql["upsert_positions"], self.consumer, *columns)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
@@ -218,19 +229,21 @@ class Store:
         """Give inbox rows their state."""
         for source, ids in _by_source(deliveries).items():
             await self.connection.execute(
-                self._sql["settle"], self.consumer, source, ids, state, verdict, batch
+                self._sql["update_inbox_state"], self.consumer, source, ids, state, verdict, batch
             )
 
     async def idle(self, deliveries: Iterable[Delivery]) -> None:
         """Mark what was applied without effect, because a condition (`when=`) did not hold."""
         for source, ids in _by_source(deliveries).items():
-            await self.connection.execute(self._sql["idle"], self.consumer, source, ids)
+            await self.connection.execute(self._sql["mark_events_without_effect"], self.consumer, source, ids)
 
     async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> list[int]:
         """Record known identities that came under another stream sequence; which sequences are new."""
         ordered = sorted(deliveries, key=lambda d: d.seq)
         columns = _columns(ordered, _REPEATED)
-        rows = await self.connection.fetch(self._sql["repeat"], self.consumer, incarnation, *columns)
+        rows = await self.connection.fetch(
+            self._sql["insert_duplicates"], self.consumer, incarnation, *columns
+        )
         return [row["seq"] for row in rows]
 
     async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> list[int]:
@@ -238,7 +251,7 @@ class Store:
         ordered = sorted(put, key=lambda p: p.seq)
         columns = _columns(ordered, _PUT)
         rows = await self.connection.fetch(
-            self._sql["quarantine"], self.consumer, incarnation, code, *columns
+            self._sql["insert_quarantined"], self.consumer, incarnation, code, *columns
         )
         return [row["seq"] for row in rows]
 
@@ -248,12 +261,14 @@ class Store:
 
     async def quarantine_asked(self, incarnation: int, seqs: Sequence[int]) -> dict[int, datetime]:
         """Lock those of these entries that are to come out, still; when that was asked for."""
-        rows = await self.connection.fetch(self._sql["quarantine_asked"], self.consumer, incarnation, seqs)
+        rows = await self.connection.fetch(
+            self._sql["lock_released_quarantine"], self.consumer, incarnation, seqs
+        )
         return {row["seq"]: row["due"] for row in rows}
 
     async def quarantine_release(self, incarnation: int, seqs: Sequence[int]) -> None:
         """These have become events."""
-        await self.connection.execute(self._sql["quarantine_release"], self.consumer, incarnation, seqs)
+        await self.connection.execute(self._sql["mark_quarantine_released"], self.consumer, incarnation, seqs)
 
     async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[Kept]) -> None:
         """These were read again and stay, unless somebody has acted on them in the meantime."""
@@ -267,22 +282,28 @@ class Store:
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
         columns = _columns(ordered, _TOLD)
         new: dict[str, list[int]] = {}
-        for row in await self.connection.fetch(self._sql["report"], self.consumer, incarnation, *columns):
+        for row in await self.connection.fetch(
+            self._sql["insert_incidents"], self.consumer, incarnation, *columns
+        ):
             new.setdefault(row["kind"], []).append(row["seq"])
         return new
 
     async def choose(self, winners: Sequence[tuple[str, int, str, str]]) -> None:
         """Record which identity a version belongs to, where two claimed it."""
-        await self.connection.execute(self._sql["choose"], self.consumer, *zip(*sorted(winners), strict=True))
+        await self.connection.execute(
+            self._sql["insert_version_winners"], self.consumer, *zip(*sorted(winners), strict=True)
+        )
 
     async def wish(self, incarnation: int, wishes: Sequence[Wish]) -> None:
         """Write intents, for a relay to open."""
         rows = [(len(part), packed(part)) for part in parts(wishes)]
-        await self.connection.execute(self._sql["wish"], self.consumer, incarnation, *zip(*rows, strict=True))
+        await self.connection.execute(
+            self._sql["insert_intent_batches"], self.consumer, incarnation, *zip(*rows, strict=True)
+        )
 
     async def mark(self, slot: int, marks: Sequence[str]) -> None:
         """Leave sorted marks for the open build."""
-        await self.connection.execute(self._sql["mark"], self.consumer, slot, marks)
+        await self.connection.execute(self._sql["insert_dirty_marks"], self.consumer, slot, marks)
 
     async def due(self, most: int) -> list[str]:
         """Aggregates whose head is due."""
@@ -300,7 +321,12 @@ class Store:
         keys = sorted(counts)
         types, outcomes = zip(*keys, strict=True)
         await self.connection.execute(
-            self._sql["count"], self.consumer, runner, types, outcomes, [counts[key] for key in keys]
+            self._sql["add_outcome_counts"],
+            self.consumer,
+            runner,
+            types,
+            outcomes,
+            [counts[key] for key in keys],
         )
 
     async def _paired(self, statement: str, pairs: Iterable[tuple[str, Any]]) -> list[Record]:

@@ -1,4 +1,4 @@
--- Where each aggregate of the batch stands now. The rows are locked since `positions`. A head or a count of parked
+-- Where each aggregate of the batch stands now. The rows are locked since `lock_positions`. A head or a count of parked
 -- events that all of them share comes once, beside an empty array; an empty array of the others stands for nulls. The
 -- aggregates come as one text, divided by U+001F.
 -- A gap that was looked at and stays is looked at again when it is twice as old, and at least every half minute: who

@@ -14,8 +14,8 @@ from projectionist.core import clock
 from projectionist.core.postgres.connections import connect
 from projectionist.core.testpoints import announce
 from projectionist.runner.barrier import barrier_key
+from projectionist.runner.batch.inbox_store import Store
 from projectionist.runner.gate import Gates
-from projectionist.runner.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Postgres
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.model import Model
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handlers import Model
     from projectionist.runner.peers import Peers
 
 log = logging.getLogger("projectionist.runner")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.projections.definition import Kind
-from projectionist.runner.model import Pure
-from projectionist.runner.sqlmodel import OwnSql
-from projectionist.runner.tables import RowTable
+from projectionist.runner.batch.handlers import Pure
+from projectionist.runner.batch.row_table import RowTable
+from projectionist.runner.batch.sql_handlers import OwnSql
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.model import Model
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handlers import Model
 
 
 def model_for(connection: Connection, consumer: Consumer, schema: str) -> Model:

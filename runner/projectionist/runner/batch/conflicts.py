@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.states import Entry, Fact
 from projectionist.projections.judge import Verdict, closer
-from projectionist.runner.writes import Kept, Put
+from projectionist.runner.batch.writes import Kept, Put
 
 if TYPE_CHECKING:
     from datetime import datetime

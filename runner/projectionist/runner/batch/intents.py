@@ -14,10 +14,10 @@ from projectionist.outbox.wishes import Wish
 
 if TYPE_CHECKING:
     from projectionist.outbox import Intent, IntentOptions
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handlers import Wished
+    from projectionist.runner.batch.writes import Writes
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.model import Wished
-    from projectionist.runner.writes import Writes
 
 
 class Recipe(msgspec.Struct, frozen=True):

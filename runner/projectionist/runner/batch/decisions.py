@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.states import Decided
+from projectionist.runner.batch.version_ranges import Versions
 from projectionist.runner.delivery import Delivery, sequence
-from projectionist.runner.rebuild.versions import Versions
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival

@@ -21,16 +21,16 @@ from projectionist.projections.failure import FailureKind, failure_of
 from projectionist.projections.reactions import answer_of
 from projectionist.projections.sql_tables import resolved
 from projectionist.projections.steps import Step
-from projectionist.runner.closing import Broken
-from projectionist.runner.model import Folded, Wished, failed, later, ordered, preset, step_of
+from projectionist.runner.batch.handlers import Folded, Wished, failed, later, ordered, preset, step_of
+from projectionist.runner.batch.outcomes import Broken
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.course import Course
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.planning import Course
+    from projectionist.runner.batch.retry_policy import Refusal
+    from projectionist.runner.batch.writes import Failed
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.retry import Refusal
-    from projectionist.runner.writes import Failed
 
 
 _END = re.compile(
@@ -139,7 +139,7 @@ class OwnSql:
         self._connection = connection
         self._consumer = consumer
         self._schema = schema
-        self._settings = Statements("projectionist.runner", schema)["settings"]
+        self._settings = Statements("projectionist.runner", schema)["select_write_settings"]
         self._before: list[str] | None = None
         """Settings of the session as they were when the last batch ended."""
         self._generation = 0

@@ -10,10 +10,10 @@ import msgspec
 
 from projectionist.core.states import Cause, Entry, Head
 from projectionist.projections.judge import Verdict
-from projectionist.runner.writes import Failed, Moved, Parked, Writes
+from projectionist.runner.batch.writes import Failed, Moved, Parked, Writes
 
 if TYPE_CHECKING:
-    from projectionist.runner.course import Course, Position
+    from projectionist.runner.batch.planning import Course, Position
     from projectionist.runner.delivery import Delivery
 
 

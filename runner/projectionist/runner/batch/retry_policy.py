@@ -8,7 +8,7 @@ import msgspec
 
 from projectionist.core.printable_text import storable
 from projectionist.core.retry_policy import LONGEST_ASKED, Retry, interval, wait
-from projectionist.runner.writes import Failed
+from projectionist.runner.batch.writes import Failed
 
 MOST_TEXT = 2_000
 MOST_STACK = 8_000

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
     from projectionist.outbox.wishes import Wish
     from projectionist.projections.definition import Definition
-    from projectionist.runner.batch import Batch
-    from projectionist.runner.closing import Broken
-    from projectionist.runner.course import Course
+    from projectionist.runner.batch.outcomes import Broken
+    from projectionist.runner.batch.planning import Course
+    from projectionist.runner.batch.types import Batch
     from projectionist.runner.delivery import Delivery
 
 

@@ -1,4 +1,4 @@
--- Who holds these versions in the inbox: tells a late arrival from a version used twice. A probe each, as `known`.
+-- Who holds these versions in the inbox: tells a late arrival from a version used twice. A probe each, as `select_inbox_by_identity`.
 select i.*
 from unnest($2::text[], $3::bigint[]) as asked (aggregate, version)
 cross join lateral (

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.rebuild.decisions import Decisions
+from projectionist.runner.batch.decisions import Decisions
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch import Batch
-    from projectionist.runner.course import Position
+    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.parked_rows import Behind
+    from projectionist.runner.batch.planning import Position
+    from projectionist.runner.batch.types import Batch
+    from projectionist.runner.batch.writes import Identity
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.parking import Behind
     from projectionist.runner.reading import Reader
-    from projectionist.runner.store import Store
-    from projectionist.runner.writes import Identity
 
 
 class Obeying:
@@ -59,4 +59,6 @@ async def decided(store: Store, reader: Reader, batch: Batch) -> Obeying:
     """What was decided about the aggregates and events of a batch."""
     aggregates = {d.aggregate for d in batch.deliveries if d.aggregate is not None}.union(batch.due)
     events = {d.id for d in batch.deliveries}.union(name for _, name in batch.entries)
-    return Obeying(Decisions(await store.rows("decided", sorted(aggregates), sorted(events))), reader)
+    return Obeying(
+        Decisions(await store.rows("select_decisions_for_batch", sorted(aggregates), sorted(events))), reader
+    )

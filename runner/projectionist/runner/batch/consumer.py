@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.projections.judge import start
-from projectionist.runner.evidence import Progress
-from projectionist.runner.exists import Exists
-from projectionist.runner.kinds import Kinds
-from projectionist.runner.owntype import OwnType
-from projectionist.runner.parking import Reading
+from projectionist.runner.batch.batch_spans import Tracing
+from projectionist.runner.batch.counted_types import Kinds
+from projectionist.runner.batch.failure_evidence import Progress
+from projectionist.runner.batch.parked_rows import Reading
+from projectionist.runner.batch.position_cache import Exists
+from projectionist.runner.batch.row_key_type import OwnType
 from projectionist.runner.reading import Reader
-from projectionist.runner.trail import Tracing
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
-    from projectionist.runner.effects import Recipe
+    from projectionist.runner.batch.intents import Recipe
 
 
 class Superseded(ProjectionistError):

@@ -9,10 +9,10 @@ import msgspec
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
+    from projectionist.runner.batch.batch_spans import Trail
+    from projectionist.runner.batch.retry_policy import Refusal
+    from projectionist.runner.batch.writes import Identity, Writes
     from projectionist.runner.delivery import Delivery, Unreadable
-    from projectionist.runner.retry import Refusal
-    from projectionist.runner.trail import Trail
-    from projectionist.runner.writes import Identity, Writes
 
 
 class Batch(msgspec.Struct):

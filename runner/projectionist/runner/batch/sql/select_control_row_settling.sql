@@ -1,4 +1,4 @@
--- What holds for this batch, as `control` says it; and on record, which messages of the stream it settles: those of $4, or
+-- What holds for this batch, as `select_control_row` says it; and on record, which messages of the stream it settles: those of $4, or
 -- all from $2 to $3.
 with settling as (
     insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)

@@ -12,21 +12,21 @@ from projectionist.projections.failure import FailureKind
 from projectionist.projections.fold import Folded as FoldedSteps
 from projectionist.projections.fold import fold
 from projectionist.projections.steps import Step, prepared
-from projectionist.runner.closing import Broken
-from projectionist.runner.owntype import OwnType, kind_of, named
-from projectionist.runner.retry import Failing, Refusal, after
-from projectionist.runner.writes import Again
+from projectionist.runner.batch.outcomes import Broken
+from projectionist.runner.batch.retry_policy import Failing, Refusal, after
+from projectionist.runner.batch.row_key_type import OwnType, kind_of, named
+from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
     from projectionist.core.retry_policy import Retry
     from projectionist.outbox import Intent
     from projectionist.projections.definition import Definition
     from projectionist.projections.failure import Failure
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.course import Course
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.planning import Course
+    from projectionist.runner.batch.row_table import RowTable
+    from projectionist.runner.batch.writes import Failed
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.tables import RowTable
-    from projectionist.runner.writes import Failed
 
 
 Rows = dict[Any, tuple[Any, ...]]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.consumer import Consumer
-    from projectionist.runner.store import Store
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.inbox_store import Store
 
 
 @asynccontextmanager

@@ -15,9 +15,20 @@ from projectionist.core.printable_text import storable
 from projectionist.core.states import Entry, Fact
 from projectionist.core.testpoints import announce
 from projectionist.projections.judge import Verdict
-from projectionist.runner.batch import Applied
-from projectionist.runner.closing import close
-from projectionist.runner.course import (
+from projectionist.runner.batch.conflicts import (
+    judge_old,
+    kept_aside,
+    put_aside,
+    reused_identity,
+    reused_version,
+    unreadable,
+)
+from projectionist.runner.batch.dedupe import intake
+from projectionist.runner.batch.intents import wishes_of
+from projectionist.runner.batch.outcomes import close
+from projectionist.runner.batch.parked_rows import Behind, behind
+from projectionist.runner.batch.past_decisions import Obeying, decided
+from projectionist.runner.batch.planning import (
     UNORDERED,
     Course,
     Position,
@@ -28,32 +39,21 @@ from projectionist.runner.course import (
     reach,
     stored,
 )
-from projectionist.runner.effects import wishes_of
-from projectionist.runner.intake import intake
-from projectionist.runner.obeying import Obeying, decided
-from projectionist.runner.parking import Behind, behind
-from projectionist.runner.retry import MOST_TEXT, Failing
-from projectionist.runner.reuse import (
-    judge_old,
-    kept_aside,
-    put_aside,
-    reused_identity,
-    reused_version,
-    unreadable,
-)
-from projectionist.runner.writes import Again, Told, Writes
+from projectionist.runner.batch.retry_policy import MOST_TEXT, Failing
+from projectionist.runner.batch.types import Applied
+from projectionist.runner.batch.writes import Again, Told, Writes
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.batch import Batch
-    from projectionist.runner.closing import Broken
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.batch_spans import Trail
+    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handlers import Folded, Model
+    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.outcomes import Broken
+    from projectionist.runner.batch.sequencing import Turn
+    from projectionist.runner.batch.types import Batch
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.model import Folded, Model
-    from projectionist.runner.store import Store
-    from projectionist.runner.trail import Trail
-    from projectionist.runner.turn import Turn
 
 
 DRAIN_BYTES = 16 * 1024 * 1024

@@ -11,7 +11,7 @@ from projectionist.projections.readmodel import ReadModel, arguments
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.consumer import Consumer
+    from projectionist.runner.batch.consumer import Consumer
 
 Row = tuple[Any, ...]
 
@@ -26,7 +26,7 @@ class RowTable:
         self._connection = connection
         self._consumer = consumer
         self._schema = schema
-        self._own_type = Statements("projectionist.runner", schema)["own_type"]
+        self._own_type = Statements("projectionist.runner", schema)["set_row_key_aggregate_type"]
         self._table = definition.table
         self._generation = 0
         self._follow()
