@@ -29,9 +29,9 @@ from projectionist.projections.subjects import Subjects
 from projectionist.runner.admin.parked_actions import Verbs
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.consumers.registry import Registry
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
-from projectionist.runner.registry import Registry
 from projectionist.runner.supervision import Supervised, supervise
 from projectionist.runner.worker import Worker
 

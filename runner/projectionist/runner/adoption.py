@@ -12,11 +12,11 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream, sighting
 from projectionist.runner.admin.pause import Busy
 from projectionist.runner.barrier import alone
+from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing, Stream
 from projectionist.runner.peers import SILENT_BEATS
-from projectionist.runner.registry import NotRegistered
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Adoption:
 
     async def adopt(self, consumer: str, act: Act) -> Adopted:
         """Have the consumer read its stream as it is now; raises NothingToAdopt or NotRegistered."""
-        row = await self._connection.fetchrow(self._sql["consumer_named"], consumer)
+        row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
         if row is None:
             raise NotRegistered(
                 f"no consumer is named {consumer!r}", remedy="`projectionist status` lists them"
@@ -114,7 +114,7 @@ class Adoption:
         """The content is what was read so far: sequences mean what they meant."""
         name, incarnation = row["stream"], remembered.incarnation
         await self._connection.execute(self._sql["renew_stream"], name, incarnation, stream.created)
-        await self._connection.execute(self._sql["next_epoch"], row["number"])
+        await self._connection.execute(self._sql["increment_epoch"], row["number"])
         return Adopted(row["name"], name, judgement.text, incarnation, again=False)
 
     async def _begin_anew(self, row: Record, floors: Floors, seen: _Seen, judgement: Judgement) -> Adopted:

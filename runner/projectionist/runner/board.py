@@ -15,7 +15,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import storable
 from projectionist.core.testpoints import announce
-from projectionist.runner.registry import INSTANCE
+from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.setbacks import Chore, said
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.consumer import Tripped
+from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.failing import Probe, Window, seen
-from projectionist.runner.registry import NotRegistered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -157,7 +157,7 @@ async def reset(connection: Connection, schema: str, name: str, act: Act) -> boo
     """
     sql = Statements("projectionist.runner", schema)
     async with connection.transaction():
-        found = await connection.fetchrow(sql["consumer_named"], name)
+        found = await connection.fetchrow(sql["select_consumer"], name)
         if found is None:
             raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
         store = store_of(connection, schema, found["number"])

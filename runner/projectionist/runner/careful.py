@@ -19,7 +19,7 @@ import msgspec
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.retry_policy import Failing, Refusal
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.registry import INSTANCE, PLACE
+from projectionist.runner.consumers.registry import INSTANCE, PLACE
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row

@@ -96,7 +96,7 @@ class Floors:
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
         """The durable was moved: a new epoch, and its deliveries are counted anew."""
-        await connection.execute(self._sql["next_epoch"], number)
+        await connection.execute(self._sql["increment_epoch"], number)
         await self.accept(connection, number, created)
 
     async def accept(self, connection: Connection, number: int, created: datetime) -> None:

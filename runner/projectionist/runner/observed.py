@@ -15,8 +15,8 @@ from projectionist.core.telemetry.metrics import Shown
 from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
 from projectionist.runner import jetstream
+from projectionist.runner.consumers.status import MOST, ConsumerStatus, consumers
 from projectionist.runner.jetstream import BrokerError
-from projectionist.runner.status import MOST, ConsumerStatus, consumers
 
 if TYPE_CHECKING:
     from asyncpg import Record

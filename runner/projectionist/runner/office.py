@@ -20,12 +20,12 @@ from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.retry_policy import SLOWLY, slow
 from projectionist.runner.careful import ended, is_alive
+from projectionist.runner.consumers.registry import INSTANCE, Registry
 from projectionist.runner.deed import Deed
 from projectionist.runner.gate import Gates
 from projectionist.runner.peers import Peers
 from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
-from projectionist.runner.registry import INSTANCE, Registry
 from projectionist.runner.setbacks import Book
 
 if TYPE_CHECKING:

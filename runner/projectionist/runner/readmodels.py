@@ -77,7 +77,7 @@ class ReadModels:
 
     async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
         """What `apply` would do, consumer by consumer; nothing for those that are as their class says."""
-        known = {row["name"]: row for row in await self._connection.fetch(self._sql["consumers_known"])}
+        known = {row["name"]: row for row in await self._connection.fetch(self._sql["select_consumers"])}
         owners = {
             row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["names_owned"])
         }
@@ -218,7 +218,7 @@ class ReadModels:
         turn = advisory_key(self._schema, "read models")
         await self._connection.execute(self._sql["barrier_alone"], turn)
         former = await self._connection.fetchrow(
-            self._sql["consumer_named"], change.renamed_from or change.consumer
+            self._sql["select_consumer"], change.renamed_from or change.consumer
         )
         if former is not None:
             await self._connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
@@ -239,7 +239,7 @@ class ReadModels:
         if change.what == "create":
             number = await self._connection.fetchval(
                 *(
-                    self._sql["add_consumer"],
+                    self._sql["insert_consumer"],
                     d.name,
                     d.kind,
                     d.revision,
@@ -251,7 +251,7 @@ class ReadModels:
                 *(str(d.baseline), subjects, durable_name(d.name)),
             )
         else:
-            row = await self._connection.fetchrow(self._sql["consumer_named"], change.renamed_from or d.name)
+            row = await self._connection.fetchrow(self._sql["select_consumer"], change.renamed_from or d.name)
             assert row is not None, "a planned change is about a registered consumer"
             number = row["number"]
             await self._connection.execute(self._sql["reshape_consumer"], number, d.name, d.shape)
@@ -288,7 +288,9 @@ async def own(connection: Connection, schema: str, consumer: int, d: Definition)
     sql = Statements("projectionist.runner", schema)
     for row in await connection.fetch(sql["own_names"], consumer, sorted(publics(d))):
         if row["consumer"] != consumer:
-            raise _owned(d, row["name"], await connection.fetchval(sql["name_of"], row["consumer"]))
+            raise _owned(
+                d, row["name"], await connection.fetchval(sql["select_consumer_name"], row["consumer"])
+            )
 
 
 def _owned(d: Definition, public: str, owner: str) -> ReadModelError:

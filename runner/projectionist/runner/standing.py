@@ -19,9 +19,9 @@ from projectionist.runner import sighting
 from projectionist.runner.account import Account
 from projectionist.runner.admin.incidents import remedy
 from projectionist.runner.batch.consumer import Rejoin
+from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.floors import Floors
-from projectionist.runner.registry import INSTANCE
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

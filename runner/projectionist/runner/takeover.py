@@ -67,7 +67,7 @@ class Takeover:
         if here is None:
             raise NothingToTake("this database takes no writes", remedy="Promote it first")
         before = await owners.recorded(self._connection, self._schema)
-        rows = await self._connection.fetch(self._sql["consumers_known"])
+        rows = await self._connection.fetch(self._sql["select_consumers"])
         theirs = [row for row in rows if before is None or await self._is_taken(row, before)]
         if before is not None and not theirs and likeness(before.place, here) is not Likeness.OTHER:
             raise NothingToTake(f"this database, {here}, is the real one already")

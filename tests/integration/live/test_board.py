@@ -13,7 +13,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.ops.commands import status
 from projectionist.runner import board
 from projectionist.runner.board import Board, Told, failing
-from projectionist.runner.registry import NotRegistered
+from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.setbacks import TOLD_FROM, Chore
 
 pytestmark = pytest.mark.asyncio

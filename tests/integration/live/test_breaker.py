@@ -11,9 +11,10 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Breaker, Policy
 from projectionist.ops.commands.status import next_steps
-from projectionist.runner import breaker, status
+from projectionist.runner import breaker
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.status import ConsumerStatus
+from projectionist.runner.consumers import status
+from projectionist.runner.consumers.status import ConsumerStatus
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,8 +14,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderRow, Receipt, shop
 from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intent import Slotted
 from projectionist.projections import Envelope, Reactor, on
+from projectionist.runner.consumers.intent_slots import SlotRenamed
 from projectionist.runner.readmodels import ReadModelError
-from projectionist.runner.slots import SlotRenamed
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,8 +14,8 @@ from projectionist.projections import definition
 from projectionist.runner import jetstream
 from projectionist.runner.barrier import barrier_key
 from projectionist.runner.batch.consumer import Superseded
+from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.office import Office
-from projectionist.runner.registry import NotRegistered
 
 pytestmark = pytest.mark.asyncio
 

@@ -16,9 +16,10 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
-from projectionist.runner import draining, pipeline, status
+from projectionist.runner import draining, pipeline
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch.batch_session import tag
+from projectionist.runner.consumers import status
 from projectionist.runner.run import refuse_unwatched
 
 STORE = Policy(ack="after-store", late_s=0)

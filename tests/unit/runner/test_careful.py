@@ -12,7 +12,7 @@ from tests.support.deliveries import delivery
 
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.careful import divided, ended
-from projectionist.runner.registry import INSTANCE, PLACE
+from projectionist.runner.consumers.registry import INSTANCE, PLACE
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.runner.slots import SlotRenamed, frozen
+from projectionist.runner.consumers.intent_slots import SlotRenamed, frozen
 
 
 def test_slots_seen_for_the_first_time_are_as_they_are_called() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.runner.batch.consumer import Superseded
-from projectionist.runner.registry import NotRegistered
+from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.supervision import NoneLeft, Supervised, chief, give_up
 
 OVER = Superseded("newer code has taken over")

@@ -93,7 +93,7 @@ class View:
     async def look(self, connection: Connection) -> None:
         """Draw it as it is now."""
         from projectionist.ops.commands.status import consumer_table
-        from projectionist.runner.status import consumers
+        from projectionist.runner.consumers.status import consumers
 
         text = consumer_table(await consumers(connection, self._schema))
         if sys.stderr.isatty():

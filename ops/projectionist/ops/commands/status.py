@@ -17,7 +17,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, styled, table, whom
 from projectionist.outbox.standing import OutboxStatus, Trouble, many
-from projectionist.runner.status import (
+from projectionist.runner.consumers.status import (
     ConsumerStatus,
     Counted,
     PauseStatus,
@@ -240,7 +240,7 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
     from projectionist.core.postgres.connections import connect
     from projectionist.migrations import plan
     from projectionist.outbox import standing
-    from projectionist.runner import status
+    from projectionist.runner.consumers import status
 
     release, python = version("projectionist"), platform.python_version()
     try:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
+    from projectionist.runner.consumers.status import SetbackStatus
     from projectionist.runner.jetstream import Stream
-    from projectionist.runner.status import SetbackStatus
 
 
 def registered(

@@ -18,8 +18,8 @@ from projectionist.ops.doctor import consumers, database, identities, outbox
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.outbox import standing
+from projectionist.runner.consumers.status import setbacks
 from projectionist.runner.deed import Deed
-from projectionist.runner.status import setbacks
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

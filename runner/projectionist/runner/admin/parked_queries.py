@@ -11,8 +11,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner import guards
 from projectionist.runner.admin.parked_actions import NotThere, Seen, TooLate
+from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.hashes import event_hash
-from projectionist.runner.registry import NotRegistered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +151,7 @@ class Parked:
 
 async def number_of(connection: Connection, sql: Statements, name: str) -> int:
     """The number of the consumer `name`; raises NotRegistered."""
-    row = await connection.fetchrow(sql["consumer_named"], name)
+    row = await connection.fetchrow(sql["select_consumer"], name)
     if row is None:
         raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
     number: int = row["number"]

@@ -12,7 +12,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner import barrier
-from projectionist.runner.registry import NotRegistered
+from projectionist.runner.consumers.registry import NotRegistered
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -60,7 +60,7 @@ async def alone(
     Raises NotRegistered, Busy where a batch is open for longer than `lock_s`, or TooLong.
     """
     sql = Statements("projectionist.runner", schema)
-    found = await connection.fetchrow(sql["consumer_named"], consumer)
+    found = await connection.fetchrow(sql["select_consumer"], consumer)
     if found is None:
         raise unknown(consumer)
     entered = False
@@ -68,7 +68,7 @@ async def alone(
         async with barrier.alone(connection, schema, found["number"], what, within_s=within_s):
             entered = True
             row = await connection.fetchrow(
-                sql["consumer_named"], consumer
+                sql["select_consumer"], consumer
             )  # whoever held the barrier may have changed it
             if row is None:  # it was retired meanwhile
                 raise unknown(consumer)

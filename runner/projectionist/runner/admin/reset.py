@@ -98,7 +98,7 @@ class Resetting:
 
     async def _seen(self, consumer: str) -> _Seen:
         """What the broker has to say, asked while nobody waits."""
-        row = await self._connection.fetchrow(self._sql["consumer_named"], consumer)
+        row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
         if row is None:
             raise unknown(consumer)
         await check_ours(self._connection, self._client, self._schema, row)
@@ -116,7 +116,7 @@ class Resetting:
             raise CannotReset(
                 f"a build of {name} is open", remedy="Finish it, or `projectionist rebuild --abort`"
             )
-        running = await self._connection.fetchval(self._sql["running"], number, SILENCE_S)
+        running = await self._connection.fetchval(self._sql["count_live_runners"], number, SILENCE_S)
         if running and not row["paused"]:
             raise CannotReset(
                 f"{running} processes run {name}", remedy=f"`projectionist pause {name} --reason …` first"

@@ -60,7 +60,7 @@ class Retiring:
 
     async def plan(self, consumer: str) -> Retired:
         """What `retire` would do; raises what it would raise."""
-        row = await self._connection.fetchrow(self._sql["consumer_named"], consumer)
+        row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
         if row is None:
             raise unknown(consumer)
         await check_ours(self._connection, self._client, self._schema, row)

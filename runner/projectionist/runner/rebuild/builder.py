@@ -205,7 +205,7 @@ class Builder:
         )
 
     async def _prepare(self, desk: Desk, build: Build, shadow: Shadow) -> Build:
-        row = await desk.row("consumer_named", self._definition.name)
+        row = await desk.row("select_consumer", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         live = await table_names(desk, build.consumer, row["generation"])

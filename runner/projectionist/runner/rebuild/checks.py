@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def registered(desk: Desk, definition: Definition, *, going_back: bool = False) -> Record:
     """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
-    row = await desk.row("consumer_named", definition.name)
+    row = await desk.row("select_consumer", definition.name)
     if row is None:
         raise RebuildError(
             f"consumer {definition.name!r} is not in the database yet", remedy="Run `projectionist migrate`"

@@ -22,12 +22,12 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
+from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.delivery import Delivery
 from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import named
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.settle import Settler
-from projectionist.runner.slots import frozen
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -176,7 +176,7 @@ class Replayer:
         return set(await self._desk.known(consumer.number, ((d.source, d.id) for d in deliveries)))
 
     async def _registered(self) -> Record:
-        row = await self._desk.row("consumer_named", self._definition.name)
+        row = await self._desk.row("select_consumer", self._definition.name)
         if row is None:
             raise RebuildError(
                 f"consumer {self._definition.name!r} is not in the database yet",
@@ -192,8 +192,8 @@ class Replayer:
     async def _consumer(self, row: Record) -> Consumer:
         definition = self._definition
         given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
-        runner = await self._desk.value("add_runner", *given)
-        slots = [found["name"] for found in await self._desk.rows("slots", row["number"])]
+        runner = await self._desk.value("insert_runner", *given)
+        slots = [found["name"] for found in await self._desk.rows("select_intent_slots", row["number"])]
         policy = self._settings.policy(definition.name)
         names = frozen(definition.name, slots, definition.slots)
         consumer = Consumer(definition, policy, row["number"], row["key_name"], runner, names)

@@ -134,7 +134,7 @@ class Verifier:
         """The rows as the stream makes them, a bucket at a time."""
         table, _, _ = self._table(consumer)
         at = table.key_at
-        row = await self._desk.row("consumer_named", self._definition.name)
+        row = await self._desk.row("select_consumer", self._definition.name)
         assert row is not None, "it is live"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)

@@ -15,8 +15,8 @@ from projectionist.core.postgres.leases import Leases
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner import jetstream
+from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.jetstream import BrokerError
-from projectionist.runner.registry import INSTANCE
 from projectionist.runner.retention.archive import ArchiveFailed
 from projectionist.runner.retention.purge import Purger
 

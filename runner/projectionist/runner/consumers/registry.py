@@ -14,7 +14,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.barrier import alone
 from projectionist.runner.batch.consumer import Consumer, Superseded
-from projectionist.runner.slots import frozen
+from projectionist.runner.consumers.intent_slots import frozen
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -83,14 +83,14 @@ class Registry:
                 await self._adopt(definition, row, readopt=readopt)
             silent = definition.effects == "now" and not early
             mark = stream.state.last_seq + 1 if silent else 0
-            await self._connection.execute(self._sql["set_mark"], number, mark)
+            await self._connection.execute(self._sql["set_effects_start"], number, mark)
             slots = await self._slots(definition, number)
         if fresh:
             log.info(
                 "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
             )
         runner = await self._connection.fetchval(
-            self._sql["add_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
+            self._sql["insert_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
         )
         consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
         control = await self._connection.fetchrow(self._sql["select_control_row"], number)
@@ -100,18 +100,18 @@ class Registry:
 
     async def checked(self, definition: Definition) -> Record:
         """The registration, if it is of this class as it is now; raises NotRegistered."""
-        row = await self._connection.fetchrow(self._sql["consumer_named"], definition.name)
+        row = await self._connection.fetchrow(self._sql["select_consumer"], definition.name)
         return _checked(definition, row)
 
     async def _adopt(self, definition: Definition, row: Record, *, readopt: bool) -> None:
         """Take up new code: older processes stop at their next batch, and what failed on old code is tried again."""
-        before = await self._connection.fetchval(self._sql["code_was_here"], row["number"], definition.code)
+        before = await self._connection.fetchval(self._sql["has_run_code"], row["number"], definition.code)
         if before and not readopt:
             raise Superseded(
                 f"consumer {definition.name!r} has gone on to newer code than this",
                 remedy="Deploy the newer code, or start once with --readopt to go back to this one on purpose",
             )
-        await self._connection.execute(self._sql["adopt_code"], row["number"], definition.code)
+        await self._connection.execute(self._sql["set_code_fingerprint"], row["number"], definition.code)
         await self._connection.execute(self._sql["breaker_reset"], row["number"])
         await self._connection.execute(
             *(self._sql["insert_audit_entry"], row["number"], "adopt-code", definition.code.hex()),
@@ -119,11 +119,13 @@ class Registry:
         )
 
     async def _slots(self, definition: Definition, number: int) -> dict[str, str]:
-        known = [row["name"] for row in await self._connection.fetch(self._sql["slots"], number)]
+        known = [
+            row["name"] for row in await self._connection.fetch(self._sql["select_intent_slots"], number)
+        ]
         kept = frozen(definition.name, known, definition.slots)
         fresh = [slot for slot in definition.slots if slot not in kept]
         owner = f"{definition.cls.__module__}:{definition.cls.__qualname__}"
-        await self._connection.execute(self._sql["add_slots"], number, fresh, [owner] * len(fresh))
+        await self._connection.execute(self._sql["insert_intent_slots"], number, fresh, [owner] * len(fresh))
         return kept
 
 

@@ -93,7 +93,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]:
     """Every registered consumer, by name."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)["status"], MOST)
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["select_status"], MOST)
     return [msgspec.convert(_decoded(dict(row)), ConsumerStatus) for row in rows]
 
 
@@ -131,7 +131,7 @@ class SetbackStatus(msgspec.Struct, frozen=True):
 
 async def setbacks(connection: Connection, schema: str) -> list[SetbackStatus]:
     """What processes cannot do at the moment, by consumer."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)["setbacks"])
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["select_process_problems"])
     return [msgspec.convert(dict(row), SetbackStatus) for row in rows]
 
 
@@ -146,7 +146,7 @@ class Shared(msgspec.Struct, frozen=True):
 
 async def shared(connection: Connection, schema: str) -> list[Shared]:
     """Events in quarantine and open incidents, by whom they concern."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)["status_shared"])
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["select_shared_trouble"])
     return [Shared(*row) for row in rows]
 
 
