@@ -13,7 +13,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database.barrier import barrier_key
 
 pytestmark = pytest.mark.asyncio
 

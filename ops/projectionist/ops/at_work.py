@@ -22,7 +22,7 @@ from projectionist.ops.database import database
 from projectionist.ops.servers import settings
 from projectionist.ops.terminal import UsageError, note
 from projectionist.runner.app import App
-from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.rebuild.progress import Logged, Watched
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.projections.subjects import Subjects
+    from projectionist.runner.database.dead_sessions import Lend
     from projectionist.runner.jetstream import Consumer as Durable
-    from projectionist.runner.peers import Lend
 
 MOST = 100_000
 """How many messages one look lists; the rest is for the next one."""

@@ -11,12 +11,12 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream, sighting
 from projectionist.runner.admin.pause import Busy
-from projectionist.runner.barrier import alone
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
+from projectionist.runner.database.barrier import alone
+from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing, Stream
-from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:

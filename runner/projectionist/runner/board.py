@@ -16,11 +16,11 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import storable
 from projectionist.core.testpoints import announce
 from projectionist.runner.consumers.registry import INSTANCE
-from projectionist.runner.setbacks import Chore, said
+from projectionist.runner.database.chores import Chore, said
 
 if TYPE_CHECKING:
+    from projectionist.runner.database.chores import Book
     from projectionist.runner.office import Office
-    from projectionist.runner.setbacks import Book
 
 VALID_S = 60.0
 """For how long what is told is taken for true, if its process does not tell it anew: it may be gone."""

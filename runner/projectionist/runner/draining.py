@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.batch.types import Applied
     from projectionist.runner.careful import Careful
-    from projectionist.runner.setbacks import Book
+    from projectionist.runner.database.chores import Book
     from projectionist.runner.stored import Stored
 
 

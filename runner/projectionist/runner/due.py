@@ -10,15 +10,15 @@ from projectionist.core.postgres.error_class import Trouble, classify
 from projectionist.runner.baseline import Baselines
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
+from projectionist.runner.database.chores import Setbacks, missed
 from projectionist.runner.quarantine import Quarantine
 from projectionist.runner.references import References
-from projectionist.runner.setbacks import Setbacks, missed
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.batch_session import Session
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.setbacks import Book
+    from projectionist.runner.database.chores import Book
     from projectionist.runner.stored import Stored
 
 MOST_DUE = 200

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.barrier import barrier_key
 from projectionist.runner.continuity import Known, Spot
+from projectionist.runner.database.barrier import barrier_key
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
@@ -86,7 +86,9 @@ class Floors:
         What lies at or below the floor was acked, and so committed, before this transaction began.
         """
         async with connection.transaction():
-            await connection.execute(self._sql["barrier"], barrier_key(self._schema, remembered.number))
+            await connection.execute(
+                self._sql["lock_consumer_shared"], barrier_key(self._schema, remembered.number)
+            )
             control = await connection.fetchrow(self._sql["select_control_row"], remembered.number)
             if control is None or control["epoch"] != remembered.epoch:
                 return

@@ -14,8 +14,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.retry_policy import Retry
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
+from projectionist.runner.database.chores import Chore
 from projectionist.runner.rearm import Rearm
-from projectionist.runner.setbacks import Chore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

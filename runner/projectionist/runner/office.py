@@ -15,18 +15,18 @@ from projectionist.core.postgres.leases import Leases
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
 from projectionist.core.testpoints import announce
-from projectionist.runner.barrier import alone
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.retry_policy import SLOWLY, slow
 from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.consumers.registry import INSTANCE, Registry
+from projectionist.runner.database.availability import Gates
+from projectionist.runner.database.barrier import alone
+from projectionist.runner.database.chores import Book
+from projectionist.runner.database.dead_sessions import Peers
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.deed import Deed
-from projectionist.runner.gate import Gates
-from projectionist.runner.peers import Peers
-from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import sweep
-from projectionist.runner.setbacks import Book
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

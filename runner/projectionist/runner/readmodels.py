@@ -20,8 +20,8 @@ from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.testpoints import announce
 from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
-from projectionist.runner.barrier import barrier_key, patience
-from projectionist.runner.rebuild.desk import Desk
+from projectionist.runner.database.barrier import barrier_key, patience
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.rehearsal import rehearse
 from projectionist.runner.views import check_own, options, restore
 
@@ -216,14 +216,14 @@ class ReadModels:
 
     async def _apply_once(self, d: Definition, change: Change, wait_s: float) -> None:
         turn = advisory_key(self._schema, "read models")
-        await self._connection.execute(self._sql["barrier_alone"], turn)
+        await self._connection.execute(self._sql["lock_consumer_exclusive"], turn)
         former = await self._connection.fetchrow(
             self._sql["select_consumer"], change.renamed_from or change.consumer
         )
         if former is not None:
             await self._connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
             await self._connection.execute(
-                self._sql["barrier_alone"], barrier_key(self._schema, former["number"])
+                self._sql["lock_consumer_exclusive"], barrier_key(self._schema, former["number"])
             )
         now = await self.plan([d])  # another process may have been here since, or a swap
         if now and msgspec.structs.replace(now[0], notes=change.notes) != change:

@@ -21,9 +21,9 @@ from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wake import Waker
 from projectionist.runner.board import Board, failing
+from projectionist.runner.database.chores import kept
 from projectionist.runner.office import Office
 from projectionist.runner.retention.janitor import Janitor
-from projectionist.runner.setbacks import kept
 from projectionist.runner.supervision import Supervised, supervise
 from projectionist.runner.watchdog import watch
 from projectionist.runner.worker import Worker

@@ -18,7 +18,7 @@ from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.board import told
-from projectionist.runner.setbacks import Setbacks, said
+from projectionist.runner.database.chores import Setbacks, said
 
 if TYPE_CHECKING:
     from projectionist.runner.board import Told

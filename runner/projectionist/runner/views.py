@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.identifiers import quoted
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.rebuild.desk import Desk
+    from projectionist.runner.database.queries import Desk
 
 
 class InTheWay(RebuildError):

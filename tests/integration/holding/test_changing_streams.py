@@ -22,8 +22,8 @@ from projectionist.core.settings.settings import Policy
 from projectionist.ops.walk import walk
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.durable import StreamUnfit
-from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayer
 

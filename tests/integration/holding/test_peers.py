@@ -20,7 +20,7 @@ from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.postgres import connections
 from projectionist.runner import sighting
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.office import Office
 from projectionist.runner.run import MOST_CONNECTIONS
 

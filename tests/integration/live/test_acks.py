@@ -13,7 +13,7 @@ from tests.support.waiting import HANG_S, listening
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.projections import definition
 from projectionist.runner import settle
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database.barrier import barrier_key
 
 pytestmark = pytest.mark.asyncio
 

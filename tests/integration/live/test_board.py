@@ -14,7 +14,7 @@ from projectionist.ops.commands import status
 from projectionist.runner import board
 from projectionist.runner.board import Board, Told, failing
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.setbacks import TOLD_FROM, Chore
+from projectionist.runner.database.chores import TOLD_FROM, Chore
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.runner import supervision
 from projectionist.runner.batch.sequencing import Turn
 from projectionist.runner.batch.types import Applied, Batch
-from projectionist.runner.setbacks import Setbacks
+from projectionist.runner.database.chores import Setbacks
 from projectionist.runner.settle import Settler
 
 pytestmark = pytest.mark.asyncio

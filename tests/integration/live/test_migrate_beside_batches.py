@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 from projectionist.projections import definition
 from projectionist.runner import readmodels
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.readmodels import ReadModelError
 
 pytestmark = pytest.mark.asyncio

@@ -110,7 +110,7 @@ async def test_a_pause_waits_for_the_open_batch_and_the_next_one_sees_it(live: R
         transaction = holder.transaction()
         await transaction.start()
         store, _ = await hand.session.ready()
-        await holder.execute(store._sql["barrier"], store._barrier)
+        await holder.execute(store._sql["lock_consumer_shared"], store._barrier)
         pausing = asyncio.create_task(desk.done("pause", "Orders", *WHY))
         await live.blocked()
         assert not pausing.done()
@@ -128,7 +128,7 @@ async def test_a_batch_that_never_ends_is_not_waited_for_for_ever(live: Rig, tmp
         store, _ = await hand.session.ready()
         holder = await asyncpg.connect(live.database)
         async with holder.transaction():
-            await holder.execute(store._sql["barrier"], store._barrier)
+            await holder.execute(store._sql["lock_consumer_shared"], store._barrier)
             told = await desk.refused("pause", "Orders", *WHY)
         await holder.close()
     assert "a batch of 'Orders' has been open for longer than lock_s" in told

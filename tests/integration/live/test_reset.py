@@ -276,7 +276,7 @@ async def test_a_reset_waits_for_the_open_batch(live: Rig, desk: Desk) -> None:
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
     async with live.verbs(s.Orders) as verbs, live.pool.acquire() as holder, holder.transaction():
-        await holder.execute(verbs._store._sql["barrier"], verbs._store._barrier)
+        await holder.execute(verbs._store._sql["lock_consumer_shared"], verbs._store._barrier)
         resetting = asyncio.create_task(desk.done("reset", "Orders", "--yes", *WHY))
         await live.blocked()
         assert len(await live.rows("orders")) == 1

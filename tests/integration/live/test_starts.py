@@ -12,9 +12,9 @@ from tests.support.waiting import eventually
 
 from projectionist.projections import definition
 from projectionist.runner import jetstream
-from projectionist.runner.barrier import barrier_key
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.office import Office
 
 pytestmark = pytest.mark.asyncio

@@ -12,8 +12,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.rebuild import judge
-from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayer
 from projectionist.runner.rebuild.verify import Verified

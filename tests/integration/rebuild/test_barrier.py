@@ -20,14 +20,14 @@ from projectionist.core import clock, testpoints
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.retry_policy import Retry
 from projectionist.projections import SqlProjection, Tx, definition, on
-from projectionist.runner import barrier
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.adoption import Adoption
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database import barrier
+from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.rebuild import catchup, tail
-from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.recompute import recompute
 
 pytestmark = pytest.mark.asyncio

@@ -14,8 +14,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
 from projectionist.projections import definition
-from projectionist.runner.barrier import barrier_key
-from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.rebuild.generations import drop, generations, sweep
 
 pytestmark = pytest.mark.asyncio

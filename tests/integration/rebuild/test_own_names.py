@@ -8,8 +8,8 @@ from tests.support.rebuilding import Yard, dying
 from tests.support.shop import OrderPlaced, shop
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.readmodels import ReadModelError
-from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.generations import drop
 
 pytestmark = pytest.mark.asyncio

@@ -13,7 +13,7 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.runner import barrier
+from projectionist.runner.database import barrier
 
 Isolation = Literal["read_committed", "repeatable_read"]
 

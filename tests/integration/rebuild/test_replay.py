@@ -18,7 +18,7 @@ from projectionist.core.nats import connections
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.rebuild.desk import Desk, RebuildError
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayed, Replayer, span_of
 

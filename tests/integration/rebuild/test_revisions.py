@@ -15,9 +15,9 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.nats import connections
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
+from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModelError, ReadModels
-from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.worker import Worker
 
 pytestmark = pytest.mark.asyncio

@@ -16,9 +16,9 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import Pure
 from projectionist.runner.batch.inbox_store import Store
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.rebuild.builder import Builder
 from projectionist.runner.rebuild.catchup import NotEqual
-from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.shadow import Stumbled
 from projectionist.runner.rebuild.snapshots import Snapshots
 

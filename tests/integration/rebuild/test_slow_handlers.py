@@ -15,9 +15,9 @@ from tests.support.waiting import listening
 from projectionist.core import testpoints
 from projectionist.core.retry_policy import Retry
 from projectionist.projections import Projection, on
-from projectionist.runner import barrier
+from projectionist.runner.database import barrier
+from projectionist.runner.database.queries import BuildLost
 from projectionist.runner.rebuild import pace, turn
-from projectionist.runner.rebuild.desk import BuildLost
 
 pytestmark = pytest.mark.asyncio
 

@@ -16,9 +16,9 @@ from tests.support.rebuilding import ACT, Yard, shop_app
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Event, Projection, definition, on
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.rebuild import exact, scan
 from projectionist.runner.rebuild import verify as verifying
-from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.recompute import Recomputed
 from projectionist.runner.rebuild.shadow import Stumbled
 from projectionist.runner.rebuild.verify import Verified, begun, live_consumer

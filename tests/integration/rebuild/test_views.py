@@ -13,7 +13,7 @@ from tests.support.waiting import listening
 
 from projectionist.core.settings.secret import Url
 from projectionist.projections import Projection, on
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.rebuild.generations import sweep
 from projectionist.runner.views import InTheWay
 

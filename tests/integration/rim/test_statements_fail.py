@@ -21,7 +21,7 @@ STATES = [
 ]
 """Of every class, and those of which the class says too little."""
 STATEMENTS = {
-    "entering": ["begin", "barrier", "select_control_row", "select_control_row_settling"],
+    "entering": ["begin", "lock_consumer_shared", "select_control_row", "select_control_row_settling"],
     "claiming": ["insert_inbox_claims", "insert_missing_positions", "lock_positions"],
     "folding": ["rows.select", "rows.insert", "savepoint"],
     "journal": [

@@ -11,7 +11,7 @@ import pytest
 from tests.support.waiting import HANG_S
 
 from projectionist.core.gate import Gate
-from projectionist.runner.gate import Gates
+from projectionist.runner.database.availability import Gates
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,8 +11,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.retry_policy import Retry
 from projectionist.core.testpoints import listen
 from projectionist.runner.batch.consumer import Rejoin
+from projectionist.runner.database.chores import Chore, Setbacks, kept
 from projectionist.runner.jetstream import BrokerError
-from projectionist.runner.setbacks import Chore, Setbacks, kept
 
 pytestmark = pytest.mark.asyncio
 
@@ -108,8 +108,8 @@ async def test_what_goes_on_beside_the_work_is_run_again_when_it_fails(
 ) -> None:
     runs = 0
     noted: list[str] = []
-    monkeypatch.setattr("projectionist.runner.setbacks.AGAIN", AGAIN)
-    monkeypatch.setattr("projectionist.runner.setbacks.random.uniform", lambda low, high: 0.0)
+    monkeypatch.setattr("projectionist.runner.database.chores.AGAIN", AGAIN)
+    monkeypatch.setattr("projectionist.runner.database.chores.random.uniform", lambda low, high: 0.0)
 
     async def run() -> None:
         nonlocal runs

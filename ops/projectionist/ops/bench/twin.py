@@ -17,7 +17,7 @@ from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
 from projectionist.projections.readmodel import ReadModel
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database.barrier import barrier_key
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

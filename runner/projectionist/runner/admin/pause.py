@@ -11,8 +11,8 @@ import asyncpg
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner import barrier
 from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.database import barrier
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -15,10 +15,10 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream, sighting
 from projectionist.runner.admin.pause import Busy, alone, unknown
 from projectionist.runner.continuity import Known, Spot
+from projectionist.runner.database.dead_sessions import SILENT_BEATS
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import ConsumerMissing, Stream
-from projectionist.runner.peers import SILENT_BEATS
-from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.generations import drop
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import losing_aggregates

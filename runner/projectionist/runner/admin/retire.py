@@ -14,8 +14,8 @@ from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
 from projectionist.runner.admin.pause import alone, unknown
 from projectionist.runner.admin.reset import SILENCE_S
+from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream import ConsumerMissing, StreamMissing
-from projectionist.runner.rebuild.desk import Desk
 from projectionist.runner.rebuild.names import dependents, drop_tables, shown, withdraw
 from projectionist.runner.rebuild.opening import drop_positions
 from projectionist.runner.takeover import check_ours

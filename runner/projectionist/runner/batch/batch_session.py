@@ -13,9 +13,9 @@ import asyncpg
 from projectionist.core import clock
 from projectionist.core.postgres.connections import connect
 from projectionist.core.testpoints import announce
-from projectionist.runner.barrier import barrier_key
 from projectionist.runner.batch.inbox_store import Store
-from projectionist.runner.gate import Gates
+from projectionist.runner.database.availability import Gates
+from projectionist.runner.database.barrier import barrier_key
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Model
-    from projectionist.runner.peers import Peers
+    from projectionist.runner.database.dead_sessions import Peers
 
 log = logging.getLogger("projectionist.runner")
 

@@ -96,7 +96,7 @@ class Store:
 
     async def enter(self) -> None:
         """Wait behind exclusive takers of this consumer."""
-        await self.connection.execute(self._sql["barrier"], self._barrier)
+        await self.connection.execute(self._sql["lock_consumer_shared"], self._barrier)
 
     async def control(self) -> Record | None:
         """The consumer's control row as it stands now."""

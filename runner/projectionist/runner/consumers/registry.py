@@ -12,9 +12,9 @@ from uuid import UUID
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.barrier import alone
 from projectionist.runner.batch.consumer import Consumer, Superseded
 from projectionist.runner.consumers.intent_slots import frozen
+from projectionist.runner.database.barrier import alone
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -20,16 +20,16 @@ from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
-from projectionist.runner.barrier import SHORT, TooLong, patience
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
+from projectionist.runner.database.barrier import SHORT, TooLong, patience
+from projectionist.runner.database.queries import Build, Desk, InUse, RebuildError, first_position
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.bulk import Bulk, Slow
 from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
-from projectionist.runner.rebuild.desk import Build, Desk, InUse, RebuildError, first_position
 from projectionist.runner.rebuild.generations import begin_rollback
 from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.names import carry_indexes, check, table_names

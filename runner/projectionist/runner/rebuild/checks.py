@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from projectionist.projections.definition import Kind
 from projectionist.runner import jetstream
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.desk import Desk
+    from projectionist.runner.database.queries import Desk
 
 
 async def registered(desk: Desk, definition: Definition, *, going_back: bool = False) -> Record:

@@ -11,13 +11,13 @@ import msgspec
 
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import CONTIGUOUS
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.rebuild.sides import Difference, Key, Sides, sides_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.desk import Build, Desk
+    from projectionist.runner.database.queries import Build, Desk
 
 MOST = 1_000
 """How many differing rows are looked at again; beyond, the generations simply differ."""

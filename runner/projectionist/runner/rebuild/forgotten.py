@@ -12,8 +12,8 @@ from projectionist.runner.batch.planning import CONTIGUOUS
 if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.decisions import Decisions
+    from projectionist.runner.database.queries import Desk
     from projectionist.runner.delivery import Delivery
-    from projectionist.runner.rebuild.desk import Desk
 
 
 class Forgotten(msgspec.Struct):

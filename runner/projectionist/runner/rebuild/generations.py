@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.rebuild.desk import Build, Desk, RebuildError, first_position
+from projectionist.runner.database.queries import Build, Desk, RebuildError, first_position
 from projectionist.runner.rebuild.names import drop_tables, table_names
 from projectionist.runner.rebuild.opening import drop_positions
 

@@ -11,13 +11,13 @@ import msgspec
 from projectionist.core.identifiers import quoted
 from projectionist.projections.ddl import marked
 from projectionist.projections.table import Table
+from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.readmodels import Kept
-from projectionist.runner.rebuild.desk import RebuildError
 from projectionist.runner.views import carry_indexes as make_indexes
 from projectionist.runner.views import check_own, exchange, standing
 
 if TYPE_CHECKING:
-    from projectionist.runner.rebuild.desk import Desk
+    from projectionist.runner.database.queries import Desk
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
+from projectionist.runner.database.queries import POSITIONS, Build, Desk, RebuildError
 from projectionist.runner.readmodels import keeping, own
-from projectionist.runner.rebuild.desk import POSITIONS, Build, Desk, RebuildError
 from projectionist.runner.rebuild.names import drop_tables, table_names
 from projectionist.runner.rehearsal import rehearse
 

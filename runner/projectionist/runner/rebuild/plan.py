@@ -14,10 +14,10 @@ from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
+from projectionist.runner.database.queries import Build, Desk
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.catchup import Gone
-from projectionist.runner.rebuild.desk import Build, Desk
 from projectionist.runner.rebuild.generations import generations
 from projectionist.runner.rebuild.history import HistoryGone, Read, forgotten_from, is_whole, lost
 from projectionist.runner.rebuild.holes import Lost

@@ -14,8 +14,8 @@ from projectionist.core import clock
 from projectionist.core.postgres import connections
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.runner.barrier import TooLong, alone, patience
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.barrier import TooLong, alone, patience
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

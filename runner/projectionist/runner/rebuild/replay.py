@@ -23,8 +23,8 @@ from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.intent_slots import frozen
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.delivery import Delivery
-from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import named
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.settle import Settler

@@ -11,7 +11,7 @@ from projectionist.core.states import Cause
 from projectionist.projections import ddl
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import Course
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from collections import Counter

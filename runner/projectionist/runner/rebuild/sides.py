@@ -14,7 +14,7 @@ from projectionist.runner.rebuild.names import columns
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.projections.table import Table
-    from projectionist.runner.rebuild.desk import Desk
+    from projectionist.runner.database.queries import Desk
 
 Key = tuple[str, ...]
 """A row's key, as text: whatever its types are."""

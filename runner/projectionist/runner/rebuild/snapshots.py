@@ -9,10 +9,10 @@ import anyio
 
 from projectionist.core import clock
 from projectionist.core.testpoints import announce
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
-    from projectionist.runner.rebuild.desk import Build, Desk
+    from projectionist.runner.database.queries import Build, Desk
     from projectionist.runner.rebuild.progress import Progress
 
 WAIT_S = 60.0

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.rebuild.desk import RebuildError
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
+    from projectionist.runner.database.queries import Build, Desk
     from projectionist.runner.delivery import Delivery
     from projectionist.runner.rebuild.bulk import Bulk
-    from projectionist.runner.rebuild.desk import Build, Desk
     from projectionist.runner.rebuild.shadow import Shadow
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.barrier import TooLong
 from projectionist.runner.batch.planning import UNORDERED
-from projectionist.runner.rebuild.desk import Build, Desk, RebuildError
+from projectionist.runner.database.barrier import TooLong
+from projectionist.runner.database.queries import Build, Desk, RebuildError
 from projectionist.runner.rebuild.names import kept, point, shown, views, withdraw
 from projectionist.runner.rebuild.opening import clear, drop_positions
 

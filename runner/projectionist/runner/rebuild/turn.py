@@ -18,7 +18,7 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.leases import Lease, Leases
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.runner.rebuild.desk import BuildLost, Desk, RebuildError
+from projectionist.runner.database.queries import BuildLost, Desk, RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

@@ -13,9 +13,9 @@ from projectionist.projections import ddl
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
+from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.rebuild.bulk import Bulk
 from projectionist.runner.rebuild.checks import floor_of, registered
-from projectionist.runner.rebuild.desk import Desk, RebuildError
 from projectionist.runner.rebuild.exact import Exact, Refolded, load
 from projectionist.runner.rebuild.history import holes_of, is_own
 from projectionist.runner.rebuild.judge import Judge, Track

@@ -22,7 +22,7 @@ from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
-from projectionist.runner.barrier import barrier_key
+from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.retention.archive import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
 

@@ -23,8 +23,8 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.delivery import Unreadable
-from projectionist.runner.peers import SILENT_BEATS
 from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing
 
 if TYPE_CHECKING:

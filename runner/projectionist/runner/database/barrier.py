@@ -69,7 +69,7 @@ async def alone(
         async with connection.transaction():
             if wait_s is not None:
                 await connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
-            await connection.execute(sql["barrier_alone"], key)
+            await connection.execute(sql["lock_consumer_exclusive"], key)
             began = clock.now()
             # Cancels once and not for good: what has to be undone is undone after it.
             limit = asyncio.timeout(within_s)
@@ -86,7 +86,7 @@ async def alone(
     finally:
         if began is not None:
             if hold.kept and not connection.is_closed():
-                await connection.execute(sql["barrier_let_go"], key)
+                await connection.execute(sql["release_consumer_lock"], key)
             hold.seconds = clock.now() - began
             note(what, hold.seconds)
 
@@ -95,10 +95,10 @@ async def show(connection: Connection, schema: str, consumer: int, hold: Hold) -
     """Commit what was done so far inside `alone`, and go on in another transaction: no batch comes in between."""
     sql, key = Statements("projectionist.runner", schema), barrier_key(schema, consumer)
     hold.kept = True
-    await connection.execute(sql["barrier_keep"], key)
+    await connection.execute(sql["keep_consumer_lock"], key)
     await connection.execute("commit and chain")
-    await connection.execute(sql["barrier_alone"], key)
-    await connection.execute(sql["barrier_let_go"], key)
+    await connection.execute(sql["lock_consumer_exclusive"], key)
+    await connection.execute(sql["release_consumer_lock"], key)
     hold.kept = False
 
 

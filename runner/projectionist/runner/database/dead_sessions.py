@@ -55,7 +55,9 @@ class Peers:
             await anyio.sleep(LOOK_EVERY_S)
             try:
                 async with self._lend() as connection:
-                    ended = await connection.fetch(self._sql["end_silent"], backend_pid, self.silence_s)
+                    ended = await connection.fetch(
+                        self._sql["terminate_blocking_dead_sessions"], backend_pid, self.silence_s
+                    )
             except Exception as error:  # whoever waits is told of an outage by its own session
                 if not is_transient(error):
                     raise

@@ -16,7 +16,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.testpoints import announce
 from projectionist.projections.judge import start
-from projectionist.runner import barrier
+from projectionist.runner.database import barrier
 
 if TYPE_CHECKING:
     from asyncpg import Record
