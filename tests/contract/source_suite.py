@@ -23,7 +23,7 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats
 from projectionist.projections.subjects import Subjects
-from projectionist.runner.delivery import told
+from projectionist.runner.decoding.delivery import told
 from projectionist.runner.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.source import JetStreamSource, Pending, SourceLost

@@ -26,8 +26,8 @@ from projectionist.outbox.drafts import PublishError
 from projectionist.outbox.publisher import NotPublished, Published, Publisher, WrongSequence
 from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects
-from projectionist.runner.delivery import Delivery
-from projectionist.runner.reading import Reader
+from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.source import JetStreamSource
 
 

@@ -23,7 +23,7 @@ from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Identity
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.office import Office
 from projectionist.runner.settle import Settler
 

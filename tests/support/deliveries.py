@@ -10,7 +10,7 @@ from tests.support.shop import OrderPlaced
 
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.runner.batch.planning import Position
-from projectionist.runner.delivery import Delivery, Reason, Unreadable
+from projectionist.runner.decoding.delivery import Delivery, Reason, Unreadable
 
 
 def delivery(version: int | None = 1, aggregate: str | None = "order/o1", **given: Any) -> Delivery:

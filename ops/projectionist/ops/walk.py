@@ -13,7 +13,7 @@ import msgspec
 
 from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.scan import scan
 
 if TYPE_CHECKING:

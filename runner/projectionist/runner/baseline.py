@@ -13,7 +13,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.batch.position_cache import Exists
 from projectionist.runner.batch.position_lock import holding
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import BrokerError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from projectionist.core.states import Cause
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Breaker
     from projectionist.runner.batch.types import Applied
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 LEAST = 20
 """So many keys must have failed before their share says anything."""

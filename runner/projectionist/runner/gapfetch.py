@@ -24,7 +24,7 @@ from projectionist.runner import contents, jetstream, lookup
 from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Told
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.findings import Aside, Evidence, Lack, find, may_come, told
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored

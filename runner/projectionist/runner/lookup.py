@@ -8,9 +8,9 @@ import msgspec
 
 from projectionist.core.cloudevents import HeaderError
 from projectionist.projections.subjects import AGGREGATE
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.decoding.header_parser import Heads
 from projectionist.runner.findings import Elsewhere, Lack
-from projectionist.runner.heads import Heads
 
 if TYPE_CHECKING:
     from projectionist.projections.subjects import Subjects

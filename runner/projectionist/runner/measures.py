@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.counted_types import Kinds
     from projectionist.runner.batch.types import Applied, Batch
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 class Measures:

@@ -12,11 +12,11 @@ from projectionist.core.printable_text import TEXT_BYTES, fits, storable
 from projectionist.runner.batch.failure_evidence import Way
 from projectionist.runner.batch.retry_policy import MOST_TEXT
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.delivery import Reason, Unreadable
-from projectionist.runner.hashes import data_hash
+from projectionist.runner.decoding.content_hash import data_hash
+from projectionist.runner.decoding.delivery import Reason, Unreadable
 
 if TYPE_CHECKING:
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 WAYS = 8
 """Into so many parts: each is a try that may take as long as a statement may, and cost a transaction."""

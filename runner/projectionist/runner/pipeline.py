@@ -21,14 +21,14 @@ from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.sequencing import Turn
 from projectionist.runner.batch.types import Applied, Batch
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.handoff import Handoff
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings.settings import Batch as Limits
     from projectionist.runner.careful import Careful
-    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.source import Source
 
 REFUSALS = (Paused, Superseded, Tripped)

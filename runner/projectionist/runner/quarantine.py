@@ -13,8 +13,8 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Kept
-from projectionist.runner.delivery import Delivery, Reason
-from projectionist.runner.hashes import data_hash
+from projectionist.runner.decoding.content_hash import data_hash
+from projectionist.runner.decoding.delivery import Delivery, Reason
 from projectionist.runner.jetstream import BrokerError
 from projectionist.runner.reads import under_mark
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.jetstream import Message
     from projectionist.runner.reads import Place
     from projectionist.runner.stored import Stored

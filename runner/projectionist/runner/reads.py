@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
 from projectionist.runner.careful import MOST_MARKS, SUSPECT_FROM
-from projectionist.runner.delivery import told
+from projectionist.runner.decoding.delivery import told
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival

@@ -26,7 +26,7 @@ from projectionist.runner.batch.sequencing import Turn
 from projectionist.runner.batch.transaction import Transaction
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Again, Kept, Writes
-from projectionist.runner.delivery import Reason
+from projectionist.runner.decoding.delivery import Reason
 from projectionist.runner.parts import Part, as_bytes, divided, part_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
 from projectionist.runner import durable, jetstream
+from projectionist.runner.decoding.delivery import num_pending
 from projectionist.runner.deed import NotOurs
-from projectionist.runner.delivery import num_pending
 from projectionist.runner.durable import Wanted
 from projectionist.runner.jetstream import BrokerError, ConsumerMissing, Stream, StreamMissing
 from projectionist.runner.line import line

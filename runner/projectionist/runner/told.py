@@ -11,7 +11,7 @@ from projectionist.core.log_format import facts
 if TYPE_CHECKING:
     from projectionist.runner.batch.types import Applied
     from projectionist.runner.batch.writes import Put, Writes
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 log = logging.getLogger("projectionist.runner")
 

@@ -23,7 +23,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch import failure_evidence
 from projectionist.runner.breaker import Breaker
-from projectionist.runner.reading import Reader
+from projectionist.runner.decoding.decoder import Reader
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "the row is free again")

@@ -8,7 +8,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
 from projectionist.runner.batch import counted_types
-from projectionist.runner.delivery import Unreadable
+from projectionist.runner.decoding.delivery import Unreadable
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_spans import Tracing
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.builder import Builder
 from projectionist.runner.rebuild.progress import Logged
 

@@ -16,8 +16,8 @@ from projectionist.outbox.drafts import Producer, PublishError
 from projectionist.outbox.ids import business_key
 from projectionist.projections import Event
 from projectionist.projections.subjects import SubjectPattern, Subjects
-from projectionist.runner.delivery import Delivery
-from projectionist.runner.reading import Reader
+from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.delivery import Delivery
 
 
 class Placed(Event, type="order.placed", schema=2):

@@ -8,7 +8,7 @@ from projectionist.core.states import Cause, Entry, Head
 from projectionist.runner.batch.outcomes import Broken, close
 from projectionist.runner.batch.planning import alone, course
 from projectionist.runner.batch.writes import Failed, Writes
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 
 
 def closed(

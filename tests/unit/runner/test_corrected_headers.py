@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projectionist.core.settings.settings import Headers
-from projectionist.runner.heads import BadHeader, Heads, replaced
+from projectionist.runner.decoding.header_parser import BadHeader, Heads, replaced
 
 BLOCK = b"NATS/1.0\r\nce-id: a\r\nce-type: t\r\nCE-Type: twice\r\nbroken\r\nx: \xff\r\n\r\n"
 

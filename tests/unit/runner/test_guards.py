@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.runner import guards
+from projectionist.runner.decoding import json_limits
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -38,7 +38,7 @@ JSON = st.recursive(
     ],
 )
 def test_it_is_refused(data: bytes, says: str) -> None:
-    assert says in (guards.fault(data, 64) or "")
+    assert says in (json_limits.fault(data, 64) or "")
 
 
 @pytest.mark.parametrize(
@@ -55,16 +55,16 @@ def test_it_is_refused(data: bytes, says: str) -> None:
     ],
 )
 def test_it_is_let_through(data: bytes) -> None:
-    assert guards.fault(data, 64) is None
+    assert json_limits.fault(data, 64) is None
 
 
 @given(JSON)
 def test_no_document_that_postgresql_takes_is_refused(document: object) -> None:
     for data in (json.dumps(document).encode("utf-8", "surrogatepass"), msgspec.json.encode(document)):
         if b"\\u0000" not in data:
-            assert guards.fault(data, 64) is None
+            assert json_limits.fault(data, 64) is None
 
 
 @given(st.binary())
 def test_whatever_the_bytes_there_is_an_answer(data: bytes) -> None:
-    assert guards.fault(data, 8) is None or guards.fault(data, 8)
+    assert json_limits.fault(data, 8) is None or json_limits.fault(data, 8)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from projectionist.core.cloudevents import HeaderError
 from projectionist.core.settings.settings import Headers
-from projectionist.runner.heads import MOST_BYTES, MOST_LINES, SETTLED_AT, Fields, Heads
+from projectionist.runner.decoding.header_parser import MOST_BYTES, MOST_LINES, SETTLED_AT, Fields, Heads
 
 NAMES = (
     "ce-id",

@@ -13,7 +13,7 @@ from projectionist.projections.definition import Sequencing
 from projectionist.runner.batch.outcomes import REFETCH_S, Broken, close
 from projectionist.runner.batch.planning import Course, Position, course, may_move, reach
 from projectionist.runner.batch.writes import Failed, Parked, Writes
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 
 CLEAR, GAP, FAILED, WAITING, DRAINING = Head.CLEAR, Head.GAP, Head.FAILED, Head.WAITING, Head.DRAINING
 

@@ -16,7 +16,7 @@ from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch.counted_types import OTHER, Kinds
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Failed, Parked, Writes
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.measures import Measures
 
 KINDS = Kinds(["order.placed"])

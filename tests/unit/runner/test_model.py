@@ -8,7 +8,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.runner.batch.handlers import ordered, preset
 from projectionist.runner.batch.planning import Course, course
 from projectionist.runner.batch.retry_policy import Failing, Refusal
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 
 
 def planned(*deliveries: Delivery, successors: tuple[Delivery, ...] = ()) -> Course:

@@ -22,8 +22,8 @@ from projectionist.core.printable_text import TEXT_BYTES, fits
 from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects
-from projectionist.runner.delivery import Delivery, Reason, Unreadable
-from projectionist.runner.reading import Reader
+from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.delivery import Delivery, Reason, Unreadable
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 REPLY = b"$JS.ACK.SHOP.orders.2.42.43.1722600000000000000.5"

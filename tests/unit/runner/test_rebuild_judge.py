@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.deliveries import delivery
 
 from projectionist.runner.batch.decisions import Decisions
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild import judge as judging
 from projectionist.runner.rebuild.judge import Judge, Track
 

@@ -14,7 +14,7 @@ from projectionist.projections.definition import Sequencing
 from projectionist.runner.batch.outcomes import Broken, close
 from projectionist.runner.batch.planning import course, may_move, reach
 from projectionist.runner.batch.writes import Failed, Writes
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 
 AT = 2
 """Every aggregate here stands at version 2."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.ops.doctor.check import Check, attention, note
 from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.delivery import Delivery, Unreadable
+from projectionist.runner.decoding.delivery import Delivery, Unreadable
 from projectionist.runner.rebuild.scan import scan
 
 if TYPE_CHECKING:

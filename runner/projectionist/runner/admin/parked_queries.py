@@ -9,10 +9,10 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner import guards
 from projectionist.runner.admin.parked_actions import NotThere, Seen, TooLate
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.hashes import event_hash
+from projectionist.runner.decoding import json_limits
+from projectionist.runner.decoding.content_hash import event_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,7 +176,7 @@ async def corrected(connection: Connection, schema: str, one: Waiting, data: byt
 def _fault(data: bytes, policy: Policy) -> str | None:
     if len(data) > policy.max_event_bytes:
         return f"has {len(data)} bytes, more than the {policy.max_event_bytes} of max_event_bytes"
-    if bad := guards.fault(data, policy.max_depth):
+    if bad := json_limits.fault(data, policy.max_depth):
         return bad
     try:
         msgspec.json.decode(data)

@@ -11,8 +11,8 @@ import msgspec
 from projectionist.core.states import Decided, Entry, Fact
 from projectionist.core.testpoints import announce
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
-from projectionist.runner.hashes import data_hash
-from projectionist.runner.heads import replaced
+from projectionist.runner.decoding.content_hash import data_hash
+from projectionist.runner.decoding.header_parser import replaced
 
 if TYPE_CHECKING:
     from asyncpg import Record

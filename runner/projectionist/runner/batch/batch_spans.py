@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.outcomes import Broken
     from projectionist.runner.batch.planning import Course
     from projectionist.runner.batch.types import Batch
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 REPEAT = -1

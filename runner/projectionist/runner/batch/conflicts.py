@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.delivery import Delivery, Unreadable
+    from projectionist.runner.decoding.delivery import Delivery, Unreadable
 
 _HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})
 

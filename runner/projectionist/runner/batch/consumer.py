@@ -13,7 +13,7 @@ from projectionist.runner.batch.failure_evidence import Progress
 from projectionist.runner.batch.parked_rows import Reading
 from projectionist.runner.batch.position_cache import Exists
 from projectionist.runner.batch.row_key_type import OwnType
-from projectionist.runner.reading import Reader
+from projectionist.runner.decoding.decoder import Reader
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row

@@ -10,13 +10,13 @@ import msgspec
 
 from projectionist.core.states import Decided
 from projectionist.runner.batch.version_ranges import Versions
-from projectionist.runner.delivery import Delivery, sequence
+from projectionist.runner.decoding.delivery import Delivery, sequence
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.delivery import Unreadable
-    from projectionist.runner.reading import Reader
+    from projectionist.runner.decoding.decoder import Reader
+    from projectionist.runner.decoding.delivery import Unreadable
 
 _ACCEPTS = frozenset({Decided.ACCEPT_GAP, Decided.BASELINE})
 _NONE = Versions()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 _IDENTITY = attrgetter("source", "id")
 _SEQUENCE = attrgetter("seq")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.planning import Course
     from projectionist.runner.batch.row_table import RowTable
     from projectionist.runner.batch.writes import Failed
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 Rows = dict[Any, tuple[Any, ...]]

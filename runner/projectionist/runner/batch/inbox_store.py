@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.outbox.wishes import Wish
     from projectionist.runner.batch.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
     from projectionist.runner.references import Fetched
 
 _CLAIMED = attrgetter(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Wished
     from projectionist.runner.batch.writes import Writes
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 class Recipe(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from projectionist.runner.batch.writes import Failed, Moved, Parked, Writes
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.planning import Course, Position
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 _CLEAR = Head.CLEAR

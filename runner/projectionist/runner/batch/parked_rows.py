@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.reading import Reader
+    from projectionist.runner.decoding.decoder import Reader
 
 
 class Behind(msgspec.Struct):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.planning import Position
     from projectionist.runner.batch.types import Batch
     from projectionist.runner.batch.writes import Identity
-    from projectionist.runner.delivery import Delivery
-    from projectionist.runner.reading import Reader
+    from projectionist.runner.decoding.decoder import Reader
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 class Obeying:

@@ -17,7 +17,7 @@ from projectionist.projections.judge import Verdict, follows, judge
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Sequencing
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"
 _CLEAR, _GAP = Head.CLEAR, Cause.GAP

@@ -12,7 +12,7 @@ from projectionist.projections.errors import BadValue
 
 if TYPE_CHECKING:
     from projectionist.projections.handlers import Handler
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 class OwnType:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.planning import Course
     from projectionist.runner.batch.retry_policy import Refusal
     from projectionist.runner.batch.writes import Failed
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 _END = re.compile(

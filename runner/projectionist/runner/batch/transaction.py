@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.outcomes import Broken
     from projectionist.runner.batch.sequencing import Turn
     from projectionist.runner.batch.types import Batch
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 DRAIN_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.batch_spans import Trail
     from projectionist.runner.batch.retry_policy import Refusal
     from projectionist.runner.batch.writes import Identity, Writes
-    from projectionist.runner.delivery import Delivery, Unreadable
+    from projectionist.runner.decoding.delivery import Delivery, Unreadable
 
 
 class Batch(msgspec.Struct):

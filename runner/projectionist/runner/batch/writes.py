@@ -12,7 +12,7 @@ import msgspec
 from projectionist.core.states import Cause, Entry, Fact, Head
 
 if TYPE_CHECKING:
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 Identity = tuple[str, str]
 

@@ -19,7 +19,7 @@ from projectionist.core.user_errors import RAISED
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
 from projectionist.runner.batch.handlers import step_of
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.pace import SLICE_S, divided
 from projectionist.runner.rebuild.scan import scan, sequence
 from projectionist.runner.rebuild.shadow import MOST_TOLD, Stumble, Stumbled, stumble
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.batch.row_key_type import OwnType
-    from projectionist.runner.reading import Reader
+    from projectionist.runner.decoding.decoder import Reader
     from projectionist.runner.rebuild.judge import Judge, Track
     from projectionist.runner.rebuild.progress import Progress
 

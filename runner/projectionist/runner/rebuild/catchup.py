@@ -18,7 +18,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.database.queries import RebuildError, first_position
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.pace import Pace
 from projectionist.runner.rebuild.scan import fetch
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.runner.database.queries import Build, Desk
-    from projectionist.runner.reading import Reader
+    from projectionist.runner.decoding.decoder import Reader
     from projectionist.runner.rebuild.progress import Progress
     from projectionist.runner.rebuild.shadow import Shadow
     from projectionist.runner.rebuild.tail import Tail

@@ -24,7 +24,7 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
 from projectionist.runner.rebuild.history import is_own
 from projectionist.runner.rebuild.scan import scan

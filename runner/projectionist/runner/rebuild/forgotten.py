@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.database.queries import Desk
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 
 class Forgotten(msgspec.Struct):

@@ -20,7 +20,7 @@ from projectionist.runner import jetstream
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.holes import Holes, Lost, Reached
 from projectionist.runner.rebuild.judge import Track
 from projectionist.runner.rebuild.scan import scan, sequence

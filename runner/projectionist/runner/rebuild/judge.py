@@ -16,7 +16,7 @@ from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 if TYPE_CHECKING:
     from projectionist.projections.rows import Cell
     from projectionist.runner.batch.decisions import Decisions
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 NOTHING: Sequence[Delivery] = ()
 

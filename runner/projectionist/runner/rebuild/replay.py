@@ -24,7 +24,7 @@ from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.delivery import Delivery
+from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.rebuild.exact import named
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.settle import Settler
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.delivery import Unreadable
+    from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.rebuild.progress import Progress
 
 BATCH = 1_000

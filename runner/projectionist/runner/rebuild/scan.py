@@ -13,8 +13,9 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner import delivery, jetstream
-from projectionist.runner.delivery import num_pending
+from projectionist.runner import jetstream
+from projectionist.runner.decoding import delivery
+from projectionist.runner.decoding.delivery import num_pending
 from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing
 from projectionist.runner.line import line
 from projectionist.runner.pulls import Pulls

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.delivery import Delivery
+    from projectionist.runner.decoding.delivery import Delivery
 
 MOST_TOLD = 20
 """So many events on which handlers failed are listed before a build stops."""

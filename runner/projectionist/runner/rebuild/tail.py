@@ -12,7 +12,7 @@ import anyio
 from projectionist.core.nats.fast_client import weight
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.runner.delivery import num_pending
+from projectionist.runner.decoding.delivery import num_pending
 from projectionist.runner.rebuild.scan import follow, sequence
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
-from projectionist.runner.delivery import Unreadable
+from projectionist.runner.decoding.delivery import Unreadable
 from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing
 
 if TYPE_CHECKING:

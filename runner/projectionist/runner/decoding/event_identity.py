@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner import guards
-from projectionist.runner.checks import lacking
-from projectionist.runner.delivery import Reason, Refused
+from projectionist.runner.decoding import json_limits
+from projectionist.runner.decoding.delivery import Reason, Refused
+from projectionist.runner.decoding.validation import lacking
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
-    from projectionist.runner.heads import Fields
+    from projectionist.runner.decoding.header_parser import Fields
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _scalar = msgspec.json.Decoder(str | int | bool)
@@ -55,7 +55,7 @@ class Identities:
         return source, str(parts[0]) if len(parts) == 1 else msgspec.json.encode(parts).decode(), False
 
     def _values(self, data: bytes, names: tuple[str, ...]) -> list[str | int | bool]:
-        if bad := guards.fault(data, self._policy.max_depth):
+        if bad := json_limits.fault(data, self._policy.max_depth):
             raise Refused(Reason.IDENTITY, f"the body {bad}, and its identity stands in it")
         try:
             members = _members.decode(data)

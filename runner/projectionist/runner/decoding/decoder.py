@@ -11,8 +11,12 @@ from projectionist.core import clock
 from projectionist.core.cloudevents import MOST_SCHEMA, MOST_VERSION, HeaderError
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
 from projectionist.core.user_errors import RAISED
-from projectionist.runner import guards, structured
-from projectionist.runner.checks import (
+from projectionist.runner.decoding import cloudevents_structured, json_limits
+from projectionist.runner.decoding.content_hash import canonical, data_hash, event_hash
+from projectionist.runner.decoding.delivery import Delivery, Reason, Refused, Unreadable, sequence, told
+from projectionist.runner.decoding.event_identity import Identities
+from projectionist.runner.decoding.header_parser import NOTHING, Fields, Heads
+from projectionist.runner.decoding.validation import (
     agreed,
     check_causes,
     check_fields,
@@ -25,10 +29,6 @@ from projectionist.runner.checks import (
     ordered_place,
     trace_of,
 )
-from projectionist.runner.delivery import Delivery, Reason, Refused, Unreadable, sequence, told
-from projectionist.runner.hashes import canonical, data_hash, event_hash
-from projectionist.runner.heads import NOTHING, Fields, Heads
-from projectionist.runner.identity import Identities
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
@@ -158,7 +158,7 @@ class Reader:
         if self.deadly and (incarnation, seq) in self.deadly:
             raise Refused(Reason.FAULT, "every try of reading it ended the process")
         fields, data, subject = self._heads.read(arrival.head), arrival.data, arrival.subject
-        if fields[14] is not None and structured.is_structured(fields[14]):
+        if fields[14] is not None and cloudevents_structured.is_structured(fields[14]):
             fields, data = self._unfold(fields[14], fields, data)
         _, _, kind, schema, kind_of, name_of, version, moment, correlation, causation, *traces = fields
         if not kind:
@@ -212,9 +212,9 @@ class Reader:
             return False
 
     def _unfold(self, content_type: str, fields: Fields, body: bytes) -> tuple[Fields, bytes]:
-        if bad := self._too_large(body) or guards.fault(body, self._policy.max_depth):
+        if bad := self._too_large(body) or json_limits.fault(body, self._policy.max_depth):
             raise Refused(Reason.BODY, f"the body, which holds the envelope, {bad}")
-        return structured.unfold(content_type, fields, self._heads.names, body)
+        return cloudevents_structured.unfold(content_type, fields, self._heads.names, body)
 
     def _aggregate(self, subject: str, kind: str | None, name: str | None) -> str | None:
         try:
@@ -239,7 +239,7 @@ class Reader:
             return None, f"the body {bad}"
         if kind not in self._known:
             return None, "no handler declares its type" if self._policy.unknown == "fail" else None
-        if bad := guards.fault(data, self._policy.max_depth):
+        if bad := json_limits.fault(data, self._policy.max_depth):
             return None, f"the body {bad}"
         return self._decoded(kind, schema, data)
 
@@ -260,7 +260,7 @@ class Reader:
         """The data of a message read from the stream again, if it is still the event of this row."""
         try:
             fields = self._heads.read(head)
-            if fields[14] is not None and structured.is_structured(fields[14]):
+            if fields[14] is not None and cloudevents_structured.is_structured(fields[14]):
                 _, body = self._unfold(fields[14], fields, body)
         except (HeaderError, Refused):
             return None

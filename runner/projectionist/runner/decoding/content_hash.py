@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from projectionist.runner import guards
+from projectionist.runner.decoding import json_limits
 
 
 def data_hash(data: bytes) -> bytes:
@@ -27,7 +27,7 @@ def canonical(data: bytes, most_depth: int) -> bytes:
 
     A document that names a member twice is no other's equal: of the two, a decoder keeps one.
     """
-    if guards.fault(data, most_depth):
+    if json_limits.fault(data, most_depth):
         return data
     try:
         written = msgspec.json.encode(msgspec.json.decode(data), order="deterministic")

@@ -8,7 +8,7 @@ from base64 import b64decode
 import msgspec
 
 from projectionist.core.cloudevents import HeaderError
-from projectionist.runner.heads import Fields
+from projectionist.runner.decoding.header_parser import Fields
 
 CONTENT_TYPE = "application/cloudevents"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from projectionist.core import cloudevents, printable_text
 from projectionist.core.cloudevents import HeaderError
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
-from projectionist.runner.delivery import Reason, Refused
-from projectionist.runner.heads import WORDS
+from projectionist.runner.decoding.delivery import Reason, Refused
+from projectionist.runner.decoding.header_parser import WORDS
 
 DETAIL = 500
 LOST = "\ufffd"
