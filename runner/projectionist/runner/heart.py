@@ -15,7 +15,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.database.chores import Chore
-from projectionist.runner.rearm import Rearm
+from projectionist.runner.failures.retry_on_new_code import Rearm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -132,7 +132,9 @@ class Office:
     async def shut(self, definition: Definition, longest_s: float) -> bool:
         """Whether the consumer's breaker lets nobody try anything now; no pause of it is longer than `longest_s`."""
         async with self.lend() as connection:
-            return bool(await connection.fetchval(self._sql["breaker_shut"], definition.name, longest_s))
+            return bool(
+                await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name, longest_s)
+            )
 
     async def deed(self, number: int, consumer: str) -> Deed:
         """What the consumer's durable is to bear; raises Elsewhere, on record, if this database is a copy."""
@@ -219,7 +221,11 @@ class Office:
 
     async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
         """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
-        statement = "rearm_entries" if consumer.sequence == UNORDERED else "rearm"
+        statement = (
+            "schedule_failed_events_on_new_code"
+            if consumer.sequence == UNORDERED
+            else "schedule_failed_heads_on_new_code"
+        )
         async with self.lend() as connection, connection.transaction():
             store = store_of(connection, self._schema, consumer.number)
             await store.enter()
@@ -232,13 +238,17 @@ class Office:
         """Have at most so much of quarantine read again that other code could not read; whether there was any."""
         async with self.lend() as connection:
             tag = await connection.execute(
-                self._sql["quarantine_rearm"], consumer.number, consumer.code, most
+                self._sql["schedule_reread_on_new_code"], consumer.number, consumer.code, most
             )
         return not tag.endswith(" 0")
 
     async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
         """Whether one of the sample has got through, and whether one is still to be tried."""
-        statement = "rearmed_entries" if consumer.sequence == UNORDERED else "rearmed"
+        statement = (
+            "select_sample_events_outcome"
+            if consumer.sequence == UNORDERED
+            else "select_sample_heads_outcome"
+        )
         columns = zip(*(tuple(row) for row in sample), strict=True)
         async with self.lend() as connection:
             row = await connection.fetchrow(self._sql[statement], consumer.number, *columns)

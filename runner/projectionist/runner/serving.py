@@ -17,11 +17,11 @@ from projectionist.runner.batch.batch_session import Session
 from projectionist.runner.batch.batch_spans import Places, Tracing
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import CONTIGUOUS
-from projectionist.runner.breaker import Breaker
 from projectionist.runner.careful import Careful, Suspicion
 from projectionist.runner.draining import Drain
 from projectionist.runner.due import Due
-from projectionist.runner.failing import PROBED
+from projectionist.runner.failures.consumer_breaker import Breaker
+from projectionist.runner.failures.failure_window import PROBED
 from projectionist.runner.foreign import Foreign
 from projectionist.runner.gapfetch import GapFetch
 from projectionist.runner.heart import Heart

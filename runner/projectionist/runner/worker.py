@@ -17,9 +17,9 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.baseline import notes
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.planning import CONTIGUOUS
-from projectionist.runner.breaker import circuit_policy
 from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.deed import NotOurs
+from projectionist.runner.failures.consumer_breaker import circuit_policy
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.progress import Logged

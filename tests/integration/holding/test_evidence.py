@@ -22,8 +22,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.retry_policy import Retry
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch import failure_evidence
-from projectionist.runner.breaker import Breaker
 from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.failures.consumer_breaker import Breaker
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "the row is free again")

@@ -11,10 +11,10 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Breaker, Policy
 from projectionist.ops.commands.status import next_steps
-from projectionist.runner import breaker
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.consumers import status
 from projectionist.runner.consumers.status import ConsumerStatus
+from projectionist.runner.failures import consumer_breaker
 
 pytestmark = pytest.mark.asyncio
 
@@ -180,8 +180,8 @@ async def test_a_verb_closes_it_at_once_and_is_recorded(live: Rig) -> None:
             await heard.wait("worker.waiting", 2)  # a batch that was open beside it has told what failed, too
             s.trouble.poison.clear()
             async with live.pool.acquire() as connection:
-                assert await breaker.reset(connection, SCHEMA, "Orders", ACT)
-                assert not await breaker.reset(connection, SCHEMA, "Orders", ACT)
+                assert await consumer_breaker.reset(connection, SCHEMA, "Orders", ACT)
+                assert not await consumer_breaker.reset(connection, SCHEMA, "Orders", ACT)
             await live.publish(OrderPlaced("bob", 1), "fresh", 1)
             await live.settled(s.Orders)
 

@@ -22,7 +22,7 @@ CASES = {
     "references": f"1, {ASKED}, 500",
     "beginnings": f"1, {ASKED}",
     "begins": "1",
-    "quarantine_due": "1, 100, 1000000",
+    "select_quarantine_to_reread": "1, 100, 1000000",
     "lock_released_quarantine": f"1, 1, array[{','.join(map(str, range(1, 101)))}]",
 }
 MOST_ROWS = 1_000

@@ -34,7 +34,16 @@ STATEMENTS = {
         "add_outcome_counts",
     ],
     "ending": ["commit", "commit, done"],
-    "beside": ["beat", "due", "quarantine_due", "unclean", "floor_known", "floor_write", "highest", "rearm"],
+    "beside": [
+        "beat",
+        "due",
+        "select_quarantine_to_reread",
+        "unclean",
+        "floor_known",
+        "floor_write",
+        "highest",
+        "schedule_failed_heads_on_new_code",
+    ],
 }
 """What is asked for while a consumer works, by where it stands. A commit may be done, and its answer another."""
 HELD = [

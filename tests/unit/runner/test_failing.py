@@ -8,7 +8,7 @@ from projectionist.core.settings.settings import Breaker
 from projectionist.core.states import Cause
 from projectionist.runner.batch.types import Applied
 from projectionist.runner.batch.writes import Failed, Parked, Writes
-from projectionist.runner.failing import LEAST, PROBED, Probe, Seen, Window, seen
+from projectionist.runner.failures.failure_window import LEAST, PROBED, Probe, Seen, Window, seen
 
 POLICY = Breaker(keys=100, share=0.05, window_s=60)
 

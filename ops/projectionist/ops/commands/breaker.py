@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _reset(postgres: Postgres, consumer: str, act: Act) -> bool:
     from projectionist.core.postgres.connections import connect
-    from projectionist.runner.breaker import reset
+    from projectionist.runner.failures.consumer_breaker import reset
 
     connection = await connect(postgres, application_name="projectionist breaker")
     try:

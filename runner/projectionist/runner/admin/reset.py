@@ -159,7 +159,7 @@ class Resetting:
         ):
             await self._connection.execute(self._sql[f"delete_consumer_{statement}"], number)
         await self._connection.execute(self._sql["requeue_released_quarantine"], number, row["incarnation"])
-        await self._connection.execute(self._sql["breaker_reset"], number)
+        await self._connection.execute(self._sql["close_consumer_breaker"], number)
         await self._connection.execute(self._sql["reset_control_row"], number, done.effects_from)
 
     async def _truncate(self, tables: list[str]) -> None:

@@ -257,7 +257,9 @@ class Store:
 
     async def quarantine_due(self, most: int, most_bytes: int) -> list[Record]:
         """What is to be read again, and the headers and data to read."""
-        return await self.connection.fetch(self._sql["quarantine_due"], self.consumer, most, most_bytes)
+        return await self.connection.fetch(
+            self._sql["select_quarantine_to_reread"], self.consumer, most, most_bytes
+        )
 
     async def quarantine_asked(self, incarnation: int, seqs: Sequence[int]) -> dict[int, datetime]:
         """Lock those of these entries that are to come out, still; when that was asked for."""
@@ -273,7 +275,7 @@ class Store:
     async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[Kept]) -> None:
         """These were read again and stay, unless somebody has acted on them in the meantime."""
         await self.connection.executemany(
-            self._sql["quarantine_keep"],
+            self._sql["record_failed_reread"],
             [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 

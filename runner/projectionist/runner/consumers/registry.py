@@ -112,7 +112,7 @@ class Registry:
                 remedy="Deploy the newer code, or start once with --readopt to go back to this one on purpose",
             )
         await self._connection.execute(self._sql["set_code_fingerprint"], row["number"], definition.code)
-        await self._connection.execute(self._sql["breaker_reset"], row["number"])
+        await self._connection.execute(self._sql["close_consumer_breaker"], row["number"])
         await self._connection.execute(
             *(self._sql["insert_audit_entry"], row["number"], "adopt-code", definition.code.hex()),
             *("projectionist", "older code taken up again" if before else "new code at start", "{}"),

@@ -21,7 +21,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.consumer import Tripped
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.failing import Probe, Window, seen
+from projectionist.runner.failures.failure_window import Probe, Window, seen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -126,14 +126,20 @@ class Breaker:
     @asynccontextmanager
     async def _row(self) -> AsyncIterator[tuple[Store, Circuit, float, str]]:
         async with self._office.store(self._consumer) as store, store.connection.transaction():
-            await store.run("breaker_place")
-            row = await store.row("breaker_locked")
+            await store.run("insert_consumer_breaker")
+            row = await store.row("lock_consumer_breaker")
             assert row is not None, "it was placed"
             yield store, circuit_of(row), row["now"], row["reason"]
 
     async def _write(self, store: Store, circuit: Circuit, reason: str) -> None:
         await store.run(
-            *("breaker_set", circuit.state.value, circuit.epoch, circuit.failures, circuit.openings),
+            *(
+                "update_consumer_breaker",
+                circuit.state.value,
+                circuit.epoch,
+                circuit.failures,
+                circuit.openings,
+            ),
             *(circuit.until, self._consumer.runner, reason),
         )
 
@@ -161,7 +167,7 @@ async def reset(connection: Connection, schema: str, name: str, act: Act) -> boo
         if found is None:
             raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
         store = store_of(connection, schema, found["number"])
-        if await store.row("breaker_reset") is None:
+        if await store.row("close_consumer_breaker") is None:
             return False
         await store.run("insert_audit_entry", "breaker-reset", name, act.actor, act.reason, "{}")
     return True
