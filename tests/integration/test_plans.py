@@ -46,7 +46,7 @@ HOT: dict[str, tuple[Any, ...]] = {
     "select_inbox_by_identity": (1, ["shop", "shop"], IDS),
     "lock_positions": (1, AGGREGATES),
     "select_parked_successors": (1, AGGREGATES, [10, 10], [500, 500], 1 << 24),
-    "references": (1, AGGREGATES, 100),
+    "select_payload_references": (1, AGGREGATES, 100),
     "select_parked_by_version": (1, AGGREGATES, [12, 13]),
     "select_inbox_by_version": (1, AGGREGATES, [3, 4]),
     "select_skipped_ranges": (1, AGGREGATES),

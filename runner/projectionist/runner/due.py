@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import Trouble, classify
-from projectionist.runner.baseline import Baselines
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.database.chores import Setbacks, missed
+from projectionist.runner.gaps.baseline import Baselines
+from projectionist.runner.gaps.payload_references import References
 from projectionist.runner.quarantine import Quarantine
-from projectionist.runner.references import References
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.batch_session import Session

@@ -217,7 +217,9 @@ class Office:
     async def begins(self, consumer: Consumer) -> bool:
         """Whether aggregates of this consumer may still wait for a first version."""
         async with self.lend() as connection:
-            return bool(await connection.fetchval(self._sql["begins"], consumer.number))
+            return bool(
+                await connection.fetchval(self._sql["has_aggregates_without_first_event"], consumer.number)
+            )
 
     async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
         """Make at most so many failed heads, or events without order, of other code than this due; which ones."""

@@ -23,7 +23,7 @@ from projectionist.runner.due import Due
 from projectionist.runner.failures.consumer_breaker import Breaker
 from projectionist.runner.failures.failure_window import PROBED
 from projectionist.runner.foreign import Foreign
-from projectionist.runner.gapfetch import GapFetch
+from projectionist.runner.gaps.fetcher import GapFetch
 from projectionist.runner.heart import Heart
 from projectionist.runner.measures import Measures
 from projectionist.runner.pipeline import Pipeline

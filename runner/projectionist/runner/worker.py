@@ -14,12 +14,12 @@ from projectionist.core.postgres.database_identity import Elsewhere
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
-from projectionist.runner.baseline import notes
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.deed import NotOurs
 from projectionist.runner.failures.consumer_breaker import circuit_policy
+from projectionist.runner.gaps.baseline import notes
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.progress import Logged

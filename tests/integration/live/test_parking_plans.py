@@ -19,9 +19,9 @@ AGGREGATES, EACH = 20_000, 10
 ASKED = "array[" + ",".join(f"'order/{n * 100}'" for n in range(1, 101)) + "]"
 CASES = {
     "select_parked_successors": f"1, {ASKED}, array_fill(0::bigint, array[100]), array_fill(5, array[100]), 1000000",
-    "references": f"1, {ASKED}, 500",
-    "beginnings": f"1, {ASKED}",
-    "begins": "1",
+    "select_payload_references": f"1, {ASKED}, 500",
+    "select_aggregates_without_baseline": f"1, {ASKED}",
+    "has_aggregates_without_first_event": "1",
     "select_quarantine_to_reread": "1, 100, 1000000",
     "lock_released_quarantine": f"1, 1, array[{','.join(map(str, range(1, 101)))}]",
 }

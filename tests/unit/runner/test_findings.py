@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from projectionist.core.states import Fact, Finding
-from projectionist.runner.findings import Aside, Elsewhere, Evidence, Lack, find, told
+from projectionist.runner.gaps.diagnosis import Aside, Elsewhere, Evidence, Lack, find, told
 
 LACK = Lack("order/o1", version=3, seq=10, until=6, behind=14)
 """Versions 4 and 5 are missing."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from projectionist.outbox.wishes import Wish
     from projectionist.runner.batch.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
     from projectionist.runner.decoding.delivery import Delivery
-    from projectionist.runner.references import Fetched
+    from projectionist.runner.gaps.payload_references import Fetched
 
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
@@ -134,16 +134,18 @@ class Store:
 
     async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
         """Which of these aggregates wait for a first version, and the lowest parked version of each."""
-        rows = await self.connection.fetch(self._sql["beginnings"], self.consumer, aggregates)
+        rows = await self.connection.fetch(
+            self._sql["select_aggregates_without_baseline"], self.consumer, aggregates
+        )
         return {row["aggregate"]: row["lowest"] for row in rows}
 
     async def put_off(self, aggregates: Sequence[str], seconds: float) -> None:
         """Make these due later; the caller holds the positions."""
-        await self.connection.execute(self._sql["put_off"], self.consumer, aggregates, seconds)
+        await self.connection.execute(self._sql["postpone_heads"], self.consumer, aggregates, seconds)
 
     async def begin(self, aggregates: Sequence[str], versions: Sequence[int]) -> None:
         """Step over the versions up to these, once and for all; the caller holds the positions."""
-        await self.connection.execute(self._sql["begin"], self.consumer, aggregates, versions)
+        await self.connection.execute(self._sql["set_baselines"], self.consumer, aggregates, versions)
 
     async def positions(self, aggregates: Sequence[str]) -> list[Record]:
         """Lock and read the positions of these aggregates."""
@@ -162,11 +164,15 @@ class Store:
 
     async def references(self, aggregates: Sequence[str], most: int) -> list[Record]:
         """What due heads among these aggregates come to next and is only a reference; nearest first."""
-        return await self.connection.fetch(self._sql["references"], self.consumer, aggregates, most)
+        return await self.connection.fetch(
+            self._sql["select_payload_references"], self.consumer, aggregates, most
+        )
 
     async def fill(self, fetched: Iterable[Fetched]) -> None:
         """Give references their bytes, or say why there are none; the caller holds their positions."""
-        await self.connection.executemany(self._sql["fill"], [(self.consumer, *one) for one in fetched])
+        await self.connection.executemany(
+            self._sql["set_parked_payload"], [(self.consumer, *one) for one in fetched]
+        )
 
     async def entries(self, identities: Sequence[Identity]) -> list[Record]:
         """Lock and read parked entries without order."""

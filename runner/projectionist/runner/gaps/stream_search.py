@@ -10,7 +10,7 @@ from projectionist.core.cloudevents import HeaderError
 from projectionist.projections.subjects import AGGREGATE
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.decoding.header_parser import Heads
-from projectionist.runner.findings import Elsewhere, Lack
+from projectionist.runner.gaps.diagnosis import Elsewhere, Lack
 
 if TYPE_CHECKING:
     from projectionist.projections.subjects import Subjects

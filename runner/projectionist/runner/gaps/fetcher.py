@@ -20,12 +20,13 @@ from projectionist.core import clock
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.core.testpoints import announce
-from projectionist.runner import contents, jetstream, lookup
+from projectionist.runner import contents, jetstream
 from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Told
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.findings import Aside, Evidence, Lack, find, may_come, told
+from projectionist.runner.gaps import stream_search
+from projectionist.runner.gaps.diagnosis import Aside, Evidence, Lack, find, may_come, told
 from projectionist.runner.jetstream import BrokerError, Stream
 from projectionist.runner.stored import Stored
 
@@ -158,7 +159,7 @@ class GapFetch:
         if not aggregates:
             return []
         async with self._office.store(self._consumer) as store:
-            rows = await store.rows("gaps", aggregates)
+            rows = await store.rows("select_missing_versions", aggregates)
         this.ages = {row["aggregate"]: row["age_s"] for row in rows}
         return [Lack(*(row[name] for name in Lack.__struct_fields__)) for row in rows]
 
@@ -172,7 +173,7 @@ class GapFetch:
 
     async def _looked(self, lack: Lack, waited: Waiting | None, this: Round) -> None:
         state = this.stream.state
-        subject = lookup.subject_of(lack, self._consumer.definition.subjects)
+        subject = stream_search.subject_of(lack, self._consumer.definition.subjects)
         evidence = Evidence(
             self._consumer.definition.stream,
             state.first_seq,
@@ -185,7 +186,7 @@ class GapFetch:
         resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
         if evidence.subject is not None:
             resume = resume if waited is None else waited.resume
-            seen = await lookup.look(self._stored, self._consumer, lack, evidence.subject, resume)
+            seen = await stream_search.look(self._stored, self._consumer, lack, evidence.subject, resume)
             news, moving = await self._news(seen.found)
             if news or moving:
                 await self._gather(news, this)
@@ -215,10 +216,10 @@ class GapFetch:
         """Note the finding with all that can be said about it, unless the missing versions may merely be late."""
         finding = find(lack, evidence)
         if evidence.subject is not None and finding is not Finding.IMPLAUSIBLE:
-            other = await lookup.elsewhere(self._stored, self._consumer, lack)
+            other = await stream_search.elsewhere(self._stored, self._consumer, lack)
             evidence = msgspec.structs.replace(evidence, elsewhere=other)
         async with self._office.store(self._consumer) as store:
-            rows = await store.rows("put_aside", lack.aggregate, evidence.subject)
+            rows = await store.rows("select_quarantined_of_aggregate", lack.aggregate, evidence.subject)
         evidence = msgspec.structs.replace(evidence, aside=[Aside(*row) for row in rows])
         finding = find(lack, evidence)
         late = this.ages[lack.aggregate] < self._consumer.policy.late_s
@@ -248,7 +249,7 @@ class GapFetch:
                 self._office.store(self._consumer) as store,
                 holding(store, self._consumer, [lack.aggregate]),
             ):
-                if await store.row("conclude", lack.aggregate, lack.version, finding) is None:
+                if await store.row("set_gap_finding", lack.aggregate, lack.version, finding) is None:
                     continue
                 fact = Told(Fact(finding), lack.behind, None, None, lack.aggregate, lack.until, detail)
                 await store.report(self._consumer.incarnation, [fact])
