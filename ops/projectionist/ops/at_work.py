@@ -23,7 +23,7 @@ from projectionist.ops.servers import settings
 from projectionist.ops.terminal import UsageError, note
 from projectionist.runner.app import App
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.rebuild.progress import Logged, Watched
+from projectionist.runner.history.progress import Logged, Watched
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings, Telemetry
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 
 @dataclass(frozen=True)

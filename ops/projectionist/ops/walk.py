@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 Place = tuple[str, int]
 """An aggregate and a version."""

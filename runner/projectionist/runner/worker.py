@@ -20,9 +20,9 @@ from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.deed import NotOurs
 from projectionist.runner.failures.consumer_breaker import circuit_policy
 from projectionist.runner.gaps.baseline import notes
+from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream import BrokerError, StreamMissing
 from projectionist.runner.rebuild.builder import Builder, Options
-from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.retention.lint import refuse_forgetting
 from projectionist.runner.serving import Serving

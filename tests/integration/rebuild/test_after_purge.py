@@ -13,8 +13,8 @@ from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild import judge
-from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.history import applied_filter
+from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayer
 from projectionist.runner.rebuild.verify import Verified
 
@@ -218,13 +218,13 @@ async def test_more_out_of_order_than_the_bulk_holds_is_refused_where_the_inbox_
     assert [len(msgspec.json.decode(row[3])) for row in before] == [5 if decided else 4, 1]
 
     with monkeypatch.context() as few:
-        few.setattr(judge, "MOST_HELD", 1)
+        few.setattr(applied_filter, "MOST_HELD", 1)
         with pytest.raises(RebuildError, match="order/o1 from v3"):
             await yard.rebuild(s.Orders)
     await rig.publish(OrderPaid(), "o2", 2)
     await rig.settle(s.Orders)
     assert (await rig.rows("orders"))[0] == before[0]
-    monkeypatch.setattr(judge, "MOST_HELD", 2)
+    monkeypatch.setattr(applied_filter, "MOST_HELD", 2)
     await yard.give_up(s.Orders)
     await yard.rebuild(s.Orders)
     assert (await rig.rows("orders"))[0] == before[0]

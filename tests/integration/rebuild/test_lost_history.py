@@ -15,8 +15,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped,
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.adoption import Adoption
+from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild.catchup import Gone
-from projectionist.runner.rebuild.history import HistoryGone
 from projectionist.runner.rebuild.verify import Untold
 
 pytestmark = pytest.mark.asyncio

@@ -13,9 +13,9 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import cancelled, eventually, listening
 
 from projectionist.projections import definition
+from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild import builder, race
 from projectionist.runner.rebuild.catchup import CatchUp
-from projectionist.runner.rebuild.progress import Logged
 
 pytestmark = pytest.mark.asyncio
 

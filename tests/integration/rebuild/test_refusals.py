@@ -13,9 +13,9 @@ from tests.support.waiting import listening
 
 from projectionist.projections import Event, Projection, on
 from projectionist.runner.database.queries import BuildLost, RebuildError
+from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.compare import Differs
-from projectionist.runner.rebuild.history import HistoryGone
 from projectionist.runner.rebuild.shadow import Stumbled
 from projectionist.runner.rebuild.turn import Taken
 

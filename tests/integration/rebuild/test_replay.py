@@ -19,7 +19,7 @@ from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild.progress import Logged
+from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild.replay import Range, Replayed, Replayer, span_of
 
 pytestmark = pytest.mark.asyncio

@@ -17,7 +17,8 @@ from projectionist.core.retry_policy import Retry
 from projectionist.projections import Projection, on
 from projectionist.runner.database import barrier
 from projectionist.runner.database.queries import BuildLost
-from projectionist.runner.rebuild import pace, turn
+from projectionist.runner.history import fold_pace
+from projectionist.runner.rebuild import turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -111,13 +112,13 @@ async def test_other_tasks_have_their_turn_while_slow_handlers_fold(yard: Yard) 
     ticking.cancel()
 
     assert sum(stretches) >= 500
-    assert max(stretches) <= pace.SLICE_S / took_s + 1
+    assert max(stretches) <= fold_pace.SLICE_S / took_s + 1
 
 
 async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_costs_one(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "KEPT_S", 0.1)
+    monkeypatch.setattr(fold_pace, "KEPT_S", 0.1)
     calls, took_s = 0, 0.0
 
     def work(_: int) -> None:

@@ -15,8 +15,8 @@ from projectionist.core.telemetry import tracing
 from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_spans import Tracing
 from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild.builder import Builder
-from projectionist.runner.rebuild.progress import Logged
 
 pytestmark = pytest.mark.asyncio
 

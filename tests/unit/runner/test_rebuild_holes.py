@@ -8,8 +8,8 @@ import pytest
 
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch.decisions import Decisions
-from projectionist.runner.rebuild.holes import Holes, Lost, Reached
-from projectionist.runner.rebuild.judge import Track
+from projectionist.runner.history.applied_filter import Track
+from projectionist.runner.history.unknown_rows import Holes, Lost, Reached
 
 
 class Own(Event, type="own"):

@@ -11,8 +11,8 @@ from tests.support.deliveries import delivery
 
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.rebuild import judge as judging
-from projectionist.runner.rebuild.judge import Judge, Track
+from projectionist.runner.history import applied_filter as judging
+from projectionist.runner.history.applied_filter import Judge, Track
 
 NAME = delivery(1).aggregate or ""
 OTHER = "order/other"

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from projectionist.core import clock
-from projectionist.runner.rebuild.progress import EVERY_S, Logged
+from projectionist.runner.history.progress import EVERY_S, Logged
 
 pytestmark = pytest.mark.asyncio
 

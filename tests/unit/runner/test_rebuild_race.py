@@ -7,8 +7,9 @@ from math import inf
 import pytest
 
 from projectionist.core import clock
-from projectionist.runner.rebuild import pace, race
-from projectionist.runner.rebuild.pace import Pace, divided
+from projectionist.runner.history import fold_pace
+from projectionist.runner.history.fold_pace import Pace, divided
+from projectionist.runner.rebuild import race
 from projectionist.runner.rebuild.race import Race
 
 
@@ -51,11 +52,11 @@ def test_live_that_has_been_slowed_down_begins_the_count_anew(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("worked_s", "share", "buckets"),
     [
-        (pace.KEPT_S - 1, 0.001, 0),
-        (pace.KEPT_S, 1.0, 1),
-        (pace.KEPT_S, 0.5, 1),
-        (pace.KEPT_S, 0.1, 10),
-        (pace.KEPT_S, 1e-6, pace.MOST_BUCKETS),
+        (fold_pace.KEPT_S - 1, 0.001, 0),
+        (fold_pace.KEPT_S, 1.0, 1),
+        (fold_pace.KEPT_S, 0.5, 1),
+        (fold_pace.KEPT_S, 0.1, 10),
+        (fold_pace.KEPT_S, 1e-6, fold_pace.MOST_BUCKETS),
     ],
 )
 def test_a_bulk_is_divided_into_parts_of_a_minute(worked_s: float, share: float, buckets: int) -> None:
@@ -64,13 +65,13 @@ def test_a_bulk_is_divided_into_parts_of_a_minute(worked_s: float, share: float,
 
 def test_few_events_say_nothing_of_the_speed_and_many_do() -> None:
     made = Pace()
-    assert (made.window(), made.within(1.0, 500)) == (pace.FIRST, 500)
-    made.took(pace.TELLING - 1, 1.0)
-    assert made.window() == pace.FIRST
+    assert (made.window(), made.within(1.0, 500)) == (fold_pace.FIRST, 500)
+    made.took(fold_pace.TELLING - 1, 1.0)
+    assert made.window() == fold_pace.FIRST
     made.took(100, 0.6)
     assert (made.window(), made.within(0.5, 2_000)) == (41, 83)
     made.took(100, 0.000_1)
-    assert (made.window(), made.within(0.5, 2_000)) == (pace.MOST, 2_000)
+    assert (made.window(), made.within(0.5, 2_000)) == (fold_pace.MOST, 2_000)
     made.took(50, 500.0)
     assert made.within(0.5, 2_000) == 1
 

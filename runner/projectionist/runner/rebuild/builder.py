@@ -25,20 +25,20 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.barrier import SHORT, TooLong, patience
 from projectionist.runner.database.queries import Build, Desk, InUse, RebuildError, first_position
+from projectionist.runner.history.applied_filter import Judge, Track
+from projectionist.runner.history.fold_stream import Bulk, Slow
+from projectionist.runner.history.progress import Watched
+from projectionist.runner.history.spill_files import Spill
 from projectionist.runner.rebuild import opening
-from projectionist.runner.rebuild.bulk import Bulk, Slow
 from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.generations import begin_rollback
-from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.names import carry_indexes, check, table_names
 from projectionist.runner.rebuild.plan import check_history, check_met
-from projectionist.runner.rebuild.progress import Watched
 from projectionist.runner.rebuild.race import Brake, Race, judge
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.snapshots import Snapshots
-from projectionist.runner.rebuild.spill import Spill
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
 from projectionist.runner.rebuild.swap import swap
 from projectionist.runner.rebuild.tail import tailing
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 FEW = 500
 """Catching up without a lock ends when a round had no more to do than this."""

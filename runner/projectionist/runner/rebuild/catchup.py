@@ -19,7 +19,7 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.database.queries import RebuildError, first_position
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.rebuild.pace import Pace
+from projectionist.runner.history.fold_pace import Pace
 from projectionist.runner.rebuild.scan import fetch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from projectionist.runner.database.queries import Build, Desk
     from projectionist.runner.decoding.decoder import Reader
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
     from projectionist.runner.rebuild.shadow import Shadow
     from projectionist.runner.rebuild.tail import Tail
 

@@ -25,8 +25,8 @@ from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.history.lost_events import is_own
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
-from projectionist.runner.rebuild.history import is_own
 from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
 from projectionist.runner.rebuild.since import Since, same

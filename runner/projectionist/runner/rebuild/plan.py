@@ -15,16 +15,16 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Build, Desk
+from projectionist.runner.history.applied_filter import Judge
+from projectionist.runner.history.fold_stream import Bulk, Folding
+from projectionist.runner.history.lost_events import HistoryGone, Read, forgotten_from, is_whole, lost
+from projectionist.runner.history.progress import Logged
+from projectionist.runner.history.unknown_rows import Lost
 from projectionist.runner.readmodels import keeping
-from projectionist.runner.rebuild.bulk import Bulk, Folding
 from projectionist.runner.rebuild.catchup import Gone
 from projectionist.runner.rebuild.generations import generations
-from projectionist.runner.rebuild.history import HistoryGone, Read, forgotten_from, is_whole, lost
-from projectionist.runner.rebuild.holes import Lost
-from projectionist.runner.rebuild.judge import Judge
 from projectionist.runner.rebuild.names import dependents, kept, table_names, views
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
-from projectionist.runner.rebuild.progress import Logged
 from projectionist.runner.rebuild.shadow import Stumbled
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from projectionist.runner.database.queries import RebuildError
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Postgres
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 GAIN = 0.9
 """A round is smaller than those before when it has no more than this share of the smallest of them to do."""

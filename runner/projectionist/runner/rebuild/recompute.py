@@ -10,7 +10,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild.history import HistoryGone, holes_of
+from projectionist.runner.history.lost_events import HistoryGone, holes_of
 from projectionist.runner.rebuild.verify import Drift, begun, drift, live_consumer
 
 if TYPE_CHECKING:

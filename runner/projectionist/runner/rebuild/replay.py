@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.decoding.delivery import Unreadable
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 BATCH = 1_000
 LISTED = 20

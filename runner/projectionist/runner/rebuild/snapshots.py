@@ -13,7 +13,7 @@ from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from projectionist.runner.database.queries import Build, Desk
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 WAIT_S = 60.0
 MOMENT_S = 0.1

@@ -11,7 +11,7 @@ from projectionist.runner.database.queries import RebuildError
 if TYPE_CHECKING:
     from projectionist.runner.database.queries import Build, Desk
     from projectionist.runner.decoding.delivery import Delivery
-    from projectionist.runner.rebuild.bulk import Bulk
+    from projectionist.runner.history.fold_stream import Bulk
     from projectionist.runner.rebuild.shadow import Shadow
 
 

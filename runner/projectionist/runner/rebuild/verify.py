@@ -14,14 +14,14 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild.bulk import Bulk
+from projectionist.runner.history.applied_filter import Judge, Track
+from projectionist.runner.history.fold_stream import Bulk
+from projectionist.runner.history.lost_events import holes_of, is_own
+from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.exact import Exact, Refolded, load
-from projectionist.runner.rebuild.history import holes_of, is_own
-from projectionist.runner.rebuild.judge import Judge, Track
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
 from projectionist.runner.rebuild.since import differing, same
-from projectionist.runner.rebuild.spill import Spill, bucket_of
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.projections.table import Table
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 CHUNK = 5_000
 MOST = 1_000

@@ -20,10 +20,10 @@ from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.rebuild.pace import SLICE_S, divided
+from projectionist.runner.history.fold_pace import SLICE_S, divided
+from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.rebuild.scan import scan, sequence
 from projectionist.runner.rebuild.shadow import MOST_TOLD, Stumble, Stumbled, stumble
-from projectionist.runner.rebuild.spill import Spill, bucket_of
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.batch.row_key_type import OwnType
     from projectionist.runner.decoding.decoder import Reader
-    from projectionist.runner.rebuild.judge import Judge, Track
-    from projectionist.runner.rebuild.progress import Progress
+    from projectionist.runner.history.applied_filter import Judge, Track
+    from projectionist.runner.history.progress import Progress
 
 Use = Callable[["Delivery", "Track | None"], None]
 """What is done with an event; the track of its aggregate is known if it came in its turn."""

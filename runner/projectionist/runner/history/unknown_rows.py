@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.decisions import Decisions
-    from projectionist.runner.rebuild.judge import Track
+    from projectionist.runner.history.applied_filter import Track
 
 
 class Lost(msgspec.Struct, frozen=True):

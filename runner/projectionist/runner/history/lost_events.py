@@ -21,8 +21,8 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.rebuild.holes import Holes, Lost, Reached
-from projectionist.runner.rebuild.judge import Track
+from projectionist.runner.history.applied_filter import Track
+from projectionist.runner.history.unknown_rows import Holes, Lost, Reached
 from projectionist.runner.rebuild.scan import scan, sequence
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ async def forgotten_from(desk: Desk, consumer: int, stream: Stream, name: str) -
 
     Raises HistoryGone where the stream of this name is not the one that was read.
     """
-    facts = await desk.row("history_facts", consumer)
+    facts = await desk.row("select_stream_facts", consumer)
     assert facts is not None, "it is registered"
     if facts["created"] not in (None, stream.created):
         raise HistoryGone(
@@ -149,13 +149,13 @@ async def lost(
         stream = await jetstream.stream(client, read.stream)
         first, last = max(1, stream.state.first_seq), stream.state.last_seq
         given = (read.consumer, first, read.incarnation, list(aggregates))
-        async for row in desk.cursor("history_before", *given):
+        async for row in desk.cursor("select_first_events_before", *given):
             if not take(_lost(row)):
                 return False
         blocks = scan(*(client, read.stream, read.filter_subject, first, last), headers_only=versions is None)
         async with aclosing(blocks):
             met = _Met(blocks, versions)
-            async for row in desk.cursor("history_applied", *given):
+            async for row in desk.cursor("select_applied_events", *given):
                 if not await met.has(row["seq"]) and not take(_lost(row)):
                     return False
             if versions is not None:
