@@ -24,9 +24,9 @@ from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.decoding.delivery import told
-from projectionist.runner.durable import DurableUnfit, StreamUnfit
-from projectionist.runner.jetstream import BrokerError, StreamMissing
-from projectionist.runner.source import JetStreamSource, Pending, SourceLost
+from projectionist.runner.jetstream.api import BrokerError, StreamMissing
+from projectionist.runner.jetstream.durable import DurableUnfit, StreamUnfit
+from projectionist.runner.jetstream.pull_source import JetStreamSource, Pending, SourceLost
 
 MANY = 16 << 20
 DURABLE = "orders"

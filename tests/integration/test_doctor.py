@@ -20,7 +20,8 @@ from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
 from projectionist.outbox import Intent, Outbox
 from projectionist.outbox.providers import NatsPublish, Smtp
-from projectionist.runner import App, jetstream
+from projectionist.runner import App
+from projectionist.runner.jetstream import api
 
 pytestmark = pytest.mark.asyncio
 
@@ -110,7 +111,7 @@ async def paused_durable(live: Rig, cls: type) -> None:
 async def limited_durable(live: Rig, cls: type) -> None:
     """Somebody has limited what may be ordered at once."""
     name = await live.value("select durable from {s}.consumers")
-    await jetstream.change_consumer(live.nats, live.stream.name, name, {"max_batch": 1})
+    await api.change_consumer(live.nats, live.stream.name, name, {"max_batch": 1})
 
 
 async def broken_floor(live: Rig, cls: type) -> None:

@@ -28,7 +28,7 @@ from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.decoding.decoder import Reader
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.source import JetStreamSource
+from projectionist.runner.jetstream.pull_source import JetStreamSource
 
 
 class Placed(Event, type="order.placed", schema=2):

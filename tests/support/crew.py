@@ -16,7 +16,6 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Event, definition
-from projectionist.runner import jetstream
 from projectionist.runner.batch.batch_session import Session
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
@@ -24,6 +23,7 @@ from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Identity
 from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.jetstream import api
 from projectionist.runner.office import Office
 from projectionist.runner.settle import Settler
 
@@ -128,7 +128,7 @@ async def crew(
     rig: Rig, cls: type, hands: int = 1, policy: Policy | None = None
 ) -> AsyncIterator[list[Hand]]:
     """So many processes of one consumer, whose read model is there."""
-    stream = await jetstream.stream(rig.nats, rig.stream.name)
+    stream = await api.stream(rig.nats, rig.stream.name)
     office = Office(rig.pool, SCHEMA)
     made: list[Hand] = []
     try:

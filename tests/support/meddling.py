@@ -14,7 +14,7 @@ from tests.support.load import tuned
 from tests.support.rim import DRAIN_S, Rim
 from tests.support.waiting import eventually, listening
 
-from projectionist.runner import jetstream
+from projectionist.runner.jetstream import api
 
 Act = Callable[[Rim], Awaitable[None]]
 
@@ -111,7 +111,7 @@ async def limit_orders(rim: Rim) -> None:
     """Somebody has the broker refuse orders of more than one message."""
     for durable in await rim.durables():
         await _found(rim, durable)
-        await jetstream.change_consumer(rim.live.nats, rim.live.stream.name, durable, {"max_batch": 1})
+        await api.change_consumer(rim.live.nats, rim.live.stream.name, durable, {"max_batch": 1})
 
 
 async def narrow_the_filter(rim: Rim) -> None:

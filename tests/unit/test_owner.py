@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from projectionist.core.postgres.database_identity import Likeness, Owner, Place, likeness
-from projectionist.runner.deed import Deed, NotOurs, Whose, lacks, refuse, whose
+from projectionist.runner.jetstream.durable_owner import Deed, NotOurs, Whose, lacks, refuse, whose
 
 HOME = Place(system="71", timeline=1, database=16384, name="shop", home=16400)
 OURS = Deed(Owner("projectionist", HOME, "t1", "t0"), 3, "Orders")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.rebuild.scan import scan
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.stream_reader import scan
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -141,7 +141,7 @@ async def walk(
     last: int | None = None,
 ) -> Walked:
     """Walk the stream of a consumer, as that reads it, from sequence to sequence."""
-    stream = await jetstream.stream(client, definition.stream)
+    stream = await api.stream(client, definition.stream)
     begin = max(first, stream.state.first_seq)
     end = min(last or stream.state.last_seq, stream.state.last_seq)
     result = Walked(definition.name, definition.stream, begin, end)

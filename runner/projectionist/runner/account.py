@@ -16,7 +16,7 @@ import msgspec
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner.rebuild.scan import scan, sequence
+from projectionist.runner.jetstream.stream_reader import scan, sequence
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.database.dead_sessions import Lend
-    from projectionist.runner.jetstream import Consumer as Durable
+    from projectionist.runner.jetstream.api import Consumer as Durable
 
 MOST = 100_000
 """How many messages one look lists; the rest is for the next one."""

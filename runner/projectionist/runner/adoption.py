@@ -9,14 +9,15 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner import jetstream, sighting
+from projectionist.runner import sighting
 from projectionist.runner.admin.pause import Busy
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.database.barrier import alone
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.floors import Floors
-from projectionist.runner.jetstream import ConsumerMissing, Stream
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import ConsumerMissing, Stream
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ class Adoption:
 
     async def _look(self, row: Record, remembered: Remembered) -> _Seen:
         """What the broker has to say, asked while batches go on."""
-        stream, created = await jetstream.stream(self._client, row["stream"]), None
+        stream, created = await api.stream(self._client, row["stream"]), None
         try:
-            durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
+            durable = await api.consumer(self._client, row["stream"], row["durable"])
             created = durable.created
         except ConsumerMissing:
             durable = sighting.fresh(stream.created)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.types import Applied
     from projectionist.runner.careful import Careful
     from projectionist.runner.database.chores import Book
-    from projectionist.runner.stored import Stored
+    from projectionist.runner.jetstream.message_lookup import Stored
 
 
 log = logging.getLogger("projectionist.runner")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.database.chores import Book
-    from projectionist.runner.stored import Stored
+    from projectionist.runner.jetstream.message_lookup import Stored
 
 MOST_DUE = 200
 NOTHING: tuple[list[Batch], bool] = ([], False)

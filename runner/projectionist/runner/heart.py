@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.careful import Suspicion
     from projectionist.runner.foreign import Foreign
+    from projectionist.runner.jetstream.pull_source import Source
     from projectionist.runner.office import Office
-    from projectionist.runner.source import Source
     from projectionist.runner.standing import Standing
 
 log = logging.getLogger("projectionist.runner")

@@ -14,9 +14,9 @@ from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.metrics import Shown
 from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
-from projectionist.runner import jetstream
 from projectionist.runner.consumers.status import MOST, ConsumerStatus, consumers
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -122,14 +122,14 @@ async def _ask_broker(client: Client | None, one: Waiting) -> int | None:
     if client is None or not one.durable:
         return None
     try:
-        stream = await jetstream.stream(client, one.stream)
-        durable = await jetstream.consumer(client, one.stream, one.durable)
+        stream = await api.stream(client, one.stream)
+        durable = await api.consumer(client, one.stream, one.durable)
         floor = durable.ack_floor.stream_seq
         age = 0.0
         if durable.num_pending or durable.num_ack_pending:
             subject = durable.config.filter_subject or ">"
             first = max(floor + 1, stream.state.first_seq)
-            message = await jetstream.message(client, one.stream, first, subject)
+            message = await api.message(client, one.stream, first, subject)
             age = 0.0 if message is None else max(0.0, time.time() - timestamp(message.time).timestamp())
     except BrokerError:
         return None  # what was shown before stays
@@ -171,7 +171,7 @@ def show_build(consumer: str, build: Build | None) -> None:
         show(metric, consumer, names.PHASE, {} if not doing or value is None else {doing: value})
 
 
-def _fill(stream: jetstream.Stream) -> float:
+def _fill(stream: api.Stream) -> float:
     state, config = stream.state, stream.config
     shares = [(state.messages, config.max_msgs), (state.bytes, config.max_bytes)]
     return max((held / most for held, most in shares if most > 0), default=0.0)

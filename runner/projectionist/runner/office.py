@@ -25,7 +25,7 @@ from projectionist.runner.database.barrier import alone
 from projectionist.runner.database.chores import Book
 from projectionist.runner.database.dead_sessions import Peers
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.deed import Deed
+from projectionist.runner.jetstream.durable_owner import Deed
 from projectionist.runner.rebuild.generations import sweep
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 log = logging.getLogger("projectionist.runner")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Batch as Limits
     from projectionist.runner.careful import Careful
     from projectionist.runner.decoding.delivery import Unreadable
-    from projectionist.runner.source import Source
+    from projectionist.runner.jetstream.pull_source import Source
 
 REFUSALS = (Paused, Superseded, Tripped)
 """Ends that say nothing about the events: others may have them at once."""

@@ -15,7 +15,7 @@ from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Kept
 from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.reads import under_mark
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.decoding.delivery import Unreadable
-    from projectionist.runner.jetstream import Message
+    from projectionist.runner.jetstream.api import Message
+    from projectionist.runner.jetstream.message_lookup import Stored
     from projectionist.runner.reads import Place
-    from projectionist.runner.stored import Stored
 
 log = logging.getLogger("projectionist.runner")
 

@@ -25,11 +25,11 @@ from projectionist.runner.failures.failure_window import PROBED
 from projectionist.runner.foreign import Foreign
 from projectionist.runner.gaps.fetcher import GapFetch
 from projectionist.runner.heart import Heart
+from projectionist.runner.jetstream.message_lookup import Stored
 from projectionist.runner.measures import Measures
 from projectionist.runner.pipeline import Pipeline
 from projectionist.runner.reads import Reads
 from projectionist.runner.settle import Settler
-from projectionist.runner.stored import Stored
 from projectionist.runner.told import tell, tell_unnamed
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Model
     from projectionist.runner.batch.types import Applied, Batch
+    from projectionist.runner.jetstream.pull_source import JetStreamSource
     from projectionist.runner.office import Office
-    from projectionist.runner.source import JetStreamSource
     from projectionist.runner.standing import Standing
 
 AT_ONCE = 2

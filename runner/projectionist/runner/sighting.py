@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner import jetstream
 from projectionist.runner.continuity import Known, Seen, Spot
-from projectionist.runner.jetstream import AckFloor, Consumer, ConsumerConfig, message
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import AckFloor, Consumer, ConsumerConfig, message
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client, ServerVersion
 
     from projectionist.runner.account import Proof
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 log = logging.getLogger("projectionist.runner")
 
@@ -36,8 +36,8 @@ def fresh(created: datetime) -> Consumer:
 async def both(client: Client, name: str, durable: str) -> tuple[Stream, Consumer]:
     """The two as they are now. The durable is asked first: what it has delivered is then part of the stream that is
     seen, however much is published meanwhile."""
-    found = await jetstream.consumer(client, name, durable)
-    return await jetstream.stream(client, name), found
+    found = await api.consumer(client, name, durable)
+    return await api.stream(client, name), found
 
 
 async def spot(client: Client, stream: str, seq: int) -> Spot | None:
@@ -102,11 +102,11 @@ async def move(client: Client, stream: str, durable: str, seq: int, *, back: boo
     announce("durable.moving")
     if moves(client.connected_server_version):
         body = msgspec.json.encode({"seq": max(seq, 1)})
-        await jetstream.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)
+        await api.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)
         return
     log.warning("durable %s cannot be moved on a server before 2.14, so more is read again", durable)
     if back:
-        await jetstream.drop_consumer(client, stream, durable)
+        await api.drop_consumer(client, stream, durable)
 
 
 def moves(version: ServerVersion) -> bool:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from projectionist.runner.account import Proof
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.floors import Remembered
-    from projectionist.runner.jetstream import Consumer as Durable
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Consumer as Durable
+    from projectionist.runner.jetstream.api import Stream
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")

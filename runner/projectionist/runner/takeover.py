@@ -12,9 +12,9 @@ from projectionist.core.postgres import database_identity as owners
 from projectionist.core.postgres.database_identity import Likeness, Owner, likeness
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner import jetstream
-from projectionist.runner.deed import Deed, Whose, refuse, whose
-from projectionist.runner.jetstream import ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream.durable_owner import Deed, Whose, refuse, whose
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -44,7 +44,7 @@ async def check_ours(connection: Connection, client: Client, schema: str, row: R
     """Refuse a durable that is another database's, before it is moved; raises Elsewhere or NotOurs."""
     deed = Deed(await owners.owner(connection, schema), row["number"], row["name"])
     with suppress(ConsumerMissing, StreamMissing):
-        found = await jetstream.consumer(client, row["stream"], row["durable"])
+        found = await api.consumer(client, row["stream"], row["durable"])
         refuse(deed, row["stream"], row["durable"], found.config.metadata)
 
 
@@ -98,12 +98,10 @@ class Takeover:
         found = await self._durable(row)
         if found is not None:
             metadata = Deed(owner, row["number"], row["name"]).metadata(found.config.metadata)
-            await jetstream.change_consumer(
-                self._client, row["stream"], row["durable"], {"metadata": metadata}
-            )
+            await api.change_consumer(self._client, row["stream"], row["durable"], {"metadata": metadata})
 
-    async def _durable(self, row: Record) -> jetstream.Consumer | None:
+    async def _durable(self, row: Record) -> api.Consumer | None:
         try:
-            return await jetstream.consumer(self._client, row["stream"], row["durable"])
+            return await api.consumer(self._client, row["stream"], row["durable"])
         except (ConsumerMissing, StreamMissing):
             return None

@@ -17,16 +17,16 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.database.barrier import TooLong
-from projectionist.runner.deed import NotOurs
 from projectionist.runner.failures.consumer_breaker import circuit_policy
 from projectionist.runner.gaps.baseline import notes
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.jetstream import BrokerError, StreamMissing
+from projectionist.runner.jetstream.api import BrokerError, StreamMissing
+from projectionist.runner.jetstream.durable_owner import NotOurs
+from projectionist.runner.jetstream.pull_source import JetStreamSource
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.retention.lint import refuse_forgetting
 from projectionist.runner.serving import Serving
-from projectionist.runner.source import JetStreamSource
 from projectionist.runner.standing import Halted, Standing
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.deed import Deed
+    from projectionist.runner.jetstream.durable_owner import Deed
     from projectionist.runner.office import Office
 
 log = logging.getLogger("projectionist.runner")

@@ -23,8 +23,8 @@ from projectionist.ops.walk import walk
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.durable import StreamUnfit
 from projectionist.runner.history.progress import Logged
+from projectionist.runner.jetstream.durable import StreamUnfit
 from projectionist.runner.rebuild.replay import Range, Replayer
 
 pytestmark = pytest.mark.asyncio

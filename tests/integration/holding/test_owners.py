@@ -21,7 +21,7 @@ from projectionist.core.postgres import database_identity
 from projectionist.core.postgres.database_identity import Elsewhere
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
-from projectionist.runner.deed import NotOurs
+from projectionist.runner.jetstream.durable_owner import NotOurs
 from projectionist.runner.takeover import NothingToTake, Takeover
 
 if TYPE_CHECKING:

@@ -25,10 +25,11 @@ from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening
 
 from projectionist.outbox.publisher import Published
-from projectionist.runner import App, jetstream, sighting
+from projectionist.runner import App, sighting
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.adoption import Adoption, NothingToAdopt
-from projectionist.runner.durable import DurableUnfit
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.durable import DurableUnfit
 from projectionist.runner.waiting.answers import Outcome
 from projectionist.runner.worker import Worker
 
@@ -306,14 +307,14 @@ async def test_a_durable_whose_orders_somebody_has_limited_is_set_back_where_it_
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
     (name,) = await durables(live)
-    await jetstream.change_consumer(live.nats, live.stream.name, name, limit)
+    await api.change_consumer(live.nats, live.stream.name, name, limit)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
 
     with listening() as heard:
         async with live.running(s.Orders):
             await heard.wait("worker.running")
-            await jetstream.change_consumer(live.nats, live.stream.name, name, limit)
+            await api.change_consumer(live.nats, live.stream.name, name, limit)
             await heard.wait("durable.freed")
             await live.publish(OrderPaid(), "o1", 2)
             await live.settled(s.Orders)
@@ -493,7 +494,7 @@ async def test_what_is_settled_between_two_questions_does_not_put_a_durable_ahea
         await live.settled(s.Orders)
         with listening() as heard:
             for question in ("stream", "consumer"):
-                monkeypatch.setattr(jetstream, question, busy(getattr(jetstream, question)))
+                monkeypatch.setattr(api, question, busy(getattr(api, question)))
             await heard.wait("standing.recorded", 2)
             monkeypatch.undo()
             assert heard.counts["worker.rejoins"] == 0

@@ -14,9 +14,9 @@ from tests.support.waiting import eventually
 
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, definition, on
-from projectionist.runner import jetstream
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.jetstream import BrokerError, Message
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError, Message
 
 pytestmark = pytest.mark.asyncio
 
@@ -171,7 +171,7 @@ async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
 ) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
-    ask, asked = jetstream.message, 0
+    ask, asked = api.message, 0
 
     async def down(*_: Any) -> Message | None:
         nonlocal asked
@@ -181,13 +181,13 @@ async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
     async def asked_again() -> bool:
         return asked > 2
 
-    monkeypatch.setattr(jetstream, "message", down)
+    monkeypatch.setattr(api, "message", down)
     await publish(live, 3)
     with caplog.at_level(logging.INFO, "projectionist.runner"):
         async with live.running(s.Orders, policy=SOON):
             await eventually(asked_again)
             assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
-            monkeypatch.setattr(jetstream, "message", ask)
+            monkeypatch.setattr(api, "message", ask)
             await eventually(lambda: stands(live, s, (3, "clear", 0)))
 
     told = [record.message for record in caplog.records if "for what waits" in record.message]

@@ -10,11 +10,11 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.migrations import migrate
 from projectionist.projections import definition
-from projectionist.runner import jetstream
 from projectionist.runner.admin.parked_actions import Act, Verbs
 from projectionist.runner.batch.batch_session import Session, store_of
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.types import Batch
+from projectionist.runner.jetstream import api
 from projectionist.runner.office import Office
 from projectionist.runner.readmodels import ReadModels
 
@@ -34,7 +34,7 @@ async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, sch
         await migrate(connection, schema)
         models = ReadModels(connection, schema)
         await models.apply(consumers, await models.plan(consumers))
-    stream = await jetstream.stream(live.nats, live.stream.name)
+    stream = await api.stream(live.nats, live.stream.name)
     office = Office(live.pool, schema)
     for one in consumers:
         consumer = await office.join(one, live.policy, stream)

@@ -13,9 +13,9 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Projection, on
-from projectionist.runner import jetstream
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
-from projectionist.runner.jetstream import BrokerError, Message
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError, Message
 
 pytestmark = pytest.mark.asyncio
 
@@ -438,18 +438,18 @@ async def test_an_entry_of_which_only_the_beginning_was_kept_is_read_from_the_st
     seq = await too_large(live)
     await live.settle(s.Orders, policy=LARGE)
     assert await live.value("select octet_length(data) < size from {s}.quarantine")
-    ask = jetstream.message
+    ask = api.message
 
     async def down(*_: Any) -> Message | None:
         raise BrokerError("no leader")
 
-    monkeypatch.setattr(jetstream, "message", down)
+    monkeypatch.setattr(api, "message", down)
     async with live.running(s.Orders), live.quarantine(s.Orders) as verbs:
         await verbs.retry((1, seq), ME)
         with listening() as heard:
             await heard.wait("quarantine.read", 1)
         assert await entries(live) == [(seq, "quarantined", "body", 0)]
-        monkeypatch.setattr(jetstream, "message", ask)
+        monkeypatch.setattr(api, "message", ask)
         await released(live)
 
     assert await live.value("select length(history->>0) from orders") == 3_000

@@ -13,9 +13,9 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.retry_policy import Retry
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Policy
-from projectionist.runner import jetstream
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.jetstream import BrokerError, Message
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError, Message
 
 pytestmark = pytest.mark.asyncio
 
@@ -242,14 +242,14 @@ async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attem
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await behind_a_gap(live, s, 9)
-    asked, ask = 0, jetstream.message
+    asked, ask = 0, api.message
 
     async def down(*_: Any) -> Message | None:
         nonlocal asked
         asked += 1
         raise BrokerError("no leader")
 
-    monkeypatch.setattr(jetstream, "message", down)
+    monkeypatch.setattr(api, "message", down)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     async with live.running(s.Orders, policy=POLICY):
         with listening() as heard:
@@ -257,7 +257,7 @@ async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attem
         assert asked < 40
         assert await live.head(s.Orders, "order/o1") == (4, "draining", 5)
         assert await live.value("select max(attempts) from {s}.parked") == 0
-        monkeypatch.setattr(jetstream, "message", ask)
+        monkeypatch.setattr(api, "message", ask)
         await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
 
     assert await notes(live) == ["placed", *(f"n{v}" for v in range(2, 10))]
@@ -269,7 +269,7 @@ async def test_the_broker_is_never_asked_inside_a_transaction(
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await behind_a_gap(live, s, 9)
-    ask, open_ones = jetstream.message, []
+    ask, open_ones = api.message, []
 
     async def watched(*args: Any) -> Message | None:
         open_ones.append(
@@ -280,7 +280,7 @@ async def test_the_broker_is_never_asked_inside_a_transaction(
         )
         return await ask(*args)
 
-    monkeypatch.setattr(jetstream, "message", watched)
+    monkeypatch.setattr(api, "message", watched)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders, policy=POLICY)
 

@@ -11,10 +11,10 @@ from tests.support.shop import mended, shop
 from tests.support.waiting import eventually
 
 from projectionist.projections import definition
-from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.jetstream import api
 from projectionist.runner.office import Office
 
 pytestmark = pytest.mark.asyncio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio
 async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_told_as_that(live: Rig) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    stream = await jetstream.stream(live.nats, live.stream.name)
+    stream = await api.stream(live.nats, live.stream.name)
     number = await live.value("select number from {s}.consumers")
     async with live.pool.acquire() as taker, taker.transaction():
         await taker.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
@@ -45,7 +45,7 @@ async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_recon
     """A process started with --readopt opens its source anew after an outage: by then newer code may be at work."""
     s, new = shop(live.stream), mended(live.stream)
     await live.migrate(s.Orders)
-    stream = await jetstream.stream(live.nats, live.stream.name)
+    stream = await api.stream(live.nats, live.stream.name)
     plain = Office(live.pool, SCHEMA)
     await plain.join(definition(s.Orders), live.policy, stream)
     await plain.join(definition(new), live.policy, stream)

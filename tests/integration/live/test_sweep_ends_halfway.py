@@ -15,8 +15,8 @@ from tests.support.waiting import eventually
 
 from projectionist.core import testpoints
 from projectionist.core.settings.settings import Policy
-from projectionist.runner import jetstream
 from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.jetstream import api
 
 pytestmark = pytest.mark.asyncio
 
@@ -45,7 +45,7 @@ def ending_at(point: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     with monkeypatch.context() as patched:
         if point == "asking":
-            patched.setattr(jetstream, "message", ask)
+            patched.setattr(api, "message", ask)
         stop = testpoints.listen(end)
         try:
             yield

@@ -26,8 +26,9 @@ from projectionist.runner.adoption import Adoption
 from projectionist.runner.database import barrier
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.jetstream import BrokerError
-from projectionist.runner.rebuild import catchup, tail
+from projectionist.runner.jetstream import stream_tail
+from projectionist.runner.jetstream.api import BrokerError
+from projectionist.runner.rebuild import catchup
 from projectionist.runner.rebuild.recompute import recompute
 
 pytestmark = pytest.mark.asyncio
@@ -67,7 +68,7 @@ async def watching(live: Rig, cls: type) -> AsyncIterator[list[float]]:
 async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and_the_swap_is_done_when_it_is_back(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "BEFORE", 5)
+    monkeypatch.setattr(stream_tail, "BEFORE", 5)
     s, yard = shop(live.stream), Yard(live)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)

@@ -15,9 +15,9 @@ from tests.support.shop import OrderPlaced
 from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.nats.subject_relations import ALL
-from projectionist.runner.pulls import Pulls
-from projectionist.runner.rebuild import scan as scanning
-from projectionist.runner.rebuild.scan import fetch, scan, sequence
+from projectionist.runner.jetstream import stream_reader as scanning
+from projectionist.runner.jetstream.pull_buffer import Pulls
+from projectionist.runner.jetstream.stream_reader import fetch, scan, sequence
 
 pytestmark = pytest.mark.asyncio
 

@@ -17,7 +17,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild import exact, scan
+from projectionist.runner.jetstream import stream_reader
+from projectionist.runner.rebuild import exact
 from projectionist.runner.rebuild import verify as verifying
 from projectionist.runner.rebuild.recompute import Recomputed
 from projectionist.runner.rebuild.shadow import Stumbled
@@ -233,8 +234,8 @@ async def test_a_row_of_many_events_takes_no_memory_for_them(
 ) -> None:
     """Whatever the number of events: they are folded while they are read."""
     monkeypatch.setattr(exact, "AT_ONCE", 100)
-    monkeypatch.setattr(scan, "BLOCK", 100)
-    monkeypatch.setattr(scan, "AT_ONCE", 200)
+    monkeypatch.setattr(stream_reader, "BLOCK", 100)
+    monkeypatch.setattr(stream_reader, "AT_ONCE", 200)
     rig, many = yard.rig, 6_000
     s = shop(rig.stream)
     await rig.migrate(s.Spend)

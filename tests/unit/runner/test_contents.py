@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.runner.contents import subjects, takes
-from projectionist.runner.jetstream import Origin, StreamConfig, Transform
+from projectionist.runner.jetstream.api import Origin, StreamConfig, Transform
+from projectionist.runner.jetstream.stream_subjects import subjects, takes
 
 LEGACY = Transform("legacy.*", "shop.order.{{wildcard(1)}}")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from projectionist.core.settings.settings import Policy, Retention, Settings
-from projectionist.runner.jetstream import StreamConfig
+from projectionist.runner.jetstream.api import StreamConfig
 from projectionist.runner.retention.lint import CLOCKS_S, USUAL_S, kept_s, outlives, remedy, unsafe
 from projectionist.runner.retention.rules import Held, Rule, decide
 

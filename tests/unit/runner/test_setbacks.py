@@ -12,7 +12,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.core.testpoints import listen
 from projectionist.runner.batch.consumer import Rejoin
 from projectionist.runner.database.chores import Chore, Setbacks, kept
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream.api import BrokerError
 
 pytestmark = pytest.mark.asyncio
 

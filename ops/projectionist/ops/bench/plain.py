@@ -12,7 +12,7 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Settings, load
 from projectionist.ops import loops
 from projectionist.ops.bench.shop import ORDERS, SCENE
-from projectionist.runner.source import JetStreamSource
+from projectionist.runner.jetstream.pull_source import JetStreamSource
 
 _ID, _SOURCE, _TYPE, _VERSION = (DEFAULTS[word] for word in ("id", "source", "type", "version"))
 ACK_WAIT_S = 30

@@ -16,8 +16,8 @@ from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.ops.terminal import say_json
 from projectionist.projections import ddl
-from projectionist.runner import jetstream
-from projectionist.runner.rebuild.scan import scan
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.stream_reader import scan
 
 
 async def work(settings: Settings) -> None:
@@ -28,7 +28,7 @@ async def work(settings: Settings) -> None:
     model = ddl.physical(ORDERS.table, settings.postgres.schema, 1)
     await connection.execute(f"create temp table refolded (like {model})")
     began = time.monotonic()
-    last = (await jetstream.stream(client, SCENE.stream)).state.last_seq
+    last = (await api.stream(client, SCENE.stream)).state.last_seq
     rows: dict[str, list[Any]] = {}
     decode = msgspec.json.Decoder().decode
     async for block in scan(client, SCENE.stream, ALL, 1, last):

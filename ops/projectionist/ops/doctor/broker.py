@@ -13,9 +13,9 @@ from projectionist.core.nats.subject_relations import ALL
 from projectionist.core.tls import context as tls_context
 from projectionist.ops.doctor import database
 from projectionist.ops.doctor.check import Check, attention, note, well
-from projectionist.runner import durable, jetstream
-from projectionist.runner.durable import Wanted
-from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream import api, durable
+from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream.durable import Wanted
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Nats, Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.deed import Deed
-    from projectionist.runner.jetstream import Stream, StreamConfig
+    from projectionist.runner.jetstream.api import Stream, StreamConfig
+    from projectionist.runner.jetstream.durable_owner import Deed
 
 ABOUT = "nats"
 NANO = 1e9
@@ -55,7 +55,7 @@ async def server(client: Client, settings: Nats) -> list[Check]:
     tls = "TLS" if tls_context(settings, hosts, name="nats") else "no TLS"
     checks = [well(ABOUT, "version", f"NATS {version.major}.{version.minor}.{version.patch}, {tls}")]
     try:
-        account = await jetstream.ask(client, "INFO", b"", _Account)
+        account = await api.ask(client, "INFO", b"", _Account)
     except BrokerError as error:
         return [*checks, attention(ABOUT, "jetstream", str(error), "Turn JetStream on for this account")]
     limit = account.limits.max_storage
@@ -74,8 +74,8 @@ async def stream(client: Client, name: str) -> tuple[Stream | None, list[Check]]
     about = f"stream {name}"
     asked = datetime.now(UTC)
     try:
-        found = await jetstream.stream(client, name)
-        told = await jetstream.ask(client, f"STREAM.INFO.{name}", b"", _Told)
+        found = await api.stream(client, name)
+        told = await api.ask(client, f"STREAM.INFO.{name}", b"", _Told)
     except StreamMissing:
         return None, [
             attention(
@@ -159,7 +159,7 @@ async def held(
         mend = "What it holds is read on; for more, mend the subjects of the stream or the consumer"
         checks.append(attention(about, "subjects", why, mend))
     try:
-        there = await jetstream.consumer(client, definition.stream, row["durable"])
+        there = await api.consumer(client, definition.stream, row["durable"])
     except ConsumerMissing:
         mend = (
             "Start it: it goes on at the floor that PostgreSQL remembers (docs/operations/durable-changed.md)"
@@ -173,9 +173,7 @@ async def held(
     return [*checks, *_durable(about, wanted, there, found, row)]
 
 
-def _durable(
-    about: str, wanted: Wanted, there: jetstream.Consumer, found: Stream, row: Row
-) -> Iterator[Check]:
+def _durable(about: str, wanted: Wanted, there: api.Consumer, found: Stream, row: Row) -> Iterator[Check]:
     config = durable.configuration(wanted)
     try:
         durable.check_durable(wanted, there)

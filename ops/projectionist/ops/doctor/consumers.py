@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.consumers.status import SetbackStatus
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 
 def registered(

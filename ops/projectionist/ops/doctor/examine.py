@@ -19,7 +19,7 @@ from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.outbox import standing
 from projectionist.runner.consumers.status import setbacks
-from projectionist.runner.deed import Deed
+from projectionist.runner.jetstream.durable_owner import Deed
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
     from projectionist.runner.app import App
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 SILENT_BEATS = 3
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from projectionist.ops.doctor.check import Check, attention, note
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.decoding.delivery import Delivery, Unreadable
-from projectionist.runner.rebuild.scan import scan
+from projectionist.runner.jetstream.stream_reader import scan
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 SAMPLE = 500
 

@@ -10,7 +10,7 @@ from projectionist.runner.retention.lint import kept_s, plain
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy, Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 _ORDER = {
     "contiguous": "1, 2, 3, …: older is stale, newer waits for what is missing",

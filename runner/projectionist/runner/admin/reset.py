@@ -12,13 +12,14 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
-from projectionist.runner import jetstream, sighting
+from projectionist.runner import sighting
 from projectionist.runner.admin.pause import Busy, alone, unknown
 from projectionist.runner.continuity import Known, Spot
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.floors import Floors
-from projectionist.runner.jetstream import ConsumerMissing, Stream
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import ConsumerMissing, Stream
 from projectionist.runner.rebuild.generations import drop
 from projectionist.runner.rebuild.names import table_names
 from projectionist.runner.rebuild.plan import losing_aggregates
@@ -102,10 +103,10 @@ class Resetting:
         if row is None:
             raise unknown(consumer)
         await check_ours(self._connection, self._client, self._schema, row)
-        stream = await jetstream.stream(self._client, row["stream"])
+        stream = await api.stream(self._client, row["stream"])
         lost = await losing_aggregates(self._desk, self._client, row, stream)
         try:
-            durable = await jetstream.consumer(self._client, row["stream"], row["durable"])
+            durable = await api.consumer(self._client, row["stream"], row["durable"])
         except ConsumerMissing:
             return _Seen(stream, None, lost)
         return _Seen(stream, durable.created, lost)

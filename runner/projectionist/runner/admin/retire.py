@@ -11,11 +11,11 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
-from projectionist.runner import jetstream
 from projectionist.runner.admin.pause import alone, unknown
 from projectionist.runner.admin.reset import SILENCE_S
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.jetstream import ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
 from projectionist.runner.rebuild.names import dependents, drop_tables, shown, withdraw
 from projectionist.runner.rebuild.opening import drop_positions
 from projectionist.runner.takeover import check_ours
@@ -74,7 +74,7 @@ class Retiring:
         """
         planned = await self.plan(consumer)
         with suppress(ConsumerMissing, StreamMissing):
-            await jetstream.drop_consumer(self._client, planned.stream, planned.durable)
+            await api.drop_consumer(self._client, planned.stream, planned.durable)
         announce("retire.durable_dropped")
         async with alone(self._connection, self._schema, consumer, "retire", within_s=None) as row:
             done = await self._checked(row)

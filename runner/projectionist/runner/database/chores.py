@@ -16,7 +16,7 @@ from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream.api import BrokerError
 
 log = logging.getLogger("projectionist.runner")
 

@@ -14,13 +14,13 @@ from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.batch.position_cache import Exists
 from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.stored import Stored
+    from projectionist.runner.jetstream.message_lookup import Stored
 
 LOOKED_AT = 32
 """How many messages of an aggregate are looked at, from its first on: producers may have changed their order."""

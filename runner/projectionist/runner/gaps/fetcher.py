@@ -20,15 +20,15 @@ from projectionist.core import clock
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.states import Entry, Fact, Finding, Head
 from projectionist.core.testpoints import announce
-from projectionist.runner import contents, jetstream
 from projectionist.runner.batch.position_lock import holding
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Told
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.gaps import stream_search
 from projectionist.runner.gaps.diagnosis import Aside, Evidence, Lack, find, may_come, told
-from projectionist.runner.jetstream import BrokerError, Stream
-from projectionist.runner.stored import Stored
+from projectionist.runner.jetstream import api, stream_subjects
+from projectionist.runner.jetstream.api import BrokerError, Stream
+from projectionist.runner.jetstream.message_lookup import Stored
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -132,7 +132,7 @@ class GapFetch:
     async def _round(self) -> None:
         asked, self._asked = sorted(self._asked), set()
         passed = await self._passed()  # before the stream is read: what is settled now was stored before
-        this = Round(await jetstream.stream(self._client, self._consumer.definition.stream))
+        this = Round(await api.stream(self._client, self._consumer.definition.stream))
         # Read after the floor: an aggregate that lacks the same versions still was given none of them up to there.
         lacks = await self._lacks([*asked, *passed], this)
         limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -148,7 +148,7 @@ class GapFetch:
         """The waiting ones that the floor has passed; those are not waiting any more, nor is who waited too long."""
         if not self._waiting:
             return {}
-        durable = await jetstream.consumer(self._client, self._consumer.definition.stream, self._durable)
+        durable = await api.consumer(self._client, self._consumer.definition.stream, self._durable)
         idle = not durable.num_pending and not durable.num_ack_pending
         floor, now = durable.ack_floor.stream_seq, clock.now()
         passed = {a: one for a, one in self._waiting.items() if idle or floor >= one.last_seq}
@@ -180,7 +180,7 @@ class GapFetch:
             state.last_seq if waited is None else waited.last_seq,
             subject,
             floor_passed=waited is not None,
-            is_taken=subject is None or contents.takes(this.stream.config, subject),
+            is_taken=subject is None or stream_subjects.takes(this.stream.config, subject),
         )
         # A position of an earlier incarnation says nothing about this stream.
         resume = lack.seq + 1 if lack.seq <= state.last_seq else 1

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.position_lock import holding
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.jetstream import Message
-    from projectionist.runner.stored import Stored
+    from projectionist.runner.jetstream.api import Message
+    from projectionist.runner.jetstream.message_lookup import Stored
 
 Fetched = tuple[str, str, bytes | None, str | None]
 """Source and id of a parked event, and its bytes or why there are none."""

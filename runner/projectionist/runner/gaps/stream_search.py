@@ -15,7 +15,7 @@ from projectionist.runner.gaps.diagnosis import Elsewhere, Lack
 if TYPE_CHECKING:
     from projectionist.projections.subjects import Subjects
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.stored import Stored
+    from projectionist.runner.jetstream.message_lookup import Stored
 
 MOST_READ = 10_000
 """How many messages one step reads; a longer subject takes several."""

@@ -22,7 +22,7 @@ from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.fold_pace import SLICE_S, divided
 from projectionist.runner.history.spill_files import Spill, bucket_of
-from projectionist.runner.rebuild.scan import scan, sequence
+from projectionist.runner.jetstream.stream_reader import scan, sequence
 from projectionist.runner.rebuild.shadow import MOST_TOLD, Stumble, Stumbled, stumble
 
 if TYPE_CHECKING:

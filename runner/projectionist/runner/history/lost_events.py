@@ -16,14 +16,14 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from projectionist.core.testpoints import announce
-from projectionist.runner import jetstream
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.applied_filter import Track
 from projectionist.runner.history.unknown_rows import Holes, Lost, Reached
-from projectionist.runner.rebuild.scan import scan, sequence
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.stream_reader import scan, sequence
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 Take = Callable[[Lost], bool]
 """Takes an event that is lost; False where no more need be looked for."""
@@ -65,7 +65,7 @@ async def holes_of(desk: Desk, client: Client, consumer: Consumer, keys: Sequenc
     aggregates, filter_subject = _aggregates(consumer, keys)
     if keys and aggregates == []:
         return holes  # no event was ever applied to rows of their own
-    stream = await jetstream.stream(client, definition.stream)
+    stream = await api.stream(client, definition.stream)
     purged_from = await forgotten_from(desk, consumer.number, stream, definition.stream)
 
     def take(lost: Lost) -> bool:
@@ -146,7 +146,7 @@ async def lost(
     """
     async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
         await desk.connection.execute("set local idle_in_transaction_session_timeout = 0")
-        stream = await jetstream.stream(client, read.stream)
+        stream = await api.stream(client, read.stream)
         first, last = max(1, stream.state.first_seq), stream.state.last_seq
         given = (read.consumer, first, read.incarnation, list(aggregates))
         async for row in desk.cursor("select_first_events_before", *given):

@@ -19,7 +19,6 @@ from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
-from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
@@ -29,6 +28,8 @@ from projectionist.runner.history.applied_filter import Judge, Track
 from projectionist.runner.history.fold_stream import Bulk, Slow
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.history.spill_files import Spill
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.stream_tail import tailing
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
@@ -41,7 +42,6 @@ from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.snapshots import Snapshots
 from projectionist.runner.rebuild.sqlbulk import SqlBulk
 from projectionist.runner.rebuild.swap import swap
-from projectionist.runner.rebuild.tail import tailing
 from projectionist.runner.rebuild.turn import Taken, owner, turn
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Builder:
         who = owner()
         going_back = self._options.back_to is not None
         row = await registered(desk, self._definition, going_back=going_back)
-        stream = await jetstream.stream(self._client, self._definition.stream)
+        stream = await api.stream(self._client, self._definition.stream)
         if not (going_back or self._options.partial):
             await check_history(desk, self._client, row, stream, self._definition.handlers)
         async with turn(desk, self._settings.postgres, row["number"], who, self._tell) as lease:

@@ -20,7 +20,7 @@ from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 from projectionist.runner.database.queries import RebuildError, first_position
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.fold_pace import Pace
-from projectionist.runner.rebuild.scan import fetch
+from projectionist.runner.jetstream.stream_reader import fetch
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from projectionist.runner.database.queries import Build, Desk
     from projectionist.runner.decoding.decoder import Reader
     from projectionist.runner.history.progress import Progress
+    from projectionist.runner.jetstream.stream_tail import Tail
     from projectionist.runner.rebuild.shadow import Shadow
-    from projectionist.runner.rebuild.tail import Tail
 
 
 class Gone(RebuildError):

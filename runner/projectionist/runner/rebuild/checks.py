@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.projections.definition import Kind
-from projectionist.runner import jetstream
 from projectionist.runner.database.queries import RebuildError
+from projectionist.runner.jetstream import api
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -48,7 +48,7 @@ async def registered(desk: Desk, definition: Definition, *, going_back: bool = F
 async def floor_of(client: Client, stream: str, durable: str) -> int:
     """Up to where the consumer of this durable has settled everything; nothing, where it has none yet."""
     try:
-        found = await jetstream.consumer(client, stream, durable)
-    except jetstream.ConsumerMissing:
+        found = await api.consumer(client, stream, durable)
+    except api.ConsumerMissing:
         return 0
     return found.ack_floor.stream_seq

@@ -19,15 +19,15 @@ from projectionist.core.user_errors import RAISED
 from projectionist.projections.readmodel import ReadModel
 from projectionist.projections.rows import Rows
 from projectionist.projections.steps import key_of
-from projectionist.runner import jetstream
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.lost_events import is_own
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.stream_reader import scan
 from projectionist.runner.rebuild.forgotten import forgotten_by_retention
-from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
 from projectionist.runner.rebuild.since import Since, same
 
@@ -106,7 +106,7 @@ class Exact:
     async def read(self) -> None:
         """Read on to the end of the stream, and fold what live has applied."""
         definition = self._consumer.definition
-        last = (await jetstream.stream(self._client, definition.stream)).state.last_seq
+        last = (await api.stream(self._client, definition.stream)).state.last_seq
         async for block in scan(self._client, definition.stream, self._filter(), self._next, last):
             for arrival in block:
                 delivery = self._read(arrival)

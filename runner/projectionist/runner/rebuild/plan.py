@@ -10,7 +10,6 @@ import msgspec
 from projectionist.core import clock
 from projectionist.projections.definition import Kind
 from projectionist.projections.subjects import Subjects
-from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
@@ -20,6 +19,7 @@ from projectionist.runner.history.fold_stream import Bulk, Folding
 from projectionist.runner.history.lost_events import HistoryGone, Read, forgotten_from, is_whole, lost
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.history.unknown_rows import Lost
+from projectionist.runner.jetstream import api
 from projectionist.runner.readmodels import keeping
 from projectionist.runner.rebuild.catchup import Gone
 from projectionist.runner.rebuild.generations import generations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.definition import Definition
-    from projectionist.runner.jetstream import Stream
+    from projectionist.runner.jetstream.api import Stream
 
 SAMPLE, SAMPLE_S = 20_000, 5.0
 """The speed is measured on so many events, or on those of so many seconds."""
@@ -79,7 +79,7 @@ class Plan(msgspec.Struct):
 async def plan(desk: Desk, definition: Definition, settings: Settings, client: Client, row: Row) -> Plan:
     """Look, and change nothing."""
     consumer, generation = row["number"], row["generation"]
-    stream = await jetstream.stream(client, definition.stream)
+    stream = await api.stream(client, definition.stream)
     losing = await losing_aggregates(desk, client, row, stream, definition.handlers)
     names = await table_names(desk, consumer, generation)
     facts = await desk.row("build_facts", consumer, names)
@@ -125,7 +125,7 @@ async def check_history(
 
 async def check_met(desk: Desk, client: Client, build: Build, definition: Definition) -> None:
     """Raise Gone if the bulk has not met all that live has applied: without order nothing else tells."""
-    stream, missing = await jetstream.stream(client, definition.stream), list[str]()
+    stream, missing = await api.stream(client, definition.stream), list[str]()
 
     def take(one: Lost) -> bool:
         if one.type in definition.handlers:

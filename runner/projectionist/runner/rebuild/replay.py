@@ -16,7 +16,6 @@ from projectionist.core.cloudevents import timestamp
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
-from projectionist.runner import jetstream
 from projectionist.runner.batch.batch_session import Session
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
@@ -25,8 +24,9 @@ from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.stream_reader import scan
 from projectionist.runner.rebuild.exact import named
-from projectionist.runner.rebuild.scan import scan
 from projectionist.runner.settle import Settler
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Replayer:
     async def _run(self, span: Range, act: Act, *, dry_run: bool) -> Replayed:
         row = await self._registered()
         await self._refuse_forgotten(row["number"], span)
-        stream = await jetstream.stream(self._client, self._definition.stream)
+        stream = await api.stream(self._client, self._definition.stream)
         result = Replayed(self._definition.name, span.first, span.last, self._policy)
         consumer = await self._consumer(row)
         if dry_run:
@@ -135,7 +135,7 @@ class Replayer:
     async def _each(
         self,
         span: Range,
-        stream: jetstream.Stream,
+        stream: api.Stream,
         consumer: Consumer,
         settler: Settler | None,
         result: Replayed,
@@ -205,7 +205,7 @@ class Replayer:
 
 async def span_of(client: Client, stream: str, first: str, last: str | None) -> Range:
     """A range from what a person wrote: sequences, or times like 2026-01-31T12:00:00Z."""
-    state = (await jetstream.stream(client, stream)).state
+    state = (await api.stream(client, stream)).state
     begin = await _sequence(client, stream, state, first)
     if last is None:
         return Range(begin, state.last_seq)
@@ -213,7 +213,7 @@ async def span_of(client: Client, stream: str, first: str, last: str | None) -> 
     return Range(begin, end)
 
 
-async def _sequence(client: Client, stream: str, state: jetstream.StreamState, text: str) -> int:
+async def _sequence(client: Client, stream: str, state: api.StreamState, text: str) -> int:
     """A sequence as it stands, or the first message at or after a time."""
     if text.isdigit():
         return int(text)
@@ -221,7 +221,7 @@ async def _sequence(client: Client, stream: str, state: jetstream.StreamState, t
     low, high = state.first_seq, state.last_seq + 1
     while low < high:
         middle = (low + high) // 2
-        message = await jetstream.message(client, stream, middle, ">")
+        message = await api.message(client, stream, middle, ">")
         if message is None or _stored(message) >= wanted:
             high = middle
         else:
@@ -229,7 +229,7 @@ async def _sequence(client: Client, stream: str, state: jetstream.StreamState, t
     return low
 
 
-def _stored(message: jetstream.Message) -> datetime:
+def _stored(message: api.Message) -> datetime:
     return timestamp(message.time).astimezone(UTC)
 
 

@@ -14,10 +14,10 @@ from projectionist.runner.rebuild.names import kept, point, shown, views, withdr
 from projectionist.runner.rebuild.opening import clear, drop_positions
 
 if TYPE_CHECKING:
+    from projectionist.runner.jetstream.stream_tail import Tail
     from projectionist.runner.rebuild.catchup import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
     from projectionist.runner.rebuild.snapshots import Snapshots
-    from projectionist.runner.rebuild.tail import Tail
 
 AT_MOST = 2_000
 """How many events are folded under the barrier; more are folded before it."""

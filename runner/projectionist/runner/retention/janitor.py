@@ -14,9 +14,9 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.leases import Leases
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner import jetstream
 from projectionist.runner.consumers.registry import INSTANCE
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.retention.archive import ArchiveFailed
 from projectionist.runner.retention.purge import Purger
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.jetstream import StreamConfig
+    from projectionist.runner.jetstream.api import StreamConfig
     from projectionist.runner.office import Office
     from projectionist.runner.retention.purge import Report, Streams
 
@@ -101,7 +101,7 @@ def streams(client: Client) -> Streams:
 
     async def config(name: str) -> StreamConfig | None:
         try:
-            return (await jetstream.stream(client, name)).config
+            return (await api.stream(client, name)).config
         except BrokerError:
             return None
 

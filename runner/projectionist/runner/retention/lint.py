@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
-from projectionist.runner.durable import StreamUnfit
+from projectionist.runner.jetstream.durable import StreamUnfit
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.definition import Definition
-    from projectionist.runner.jetstream import StreamConfig
+    from projectionist.runner.jetstream.api import StreamConfig
 
 USUAL_S = 30 * 86_400.0
 """How long the inbox of an ordered consumer is kept where the settings say nothing."""

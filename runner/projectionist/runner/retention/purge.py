@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.jetstream import StreamConfig
+    from projectionist.runner.jetstream.api import StreamConfig
 
     Lend = Callable[[], AbstractAsyncContextManager[Connection]]
     Streams = Callable[[str], Awaitable[StreamConfig | None]]

@@ -13,7 +13,7 @@ from projectionist.runner.retention.lint import asked_by_rebuilds, kept_s, unsaf
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy, Settings
-    from projectionist.runner.jetstream import StreamConfig
+    from projectionist.runner.jetstream.api import StreamConfig
 
 
 class Rule(msgspec.Struct, frozen=True):

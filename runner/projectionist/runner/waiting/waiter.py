@@ -21,10 +21,10 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner import jetstream
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.decoding.delivery import Unreadable
+from projectionist.runner.jetstream import api
 from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Waiter:
                     try:
                         found = await find()
                     except Exception as error:
-                        if not (is_transient(error) or isinstance(error, jetstream.BrokerError)):
+                        if not (is_transient(error) or isinstance(error, api.BrokerError)):
                             raise
                         problem = str(error)
                         await asyncio.sleep(POLL_S)
@@ -286,12 +286,12 @@ class Waiter:
         """Which event the stream holds there, read as the consumer reads it. None while the consumer stands in a
         stream that is gone, of which the same sequences told other things."""
         client = await self._broker()
-        stream = await jetstream.stream(client, definition.stream)
+        stream = await api.stream(client, definition.stream)
         row = await self._consumer(definition.name)
         number, incarnation = row["number"], row["incarnation"]
         if row["created"] not in (None, stream.created):
             return None
-        message = await jetstream.message(client, definition.stream, seq)
+        message = await api.message(client, definition.stream, seq)
         if message is None or message.seq != seq:
             return Wanted(number, incarnation=incarnation, seq=seq)
         if not definition.subjects.reads(message.subject):

@@ -13,12 +13,12 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner import jetstream
 from projectionist.runner.decoding import delivery
 from projectionist.runner.decoding.delivery import num_pending
-from projectionist.runner.jetstream import BrokerError, ConsumerMissing, StreamMissing
-from projectionist.runner.line import line
-from projectionist.runner.pulls import Pulls
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream.pull_buffer import Pulls
+from projectionist.runner.jetstream.raw_connection import line
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -94,7 +94,7 @@ def sequence(arrival: Arrival) -> int:
     return delivery.sequence(arrival.reply)
 
 
-def as_arrival(message: jetstream.Message, stream: str) -> Arrival:
+def as_arrival(message: api.Message, stream: str) -> Arrival:
     """A stored message in the shape of an arrival."""
     reply = f"$JS.ACK.{stream}.projectionist.1.{message.seq}.1.0.0".encode()
     return Arrival(message.subject, reply, message.hdrs, message.data, 0.0)
@@ -121,7 +121,7 @@ _WORTH_A_SCAN, _NEIGHBOURS, _AT_A_TIME = 64, 16, 64
 
 async def _get(client: Client, stream: str, seqs: list[int], found: dict[int, Arrival]) -> None:
     async def one(seq: int) -> None:
-        message = await jetstream.message(client, stream, seq)
+        message = await api.message(client, stream, seq)
         if message is not None:
             found[seq] = as_arrival(message, stream)
 
@@ -174,7 +174,7 @@ class _Reader:
     async def open(self) -> None:
         """Create the consumer and begin to pull."""
         self._connection = self._client.stats["reconnects"]
-        created = await jetstream.put_consumer(self._client, self._stream, self._config, action="create")
+        created = await api.put_consumer(self._client, self._stream, self._config, action="create")
         self.exhausted = created.num_pending == 0
         self._stop = await self._line.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)
@@ -205,7 +205,7 @@ class _Reader:
     async def _look(self) -> None:
         """Nothing has come for a while: is the consumer still there, and has it more for us?"""
         try:
-            found = await jetstream.consumer(self._client, self._stream, self._name)
+            found = await api.consumer(self._client, self._stream, self._name)
         except ConsumerMissing as error:
             raise BrokerError("its reader is gone") from error
         self.exhausted = found.num_pending == 0 and not self._pulls.arrivals
@@ -228,7 +228,7 @@ class _Reader:
             await self._stop()
         if self._client.is_connected:
             with contextlib.suppress(BrokerError):  # the broker forgets it by itself, only later
-                await jetstream.drop_consumer(self._client, self._stream, self._name)
+                await api.drop_consumer(self._client, self._stream, self._name)
 
 
 def _number(arrival: Arrival) -> int:

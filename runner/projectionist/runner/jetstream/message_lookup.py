@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.runner import jetstream
-from projectionist.runner.jetstream import BrokerError
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.runner.jetstream import Message
+    from projectionist.runner.jetstream.api import Message
 
 log = logging.getLogger("projectionist.runner")
 
@@ -63,7 +63,7 @@ class Stored:
     async def _ask(self, seq: int, subject: str | None = None) -> Message | None:
         """Ask, and tell when the stream stops answering and when it does again."""
         try:
-            message = await jetstream.message(self._client, self._stream, seq, subject)
+            message = await api.message(self._client, self._stream, seq, subject)
         except BrokerError as error:
             if self._answers:
                 log.warning("stream %s cannot be asked for what waits: %s", self._stream, error)

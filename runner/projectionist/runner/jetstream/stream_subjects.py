@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.nats.subject_relations import ALL, covers, mapped, overlap
 
 if TYPE_CHECKING:
-    from projectionist.runner.jetstream import Origin, StreamConfig, Transform
+    from projectionist.runner.jetstream.api import Origin, StreamConfig, Transform
 
 
 def subjects(stream: StreamConfig) -> list[str]:

@@ -10,14 +10,14 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.nats.subject_relations import overlap
-from projectionist.runner import contents, deed, jetstream
-from projectionist.runner.jetstream import Consumer, ConsumerMissing, Stream, StreamConfig
+from projectionist.runner.jetstream import api, durable_owner, stream_subjects
+from projectionist.runner.jetstream.api import Consumer, ConsumerMissing, Stream, StreamConfig
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.subjects import Subjects
-    from projectionist.runner.deed import Deed
+    from projectionist.runner.jetstream.durable_owner import Deed
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,11 @@ async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
 
     Raises NotOurs, before anything is changed, where the durable belongs to another database.
     """
-    stream = await jetstream.stream(client, wanted.stream)
+    stream = await api.stream(client, wanted.stream)
     check_stream(wanted, stream.config)
     config = configuration(wanted)
     try:
-        found = await jetstream.consumer(client, wanted.stream, wanted.name)
+        found = await api.consumer(client, wanted.stream, wanted.name)
     except ConsumerMissing:
         await _check_subjects(client, wanted, stream.config)
         return stream, await _create(client, wanted, config)
@@ -74,12 +74,12 @@ async def update(client: Client, wanted: Wanted, found: Consumer) -> Consumer:
     log.info("durable %s of stream %s: changed to what it should be", wanted.name, wanted.stream)
     config = configuration(wanted, found.config.metadata)
     changes = {name: config[name] for name in _CHANGED}
-    return await jetstream.change_consumer(client, wanted.stream, wanted.name, changes)
+    return await api.change_consumer(client, wanted.stream, wanted.name, changes)
 
 
 async def _create(client: Client, wanted: Wanted, config: dict[str, Any]) -> Consumer:
     log.info("durable %s of stream %s: created", wanted.name, wanted.stream)
-    return await jetstream.put_consumer(client, wanted.stream, config, action="create")
+    return await api.put_consumer(client, wanted.stream, config, action="create")
 
 
 async def _create_anew(client: Client, wanted: Wanted, found: Consumer, config: dict[str, Any]) -> Consumer:
@@ -92,13 +92,13 @@ async def _create_anew(client: Client, wanted: Wanted, found: Consumer, config: 
         "durable %s of stream %s was made to let only %s through: made anew, read again from the last floor",
         *(wanted.name, wanted.stream, ", ".join(found.config.filters)),
     )
-    await jetstream.drop_consumer(client, wanted.stream, wanted.name)
+    await api.drop_consumer(client, wanted.stream, wanted.name)
     return await _create(client, wanted, config)
 
 
 def lacks_deed(wanted: Wanted, found: Consumer) -> bool:
     """Whether it does not say whose it is, or not as it is now."""
-    return wanted.deed is not None and deed.lacks(wanted.deed, found.config.metadata)
+    return wanted.deed is not None and durable_owner.lacks(wanted.deed, found.config.metadata)
 
 
 def refiltered(wanted: Wanted, found: Consumer) -> bool:
@@ -154,7 +154,10 @@ def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
 
 def unread(wanted: Wanted, stream: StreamConfig) -> str:
     """Why nothing that the stream takes now is read; empty if something is."""
-    taken, filters = contents.subjects(stream), [pattern.filter for pattern in wanted.subjects.patterns]
+    taken, filters = (
+        stream_subjects.subjects(stream),
+        [pattern.filter for pattern in wanted.subjects.patterns],
+    )
     if any(overlap(one, ours) for one in taken for ours in filters):
         return ""
     reads = ", ".join(wanted.subjects.texts)
@@ -165,14 +168,14 @@ async def _check_subjects(client: Client, wanted: Wanted, stream: StreamConfig) 
     """Refuse to begin on a stream that neither takes nor holds anything to be read. Who has begun may go on: subjects
     are taken off streams, and may come back."""
     why = unread(wanted, stream)
-    if why and await jetstream.message(client, wanted.stream, 1, wanted.subjects.filter) is None:
+    if why and await api.message(client, wanted.stream, 1, wanted.subjects.filter) is None:
         raise StreamUnfit(why, remedy=f"Mend the subjects of {wanted.name}, or of the stream")
 
 
 def check_durable(wanted: Wanted, found: Consumer) -> None:
     """Refuse a durable that is another database's, or would deliver in another way."""
     if wanted.deed is not None:
-        deed.refuse(wanted.deed, wanted.stream, wanted.name, found.config.metadata)
+        durable_owner.refuse(wanted.deed, wanted.stream, wanted.name, found.config.metadata)
     expected = {
         "deliver_policy": "all",
         "ack_policy": "explicit",

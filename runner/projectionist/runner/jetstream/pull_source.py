@@ -13,13 +13,13 @@ from nats.errors import Error as NatsError
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner import durable, jetstream
 from projectionist.runner.decoding.delivery import num_pending
-from projectionist.runner.deed import NotOurs
-from projectionist.runner.durable import Wanted
-from projectionist.runner.jetstream import BrokerError, ConsumerMissing, Stream, StreamMissing
-from projectionist.runner.line import line
-from projectionist.runner.pulls import Pulls
+from projectionist.runner.jetstream import api, durable
+from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, Stream, StreamMissing
+from projectionist.runner.jetstream.durable import Wanted
+from projectionist.runner.jetstream.durable_owner import NotOurs
+from projectionist.runner.jetstream.pull_buffer import Pulls
+from projectionist.runner.jetstream.raw_connection import line
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.subjects import Subjects
-    from projectionist.runner.deed import Deed
+    from projectionist.runner.jetstream.durable_owner import Deed
 
 log = logging.getLogger("projectionist.runner")
 
@@ -176,14 +176,14 @@ class JetStreamSource:
 
     async def pending(self) -> Pending:
         """How far the broker is. What others have changed about the durable is noticed by the way."""
-        found = await jetstream.consumer(self._client, self._wanted.stream, self._wanted.name)
-        stream = await jetstream.stream(self._client, self._wanted.stream)
+        found = await api.consumer(self._client, self._wanted.stream, self._wanted.name)
+        stream = await api.stream(self._client, self._wanted.stream)
         await self._look_over(found)
         return Pending(
             stream.state.last_seq, found.num_pending, found.num_ack_pending, found.ack_floor.stream_seq
         )
 
-    async def _look_over(self, found: jetstream.Consumer) -> None:
+    async def _look_over(self, found: api.Consumer) -> None:
         try:
             self._refuse(found)
         except (durable.DurableUnfit, NotOurs, SourceLost) as error:
@@ -207,7 +207,7 @@ class JetStreamSource:
             announce("durable.drifted")
         self._drift = drift
 
-    def _tell_pause(self, found: jetstream.Consumer) -> None:
+    def _tell_pause(self, found: api.Consumer) -> None:
         """One line, and another one when it goes on: whoever has paused it may have had a reason."""
         if found.paused is self._paused:
             return
@@ -252,8 +252,8 @@ class JetStreamSource:
         if (same and not pulls.doubt) or not client.is_connected or clock.now() < pulls.not_before:
             return same
         try:
-            stream = await jetstream.stream(client, self._wanted.stream)
-            found = await jetstream.consumer(client, self._wanted.stream, self._wanted.name)
+            stream = await api.stream(client, self._wanted.stream)
+            found = await api.consumer(client, self._wanted.stream, self._wanted.name)
         except (StreamMissing, ConsumerMissing) as error:
             raise SourceLost(error.message) from error
         except BrokerError as error:
@@ -269,7 +269,7 @@ class JetStreamSource:
         announce("source.resumed")
         return True
 
-    def _refuse(self, found: jetstream.Consumer) -> None:
+    def _refuse(self, found: api.Consumer) -> None:
         """Raise where the durable must not be read from as it is now."""
         durable.check_durable(self._wanted, found)
         if found.config.passes_over(self._wanted.subjects.filter):

@@ -15,7 +15,7 @@ from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.runner.line import Line
+    from projectionist.runner.jetstream.raw_connection import Line
 
 log = logging.getLogger(__name__)
 

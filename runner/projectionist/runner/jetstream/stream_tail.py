@@ -13,7 +13,7 @@ from projectionist.core.nats.fast_client import weight
 from projectionist.core.task_groups import flattened
 from projectionist.core.testpoints import announce
 from projectionist.runner.decoding.delivery import num_pending
-from projectionist.runner.rebuild.scan import follow, sequence
+from projectionist.runner.jetstream.stream_reader import follow, sequence
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
