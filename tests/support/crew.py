@@ -25,7 +25,7 @@ from projectionist.runner.batch.writes import Identity
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
 from projectionist.runner.office import Office
-from projectionist.runner.settle import Settler
+from projectionist.runner.pipeline.batch_retry import Settler
 
 _sequences = count(1)
 

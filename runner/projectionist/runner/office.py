@@ -18,7 +18,6 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.retry_policy import SLOWLY, slow
-from projectionist.runner.careful import ended, is_alive
 from projectionist.runner.consumers.registry import INSTANCE, Registry
 from projectionist.runner.database.availability import Gates
 from projectionist.runner.database.barrier import alone
@@ -26,6 +25,7 @@ from projectionist.runner.database.chores import Book
 from projectionist.runner.database.dead_sessions import Peers
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream.durable_owner import Deed
+from projectionist.runner.pipeline.crash_guard import ended, is_alive
 from projectionist.runner.rebuild.generations import sweep
 
 if TYPE_CHECKING:

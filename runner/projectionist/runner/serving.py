@@ -17,9 +17,6 @@ from projectionist.runner.batch.batch_session import Session
 from projectionist.runner.batch.batch_spans import Places, Tracing
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import CONTIGUOUS
-from projectionist.runner.careful import Careful, Suspicion
-from projectionist.runner.draining import Drain
-from projectionist.runner.due import Due
 from projectionist.runner.failures.consumer_breaker import Breaker
 from projectionist.runner.failures.failure_window import PROBED
 from projectionist.runner.foreign import Foreign
@@ -27,9 +24,12 @@ from projectionist.runner.gaps.fetcher import GapFetch
 from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream.message_lookup import Stored
 from projectionist.runner.measures import Measures
-from projectionist.runner.pipeline import Pipeline
-from projectionist.runner.reads import Reads
-from projectionist.runner.settle import Settler
+from projectionist.runner.pipeline.batch_retry import Settler
+from projectionist.runner.pipeline.crash_guard import Careful, Suspicion
+from projectionist.runner.pipeline.due_work import Due
+from projectionist.runner.pipeline.inbox_worker import Drain
+from projectionist.runner.pipeline.loop import Pipeline
+from projectionist.runner.pipeline.read_guard import Reads
 from projectionist.runner.told import tell, tell_unnamed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.support.waiting import listening
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
 from projectionist.runner.batch import sql_handlers
-from projectionist.runner.careful import Careful
+from projectionist.runner.pipeline.crash_guard import Careful
 
 pytestmark = pytest.mark.asyncio
 

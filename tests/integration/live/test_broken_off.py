@@ -15,7 +15,7 @@ from projectionist.runner import supervision
 from projectionist.runner.batch.sequencing import Turn
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.database.chores import Setbacks
-from projectionist.runner.settle import Settler
+from projectionist.runner.pipeline.batch_retry import Settler
 
 pytestmark = pytest.mark.asyncio
 

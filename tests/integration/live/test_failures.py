@@ -11,8 +11,8 @@ from tests.support.waiting import listening
 
 from projectionist.core.retry_policy import Retry
 from projectionist.core.settings.settings import Policy
-from projectionist.runner import pipeline
 from projectionist.runner.admin.parked_actions import Act
+from projectionist.runner.pipeline import loop
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")
@@ -82,7 +82,7 @@ async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: Ri
 async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers_wait(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "SWEEP_S", 3600)  # nobody looks at what is due but who made it due
+    monkeypatch.setattr(loop, "SWEEP_S", 3600)  # nobody looks at what is due but who made it due
     s = shop(live.stream)
     s.trouble.later.update({"one", "two"})
     await live.migrate(s.Orders)

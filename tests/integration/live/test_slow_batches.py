@@ -12,7 +12,7 @@ from tests.support.shop import OrderNoted
 
 from projectionist.core.postgres import connections
 from projectionist.projections import Projection, on
-from projectionist.runner import settle
+from projectionist.runner.pipeline import batch_retry
 
 pytestmark = pytest.mark.asyncio
 
@@ -42,7 +42,7 @@ def slow(live: Rig) -> type:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that may idle for a moment only."""
     monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", "400ms")
-    monkeypatch.setattr(settle, "LONG_S", 0.3)
+    monkeypatch.setattr(batch_retry, "LONG_S", 0.3)
 
 
 async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_parts(live: Rig) -> None:

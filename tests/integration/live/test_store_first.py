@@ -16,10 +16,10 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
-from projectionist.runner import draining, pipeline
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.consumers import status
+from projectionist.runner.pipeline import inbox_worker, loop
 from projectionist.runner.run import refuse_unwatched
 
 STORE = Policy(ack="after-store", late_s=0)
@@ -60,8 +60,8 @@ async def test_what_is_stored_is_applied_at_once_and_not_at_the_next_sweep(
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     async with live.running(s.Orders, policy=STORE):
         await live.value_of("select count(*) from orders", 1)
-        monkeypatch.setattr(draining, "SWEEP_S", 600.0)
-        monkeypatch.setattr(pipeline, "SWEEP_S", 600.0)
+        monkeypatch.setattr(inbox_worker, "SWEEP_S", 600.0)
+        monkeypatch.setattr(loop, "SWEEP_S", 600.0)
         await live.publish(OrderPlaced("ann", 1), "o2", 1)
         await live.value_of("select count(*) from orders", 2)  # a sweep may still be due from before
         for n in range(3, 6):

@@ -25,7 +25,7 @@ from projectionist.core.settings.secret import Url
 from projectionist.projections import Definition, Projection, definition, on
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.pipeline import Pipeline
+from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.readmodels import ReadModels
 from projectionist.runner.rebuild.generations import sweep
 

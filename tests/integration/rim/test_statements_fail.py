@@ -36,7 +36,7 @@ STATEMENTS = {
     "ending": ["commit", "commit, done"],
     "beside": [
         "beat",
-        "due",
+        "select_due_aggregates",
         "select_quarantine_to_reread",
         "unclean",
         "floor_known",

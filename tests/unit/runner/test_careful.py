@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 from tests.support.deliveries import delivery
 
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.careful import divided, ended
 from projectionist.runner.consumers.registry import INSTANCE, PLACE
+from projectionist.runner.pipeline.crash_guard import divided, ended
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 

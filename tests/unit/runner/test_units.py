@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.deliveries import delivery, unreadable
 
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.parts import divided, merged, units
+from projectionist.runner.pipeline.bisect import divided, merged, units
 
 
 def test_a_batch_of_several_aggregates_falls_apart_by_aggregate() -> None:

@@ -153,7 +153,7 @@ class Store:
 
     async def owned(self, aggregates: Iterable[str], runner: int) -> set[str]:
         """Those of the aggregates, whose positions are locked, that this runner has claimed, still."""
-        rows = await self.rows("owned", sorted(aggregates), runner)
+        rows = await self.rows("select_owned_aggregates", sorted(aggregates), runner)
         return {row["aggregate"] for row in rows}
 
     async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
@@ -316,12 +316,13 @@ class Store:
     async def due(self, most: int) -> list[str]:
         """Aggregates whose head is due."""
         return [
-            row["aggregate"] for row in await self.connection.fetch(self._sql["due"], self.consumer, most)
+            row["aggregate"]
+            for row in await self.connection.fetch(self._sql["select_due_aggregates"], self.consumer, most)
         ]
 
     async def due_entries(self, most: int) -> list[Identity]:
         """Parked events without order that are due."""
-        rows = await self.connection.fetch(self._sql["due_entries"], self.consumer, most)
+        rows = await self.connection.fetch(self._sql["select_due_unordered_events"], self.consumer, most)
         return [(row["source"], row["id"]) for row in rows]
 
     async def count(self, runner: int, counts: Counter[tuple[str, str]]) -> None:

@@ -331,7 +331,7 @@ class Transaction:
         if writes.moved:
             await store.advance(writes.moved)
         if self.consumer.stores_first and self.batch.due:
-            await store.run("release", self.batch.due, self.consumer.runner)
+            await store.run("release_claims", self.batch.due, self.consumer.runner)
         for (state, verdict), deliveries in writes.settled.items():
             await store.settle(deliveries, state, verdict, self.number)
         if writes.winners:

@@ -26,8 +26,8 @@ from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
+from projectionist.runner.pipeline.batch_retry import Settler
 from projectionist.runner.rebuild.exact import named
-from projectionist.runner.settle import Settler
 
 if TYPE_CHECKING:
     from asyncpg import Record

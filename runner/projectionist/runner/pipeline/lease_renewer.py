@@ -69,8 +69,14 @@ class Keeper:
         try:
             if connection is None:
                 connection = await connect(self._postgres, application_name="projectionist lease")
-            await connection.execute(self._sql["renew_lease"], self._runner, lease_s, timeout=lease_s or 1.0)
-            frozen = (self._sql["end_frozen"], self._consumer, tag(self._postgres.schema))
+            await connection.execute(
+                self._sql["renew_runner_lease"], self._runner, lease_s, timeout=lease_s or 1.0
+            )
+            frozen = (
+                self._sql["terminate_sessions_of_expired_leases"],
+                self._consumer,
+                tag(self._postgres.schema),
+            )
             ended = await connection.fetchval(*frozen, timeout=lease_s or 1.0)
             if ended:
                 metrics.add(names.RECLAIMED, ended)

@@ -16,7 +16,7 @@ from projectionist.runner.batch.writes import Kept
 from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason
 from projectionist.runner.jetstream.api import BrokerError
-from projectionist.runner.reads import under_mark
+from projectionist.runner.pipeline.read_guard import under_mark
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.jetstream.api import Message
     from projectionist.runner.jetstream.message_lookup import Stored
-    from projectionist.runner.reads import Place
+    from projectionist.runner.pipeline.read_guard import Place
 
 log = logging.getLogger("projectionist.runner")
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.careful import MOST_MARKS, SUSPECT_FROM
 from projectionist.runner.decoding.delivery import told
+from projectionist.runner.pipeline.crash_guard import MOST_MARKS, SUSPECT_FROM
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.careful import Suspicion
     from projectionist.runner.office import Office
+    from projectionist.runner.pipeline.crash_guard import Suspicion
 
 log = logging.getLogger("projectionist.runner")
 
@@ -43,7 +43,7 @@ class Reads:
     async def begin(self) -> None:
         """Learn what this code is not to read."""
         async with self._office.store(self._consumer) as store:
-            rows = await store.rows("reading_ended", READING, _suffix(self._consumer), MOST_READS)
+            rows = await store.rows("select_crashing_reads", READING, _suffix(self._consumer), MOST_READS)
         for row in rows:
             incarnation, seq, _ = row["id"].split("/")
             self._consumer.reader.deadly.add((int(incarnation), int(seq)))
@@ -68,7 +68,7 @@ async def under_mark(
 ) -> None:
     """Read it under a mark; what has ended too many readers is not read, now and later."""
     identity = READING, f"{place[0]}/{place[1]}{_suffix(consumer)}"
-    row = await store.row("try_mark", *identity, consumer.runner)
+    row = await store.row("increment_crash_marks", *identity, consumer.runner)
     assert row is not None, "it returns what it has written"
     announce("reads.marked")
     if row["marks"] > MOST_READS:
@@ -79,7 +79,7 @@ async def under_mark(
         )
         return
     read(arrival)
-    await store.run("try_over", *identity)
+    await store.run("delete_crash_mark", *identity)
 
 
 def _suffix(consumer: Consumer) -> str:

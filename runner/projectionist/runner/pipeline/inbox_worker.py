@@ -17,9 +17,9 @@ import anyio
 from projectionist.core.log_format import facts
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.due import MOST_DUE, Due
 from projectionist.runner.heart import percentile
-from projectionist.runner.keeper import Keeper
+from projectionist.runner.pipeline.due_work import MOST_DUE, Due
+from projectionist.runner.pipeline.lease_renewer import Keeper
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.batch.types import Applied
-    from projectionist.runner.careful import Careful
     from projectionist.runner.database.chores import Book
     from projectionist.runner.jetstream.message_lookup import Stored
+    from projectionist.runner.pipeline.crash_guard import Careful
 
 
 log = logging.getLogger("projectionist.runner")
@@ -119,7 +119,7 @@ class Drain:
         async with store.connection.transaction():
             await store.enter()
             self._consumer.check(await store.control())
-            rows = await store.rows("claim_due", self._consumer.runner, MOST_DUE)
+            rows = await store.rows("claim_due_aggregates", self._consumer.runner, MOST_DUE)
         if rows:
             announce("drain.claimed")
         if taken := sum(1 for row in rows if row["taken"]):

@@ -12,7 +12,7 @@ from projectionist.runner.batch.types import Batch
 from projectionist.runner.database.chores import Setbacks, missed
 from projectionist.runner.gaps.baseline import Baselines
 from projectionist.runner.gaps.payload_references import References
-from projectionist.runner.quarantine import Quarantine
+from projectionist.runner.pipeline.quarantine_retry import Quarantine
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.batch_session import Session

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.sequencing import Turn
     from projectionist.runner.batch.types import Applied
     from projectionist.runner.batch.writes import Identity
-    from projectionist.runner.settle import Settler
+    from projectionist.runner.pipeline.batch_retry import Settler
 
 log = logging.getLogger("projectionist.runner")
 
@@ -83,7 +83,12 @@ class Careful:
         sources, ids = [source for source, _ in batch.entries], [name for _, name in batch.entries]
         rows = await self._settler.surely(
             lambda store: store.rows(
-                "parked_until", batch.due, sources, ids, self._consumer.policy.drain_limit, until
+                "select_parked_before_crash",
+                batch.due,
+                sources,
+                ids,
+                self._consumer.policy.drain_limit,
+                until,
             )
         )
         return frozenset(row["aggregate"] or (row["source"], row["id"]) for row in rows)
@@ -102,7 +107,7 @@ class Careful:
         elif marks > 1 and suspect.due:
             suspect.limit = 1
         applied = await self._settler.settle(suspect)
-        await self._settler.surely(lambda store: store.run("try_over", *identity))
+        await self._settler.surely(lambda store: store.run("delete_crash_mark", *identity))
         return applied
 
     async def _tried_first(self, suspect: Batch) -> Identity | None:
@@ -116,7 +121,7 @@ class Careful:
 
 
 async def _mark(store: Store, *, identity: Identity, runner: int) -> int:
-    row = await store.row("try_mark", *identity, runner)
+    row = await store.row("increment_crash_marks", *identity, runner)
     assert row is not None
     return int(row["marks"])
 

@@ -22,14 +22,14 @@ from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.sequencing import Turn
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.handoff import Handoff
+from projectionist.runner.pipeline.handoff import Handoff
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings.settings import Batch as Limits
-    from projectionist.runner.careful import Careful
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.jetstream.pull_source import Source
+    from projectionist.runner.pipeline.crash_guard import Careful
 
 REFUSALS = (Paused, Superseded, Tripped)
 """Ends that say nothing about the events: others may have them at once."""

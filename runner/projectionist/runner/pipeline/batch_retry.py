@@ -27,7 +27,7 @@ from projectionist.runner.batch.transaction import Transaction
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Again, Kept, Writes
 from projectionist.runner.decoding.delivery import Reason
-from projectionist.runner.parts import Part, as_bytes, divided, part_of
+from projectionist.runner.pipeline.bisect import Part, as_bytes, divided, part_of
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.batch_session import Session
@@ -174,7 +174,7 @@ class Settling:
             return False
         ids = [identity for _, identity in batch.entries]
         row = await self._settler.surely(
-            lambda store: store.row("put_aside_before", batch.due, ids, sorted(SLOWLY))
+            lambda store: store.row("select_failed_before", batch.due, ids, sorted(SLOWLY))
         )
         return row is not None
 
@@ -272,7 +272,7 @@ class Settling:
             async with holding(store, self._consumer, batch.due):
                 await store.put_off(batch.due, LEFT_S)
                 for identity in batch.entries:
-                    await store.run("put_off_entry", *identity, LEFT_S)
+                    await store.run("postpone_unordered_event", *identity, LEFT_S)
                 for incarnation, seq, when in asked:
                     kept = Kept(seq, when, Reason.REFUSED, REFUSED, again_s=again_s, tries=tries)
                     await store.quarantine_keep(incarnation, code, [kept])
