@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.projections import definition
-from projectionist.runner.run import run
+from projectionist.runner.process.run import run
 
 pytestmark = pytest.mark.asyncio
 

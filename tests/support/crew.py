@@ -24,8 +24,8 @@ from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Identity
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
-from projectionist.runner.office import Office
 from projectionist.runner.pipeline.batch_retry import Settler
+from projectionist.runner.process.database_access import Office
 
 _sequences = count(1)
 

@@ -30,10 +30,10 @@ from projectionist.runner.admin.parked_actions import Verbs
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.consumers.registry import Registry
-from projectionist.runner.office import Office
+from projectionist.runner.process.consumer_worker import Worker
+from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.readmodels import ReadModels
-from projectionist.runner.supervision import Supervised, supervise
-from projectionist.runner.worker import Worker
 
 PATIENCE = Policy(
     ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3)

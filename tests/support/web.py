@@ -12,7 +12,7 @@ from tests.support import shop_app
 from projectionist.core.settings.settings import settings
 from projectionist.outbox import relay
 from projectionist.outbox.providers import Outcome, Provider, Reply, Request
-from projectionist.runner import run
+from projectionist.runner.process import run
 
 
 class Post(Provider):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from projectionist.runner.floors import Remembered
     from projectionist.runner.jetstream.api import Consumer as Durable
     from projectionist.runner.jetstream.api import Stream
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
 
 log = logging.getLogger("projectionist.runner")
 

@@ -21,8 +21,8 @@ from tests.support.waiting import HANG_S, cancelled, eventually, listening
 from projectionist.core.postgres import connections
 from projectionist.runner import sighting
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.office import Office
-from projectionist.runner.run import MOST_CONNECTIONS
+from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.run import MOST_CONNECTIONS
 
 pytestmark = pytest.mark.asyncio
 

@@ -30,8 +30,8 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.adoption import Adoption, NothingToAdopt
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.durable import DurableUnfit
+from projectionist.runner.process.consumer_worker import Worker
 from projectionist.runner.waiting.answers import Outcome
-from projectionist.runner.worker import Worker
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,10 +11,10 @@ from tests.support.shop import shop
 
 from projectionist.core.retry_policy import Retry
 from projectionist.ops.commands import status
-from projectionist.runner import board
-from projectionist.runner.board import Board, Told, failing
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database.chores import TOLD_FROM, Chore
+from projectionist.runner.process import problem_board
+from projectionist.runner.process.problem_board import Board, Told, failing
 
 pytestmark = pytest.mark.asyncio
 
@@ -30,7 +30,7 @@ async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_proce
     live: Rig, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unfit = NotRegistered("it is not in the database yet", remedy="Run `projectionist migrate`")
-    await board_of(live, [board.told("Orders", "retried", unfit)]).step()
+    await board_of(live, [problem_board.told("Orders", "retried", unfit)]).step()
 
     found = await status.look(live.settings)
     assert not found.well
@@ -79,7 +79,7 @@ async def test_what_a_process_told_that_is_gone_is_shown_no_more_and_the_next_on
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(board, "INSTANCE", uuid4())
+        patch.setattr(problem_board, "INSTANCE", uuid4())
         await board_of(live, [OVER]).step()
     await live.fetch("update {s}.setbacks set until = clock_timestamp() - interval '1 second'")
     assert (await status.look(live.settings)).setbacks == []

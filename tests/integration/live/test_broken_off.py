@@ -11,11 +11,11 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.retry_policy import Retry
-from projectionist.runner import supervision
 from projectionist.runner.batch.sequencing import Turn
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.database.chores import Setbacks
 from projectionist.runner.pipeline.batch_retry import Settler
+from projectionist.runner.process import supervisor
 
 pytestmark = pytest.mark.asyncio
 
@@ -32,7 +32,7 @@ async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_
 
     monkeypatch.setattr(Settler, "settle", stumbling)
     soon = Retry(initial_s=0.01, maximum_s=0.1)
-    monkeypatch.setattr(supervision, "Setbacks", partial(Setbacks, again=soon))
+    monkeypatch.setattr(supervisor, "Setbacks", partial(Setbacks, again=soon))
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)

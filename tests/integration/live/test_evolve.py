@@ -18,7 +18,7 @@ from tests.support.waiting import listening
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.office import Office
+from projectionist.runner.process.database_access import Office
 from projectionist.runner.readmodels import ReadModels
 
 pytestmark = pytest.mark.asyncio

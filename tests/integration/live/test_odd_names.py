@@ -15,7 +15,7 @@ from projectionist.runner.batch.batch_session import Session, store_of
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.jetstream import api
-from projectionist.runner.office import Office
+from projectionist.runner.process.database_access import Office
 from projectionist.runner.readmodels import ReadModels
 
 pytestmark = pytest.mark.asyncio

@@ -15,7 +15,7 @@ from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.jetstream import api
-from projectionist.runner.office import Office
+from projectionist.runner.process.database_access import Office
 
 pytestmark = pytest.mark.asyncio
 

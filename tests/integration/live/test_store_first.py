@@ -20,7 +20,7 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.consumers import status
 from projectionist.runner.pipeline import inbox_worker, loop
-from projectionist.runner.run import refuse_unwatched
+from projectionist.runner.process.run import refuse_unwatched
 
 STORE = Policy(ack="after-store", late_s=0)
 ACT = Act("ann", "looked at it")

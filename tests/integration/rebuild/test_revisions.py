@@ -16,9 +16,9 @@ from projectionist.core.nats import connections
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.office import Office
+from projectionist.runner.process.consumer_worker import Worker
+from projectionist.runner.process.database_access import Office
 from projectionist.runner.readmodels import ReadModelError, ReadModels
-from projectionist.runner.worker import Worker
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from projectionist.core.postgres.statements import Statements
 
 pytestmark = pytest.mark.asyncio
 
-BEAT = Statements("projectionist.runner", SCHEMA)["beat"]
+BEAT = Statements("projectionist.runner", SCHEMA)["update_heartbeat"]
 BEATING = (1, "running", 1, None, None, None, None)
 
 
@@ -42,13 +42,13 @@ async def state_of(connection: asyncpg.Connection[asyncpg.Record], sql: str, *ar
 async def test_a_statement_of_ours_fails_with_the_wanted_state_and_others_go_through(
     faults: Faults, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    faults.stand(Fault("beat", "58030"))
+    faults.stand(Fault("update_heartbeat", "58030"))
     assert await state_of(connection, BEAT, *BEATING) == "58030"
     assert await connection.fetchval("select $1::int", 5) == 5
     faults.lift()
     assert await state_of(connection, BEAT, *BEATING) is None
-    assert faults.asked.counts["beat"] == 2
-    assert faults.failed.counts["beat"] == 1
+    assert faults.asked.counts["update_heartbeat"] == 2
+    assert faults.failed.counts["update_heartbeat"] == 1
 
 
 async def test_it_fails_only_where_its_parameters_hold_what_is_said(

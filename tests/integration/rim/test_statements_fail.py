@@ -35,10 +35,10 @@ STATEMENTS = {
     ],
     "ending": ["commit", "commit, done"],
     "beside": [
-        "beat",
+        "update_heartbeat",
         "select_due_aggregates",
         "select_quarantine_to_reread",
-        "unclean",
+        "select_unclean_runners",
         "floor_known",
         "floor_write",
         "highest",

@@ -10,7 +10,7 @@ import pytest
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.supervision import NoneLeft, Supervised, chief, give_up
+from projectionist.runner.process.supervisor import NoneLeft, Supervised, chief, give_up
 
 OVER = Superseded("newer code has taken over")
 UNFIT = NotRegistered("it is not in the database yet")

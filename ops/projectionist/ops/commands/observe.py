@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 async def _run(definitions: Sequence[Definition] | None, settings: Settings) -> int:
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
-    from projectionist.runner.observe import observe
+    from projectionist.runner.process.observe import observe
 
     async def prepared(connection: Connection) -> None:
         if await plan(connection, settings.postgres.schema):

@@ -52,7 +52,7 @@ async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt
     from projectionist.core.task_groups import flattened
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
-    from projectionist.runner.run import run as serve
+    from projectionist.runner.process.run import run as serve
 
     async def prepared(connection: Connection) -> None:
         if await plan(connection, settings.postgres.schema):

@@ -107,7 +107,7 @@ class Verbs:
                 )
             await self._decide(Decided.SKIP, stand, stand.first, act)
             await self._settle(stand.first, Entry.SKIPPED)
-            await self._store.rows("incidents_settled")
+            await self._store.rows("close_settled_incidents")
             stand.parked -= 1
             if stand.first["lowest"]:
                 stand.version = stand.first["version"]
@@ -142,7 +142,7 @@ class Verbs:
             stand.version = last
             await self._move(stand, Head.DRAINING)
             await self._record("accept-gap", stand, act)
-            await self._store.rows("incidents_settled")
+            await self._store.rows("close_settled_incidents")
 
     async def discard(self, identity: Identity, act: Act) -> None:
         """Drop one parked event. In an aggregate it is stepped over in its turn; a failed head is for `skip`."""
@@ -160,7 +160,7 @@ class Verbs:
             else:
                 await self._store.run("mark_parked_discarded", entry["source"], entry["id"])
                 await self._store.run("set_inbox_state", entry["source"], entry["id"], Entry.DISCARDED)
-            await self._store.rows("incidents_settled")
+            await self._store.rows("close_settled_incidents")
 
     async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
         """Give a parked event corrected bytes (`digest`: their hash); identity and first hash stay what they are."""

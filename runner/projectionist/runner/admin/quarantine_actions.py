@@ -70,7 +70,7 @@ class QuarantineVerbs:
                 await self._store.run("set_inbox_state", entry["source"], entry["id"], Entry.DISCARDED)
             await self._decide(Decided.DISCARD, place, act, None, None, entry["hash"])
             await self._record("discard", place, act)
-            await self._store.rows("incidents_settled")
+            await self._store.rows("close_settled_incidents")
 
     @asynccontextmanager
     async def _entry(self, place: Place) -> AsyncIterator[Record]:

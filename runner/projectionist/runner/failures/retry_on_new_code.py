@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
 
 log = logging.getLogger("projectionist.runner")
 

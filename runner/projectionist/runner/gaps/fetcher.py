@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.types import Applied
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
 
 log = logging.getLogger("projectionist.runner")
 

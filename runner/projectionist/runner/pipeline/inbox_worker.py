@@ -17,9 +17,9 @@ import anyio
 from projectionist.core.log_format import facts
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.heart import percentile
 from projectionist.runner.pipeline.due_work import MOST_DUE, Due
 from projectionist.runner.pipeline.lease_renewer import Keeper
+from projectionist.runner.process.heartbeat import percentile
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

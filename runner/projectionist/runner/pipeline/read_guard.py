@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.office import Office
     from projectionist.runner.pipeline.crash_guard import Suspicion
+    from projectionist.runner.process.database_access import Office
 
 log = logging.getLogger("projectionist.runner")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.jetstream.api import StreamConfig
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
     from projectionist.runner.retention.purge import Report, Streams
 
 log = logging.getLogger("projectionist.runner")

@@ -20,13 +20,13 @@ from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wake import Waker
-from projectionist.runner.board import Board, failing
 from projectionist.runner.database.chores import kept
-from projectionist.runner.office import Office
+from projectionist.runner.process.consumer_worker import Worker
+from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.problem_board import Board, failing
+from projectionist.runner.process.supervisor import Supervised, supervise
+from projectionist.runner.process.watchdog import watch
 from projectionist.runner.retention.janitor import Janitor
-from projectionist.runner.supervision import Supervised, supervise
-from projectionist.runner.watchdog import watch
-from projectionist.runner.worker import Worker
 
 if TYPE_CHECKING:
     import asyncpg
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health_server import Health
     from projectionist.projections.definition import Definition
-    from projectionist.runner.board import Told
+    from projectionist.runner.process.problem_board import Told
 
 log = logging.getLogger("projectionist.runner")
 

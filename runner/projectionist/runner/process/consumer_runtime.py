@@ -19,9 +19,7 @@ from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.failures.consumer_breaker import Breaker
 from projectionist.runner.failures.failure_window import PROBED
-from projectionist.runner.foreign import Foreign
 from projectionist.runner.gaps.fetcher import GapFetch
-from projectionist.runner.heart import Heart
 from projectionist.runner.jetstream.message_lookup import Stored
 from projectionist.runner.measures import Measures
 from projectionist.runner.pipeline.batch_retry import Settler
@@ -30,6 +28,8 @@ from projectionist.runner.pipeline.due_work import Due
 from projectionist.runner.pipeline.inbox_worker import Drain
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
+from projectionist.runner.process.foreign_messages import Foreign
+from projectionist.runner.process.heartbeat import Heart
 from projectionist.runner.told import tell, tell_unnamed
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.handlers import Model
     from projectionist.runner.batch.types import Applied, Batch
     from projectionist.runner.jetstream.pull_source import JetStreamSource
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
     from projectionist.runner.standing import Standing
 
 AT_ONCE = 2

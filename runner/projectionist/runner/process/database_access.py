@@ -123,7 +123,7 @@ class Office:
         readopt = self._readopt and definition.name not in self._joined
         async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
             # Whoever froze under a clock that has gone back since would look alive for as long.
-            await connection.execute(self._sql["back_runners"])
+            await connection.execute(self._sql["bring_heartbeats_back"])
             registry = Registry(connection, self._schema)
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
@@ -163,7 +163,7 @@ class Office:
     async def settle_incidents(self, consumer: Consumer) -> None:
         """Close the consumer's incidents that have been refuted, or settled by an act on what they are about."""
         async with self.store(consumer) as store:
-            closed = await store.rows("incidents_settled")
+            closed = await store.rows("close_settled_incidents")
         for row in closed:
             log.info(
                 *("%s: incident %d (%s) is closed: %s", consumer.definition.name),
@@ -183,7 +183,7 @@ class Office:
         async with self.at_once() as connection:
             try:
                 asked = clock.now()
-                said = await connection.fetchval(self._sql["beat"], runner, *facts)
+                said = await connection.fetchval(self._sql["update_heartbeat"], runner, *facts)
             except asyncpg.PostgresError as error:
                 if self.gates.refused(
                     error, beat=True
@@ -203,15 +203,17 @@ class Office:
     async def bring_back(self, consumer: Consumer) -> None:
         """Let nothing wait for longer than it may, whatever the clock was by which that was written."""
         async with self.lend() as connection:
-            await connection.execute(self._sql["back_runners"])
+            await connection.execute(self._sql["bring_heartbeats_back"])
             policy = consumer.policy.retry
             longest = policy.maximum_s, slow(policy).maximum_s, sorted(SLOWLY)
-            await connection.execute(self._sql["back_dues"], consumer.number, *longest)
+            await connection.execute(self._sql["shorten_future_dues"], consumer.number, *longest)
 
     async def unclean(self, consumer: Consumer) -> datetime | None:
         """By when a process of this consumer has ended in the middle of its work, not long ago; None if none has."""
         async with self.lend() as connection:
-            rows = await connection.fetch(self._sql["unclean"], consumer.number, consumer.runner)
+            rows = await connection.fetch(
+                self._sql["select_unclean_runners"], consumer.number, consumer.runner
+            )
         return ended(rows, self.peers.silence_s, is_alive, self.broken_off)
 
     async def begins(self, consumer: Consumer) -> bool:

@@ -17,12 +17,12 @@ from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
-from projectionist.runner.board import told
 from projectionist.runner.database.chores import Setbacks, said
+from projectionist.runner.process.problem_board import told
 
 if TYPE_CHECKING:
-    from projectionist.runner.board import Told
-    from projectionist.runner.worker import Worker
+    from projectionist.runner.process.consumer_worker import Worker
+    from projectionist.runner.process.problem_board import Told
 
 log = logging.getLogger("projectionist.runner")
 

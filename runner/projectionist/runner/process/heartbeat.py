@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.foreign import Foreign
     from projectionist.runner.jetstream.pull_source import Source
-    from projectionist.runner.office import Office
     from projectionist.runner.pipeline.crash_guard import Suspicion
+    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.process.foreign_messages import Foreign
     from projectionist.runner.standing import Standing
 
 log = logging.getLogger("projectionist.runner")

@@ -20,7 +20,7 @@ from projectionist.runner.database.chores import Chore, said
 
 if TYPE_CHECKING:
     from projectionist.runner.database.chores import Book
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
 
 VALID_S = 60.0
 """For how long what is told is taken for true, if its process does not tell it anew: it may be gone."""
@@ -59,7 +59,7 @@ class Board:
     def __init__(self, office: Office, schema: str, look: Callable[[], Iterable[Told]]) -> None:
         self._office = office
         self._look = look
-        self._tell_all = Statements("projectionist.runner", schema)["setbacks_tell"]
+        self._tell_all = Statements("projectionist.runner", schema)["upsert_process_problems"]
         self._told: list[Told] = []
         self._anew_at = 0.0
 

@@ -14,7 +14,7 @@ from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
 
 OUTCOME = "foreign"
 WRITING_S = 1.0

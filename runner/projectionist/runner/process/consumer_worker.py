@@ -23,10 +23,10 @@ from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable_owner import NotOurs
 from projectionist.runner.jetstream.pull_source import JetStreamSource
+from projectionist.runner.process.consumer_runtime import Serving
 from projectionist.runner.rebuild.builder import Builder, Options
 from projectionist.runner.rebuild.turn import Taken
 from projectionist.runner.retention.lint import refuse_forgetting
-from projectionist.runner.serving import Serving
 from projectionist.runner.standing import Halted, Standing
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.durable_owner import Deed
-    from projectionist.runner.office import Office
+    from projectionist.runner.process.database_access import Office
 
 log = logging.getLogger("projectionist.runner")
 
