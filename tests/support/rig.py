@@ -33,7 +33,7 @@ from projectionist.runner.consumers.registry import Registry
 from projectionist.runner.process.consumer_worker import Worker
 from projectionist.runner.process.database_access import Office
 from projectionist.runner.process.supervisor import Supervised, supervise
-from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.read_models.migrate import ReadModels
 
 PATIENCE = Policy(
     ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3)

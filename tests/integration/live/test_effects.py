@@ -15,7 +15,7 @@ from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intent import Slotted
 from projectionist.projections import Envelope, Reactor, on
 from projectionist.runner.consumers.intent_slots import SlotRenamed
-from projectionist.runner.readmodels import ReadModelError
+from projectionist.runner.read_models.migrate import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

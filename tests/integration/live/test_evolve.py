@@ -19,7 +19,7 @@ from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.process.database_access import Office
-from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from tests.support.shop import OrderPaid, Receipt
 from projectionist.outbox import Intent
 from projectionist.outbox.intent import MOST_PLACE, Slotted
 from projectionist.projections import Envelope, Reactor, on
-from projectionist.runner.readmodels import ReadModelError
+from projectionist.runner.read_models.migrate import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

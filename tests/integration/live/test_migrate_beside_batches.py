@@ -14,9 +14,9 @@ from tests.support.shop import OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
 from projectionist.projections import definition
-from projectionist.runner import readmodels
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.readmodels import ReadModelError
+from projectionist.runner.read_models import migrate
+from projectionist.runner.read_models.migrate import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 
@@ -59,7 +59,7 @@ async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_to
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches wait behind the change: not for as long as a report takes."""
-    monkeypatch.setattr(readmodels, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with crew(live, s.Orders) as (hand,), live.pool.acquire() as reader, reader.transaction():

@@ -16,7 +16,7 @@ from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.jetstream import api
 from projectionist.runner.process.database_access import Office
-from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 

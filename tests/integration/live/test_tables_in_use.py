@@ -15,11 +15,11 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.projections import Index, Projection, definition, on
-from projectionist.runner import readmodels
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
-from projectionist.runner.readmodels import ReadModelError, ReadModels
-from projectionist.runner.rebuild.generations import drop
+from projectionist.runner.read_models import migrate
+from projectionist.runner.read_models.generations import drop
+from projectionist.runner.read_models.migrate import ReadModelError, ReadModels
 
 pytestmark = pytest.mark.asyncio
 
@@ -77,7 +77,7 @@ async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_b
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Locks are taken in the order of the readers, and not asked for longer than a moment."""
-    monkeypatch.setattr(readmodels, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
     await live.migrate(shop(live.stream).Orders)
     longest, over = 0.0, False
     holder, reader = await asyncpg.connect(live.database), await asyncpg.connect(live.database)

@@ -13,9 +13,9 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 
 from projectionist.core.postgres.connections import Connection
 from projectionist.projections import Envelope, SqlProjection, Tx, on
+from projectionist.runner.read_models.rehearsal import OnlyOnce
 from projectionist.runner.rebuild.compare import Differs
 from projectionist.runner.rebuild.sides import Sides
-from projectionist.runner.rehearsal import OnlyOnce
 
 pytestmark = pytest.mark.asyncio
 

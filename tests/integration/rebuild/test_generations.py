@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 from projectionist.projections import definition
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild.generations import drop, generations, sweep
+from projectionist.runner.read_models.generations import drop, generations, sweep
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,8 +9,8 @@ from tests.support.shop import OrderPlaced, shop
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.readmodels import ReadModelError
-from projectionist.runner.rebuild.generations import drop
+from projectionist.runner.read_models.generations import drop
+from projectionist.runner.read_models.migrate import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

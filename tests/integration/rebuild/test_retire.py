@@ -11,7 +11,7 @@ from tests.support.retention import sent
 from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, OrderRow, shop
 
-from projectionist.runner.readmodels import ReadModelError
+from projectionist.runner.read_models.migrate import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "replaced")

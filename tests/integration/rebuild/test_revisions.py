@@ -18,7 +18,7 @@ from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.process.consumer_worker import Worker
 from projectionist.runner.process.database_access import Office
-from projectionist.runner.readmodels import ReadModelError, ReadModels
+from projectionist.runner.read_models.migrate import ReadModelError, ReadModels
 
 pytestmark = pytest.mark.asyncio
 

@@ -26,8 +26,8 @@ from projectionist.projections import Definition, Projection, definition, on
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.pipeline.loop import Pipeline
-from projectionist.runner.readmodels import ReadModels
-from projectionist.runner.rebuild.generations import sweep
+from projectionist.runner.read_models.generations import sweep
+from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,8 +14,8 @@ from tests.support.waiting import listening
 from projectionist.core.settings.secret import Url
 from projectionist.projections import Projection, on
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.rebuild.generations import sweep
-from projectionist.runner.views import InTheWay
+from projectionist.runner.read_models.generations import sweep
+from projectionist.runner.read_models.view_dependents import InTheWay
 
 pytestmark = pytest.mark.asyncio
 

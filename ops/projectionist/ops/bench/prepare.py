@@ -10,7 +10,7 @@ from projectionist.core.settings.settings import load
 from projectionist.migrations import migrate
 from projectionist.ops.bench import variants
 from projectionist.runner.app import App
-from projectionist.runner.readmodels import ReadModels
+from projectionist.runner.read_models.migrate import ReadModels
 
 
 async def prepare(app: App) -> None:

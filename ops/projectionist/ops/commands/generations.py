@@ -52,8 +52,8 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) -> int:
+    from projectionist.runner.read_models.generations import generations
     from projectionist.runner.rebuild.checks import registered
-    from projectionist.runner.rebuild.generations import generations
 
     row = await registered(work.desk, definition, going_back=True)
     found = await generations(work.desk, row["number"])
@@ -90,8 +90,8 @@ async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definiti
 
 
 async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
+    from projectionist.runner.read_models.generations import drop
     from projectionist.runner.rebuild.checks import registered
-    from projectionist.runner.rebuild.generations import drop
 
     row = await registered(work.desk, definition, going_back=True)
     await drop(work.desk, row["number"], number)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.migrations import Migration
     from projectionist.projections import Definition
-    from projectionist.runner.readmodels import Change
+    from projectionist.runner.read_models.migrate import Change
 
 TOPIC = Topic.RUN
 HELP = "create or change the tables this release and the app need, or show what that would do"
@@ -79,14 +79,14 @@ async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool)
     """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
     from projectionist.core.postgres.connections import connect
     from projectionist.migrations import migrate, optional, plan
-    from projectionist.runner.readmodels import ReadModels, created
+    from projectionist.runner.read_models.migrate import ReadModels, created
 
     schema = found.postgres.schema
     connection = await connect(found.postgres, application_name="projectionist migrate")
     try:
         release = await (migrate if apply else plan)(connection, schema)
         if release and not apply:
-            from projectionist.runner.readmodels import Change
+            from projectionist.runner.read_models.migrate import Change
 
             fresh = [Change(d.name, "create", tuple(created(d, schema, 1))) for d in consumers]
             return Pending(schema, release, fresh if release[0].number == 1 else [])

@@ -20,8 +20,8 @@ from projectionist.runner.database.queries import Desk
 from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, Stream
-from projectionist.runner.rebuild.generations import drop
-from projectionist.runner.rebuild.names import table_names
+from projectionist.runner.read_models.generations import drop
+from projectionist.runner.read_models.views import table_names
 from projectionist.runner.rebuild.plan import losing_aggregates
 from projectionist.runner.takeover import check_ours
 
@@ -143,7 +143,7 @@ class Resetting:
 
     async def _empty(self, row: Record, done: Emptied) -> None:
         number = row["number"]
-        for kept in await self._desk.rows("generations", number):
+        for kept in await self._desk.rows("select_generations", number):
             if kept["state"] == "kept":  # it stands further than the live one from now on
                 await drop(self._desk, number, kept["generation"])
         if done.tables:

@@ -16,7 +16,7 @@ from projectionist.runner.admin.reset import SILENCE_S
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
-from projectionist.runner.rebuild.names import dependents, drop_tables, shown, withdraw
+from projectionist.runner.read_models.views import dependents, drop_tables, shown, withdraw
 from projectionist.runner.rebuild.opening import drop_positions
 from projectionist.runner.takeover import check_ours
 
@@ -125,7 +125,7 @@ class Retiring:
                     remedy="Drop what stands on it",
                 )
             await withdraw(self._desk, view)
-        for one in await self._desk.rows("generations", number):
+        for one in await self._desk.rows("select_generations", number):
             if one["state"] != "dropped":
                 await drop_tables(self._desk, number, one["generation"])
                 if one["build"] is not None:

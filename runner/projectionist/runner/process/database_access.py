@@ -26,7 +26,7 @@ from projectionist.runner.database.dead_sessions import Peers
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream.durable_owner import Deed
 from projectionist.runner.pipeline.crash_guard import ended, is_alive
-from projectionist.runner.rebuild.generations import sweep
+from projectionist.runner.read_models.generations import sweep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

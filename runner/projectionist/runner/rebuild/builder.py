@@ -30,12 +30,12 @@ from projectionist.runner.history.progress import Watched
 from projectionist.runner.history.spill_files import Spill
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_tail import tailing
+from projectionist.runner.read_models.generations import begin_rollback
+from projectionist.runner.read_models.views import carry_indexes, check, table_names
 from projectionist.runner.rebuild import opening
 from projectionist.runner.rebuild.catchup import CatchUp
 from projectionist.runner.rebuild.checks import floor_of, registered
 from projectionist.runner.rebuild.compare import Compared, Comparison
-from projectionist.runner.rebuild.generations import begin_rollback
-from projectionist.runner.rebuild.names import carry_indexes, check, table_names
 from projectionist.runner.rebuild.plan import check_history, check_met
 from projectionist.runner.rebuild.race import Brake, Race, judge
 from projectionist.runner.rebuild.shadow import Shadow
@@ -373,7 +373,7 @@ class Builder:
     async def _comparison(self, desk: Desk, build: Build) -> Comparison:
         control = await desk.row("build_control", build.consumer)
         assert control is not None, "consumers are never deleted"
-        live_code = await desk.value("generation_code", build.consumer, control["generation"])
+        live_code = await desk.value("select_generation_code", build.consumer, control["generation"])
         accept = self._options.accept_differences or build.kind == "rollback"
         return Comparison(desk, build, self._definition, control, live_code, accept=accept)
 

@@ -12,9 +12,9 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import POSITIONS, Build, Desk, RebuildError
-from projectionist.runner.readmodels import keeping, own
-from projectionist.runner.rebuild.names import drop_tables, table_names
-from projectionist.runner.rehearsal import rehearse
+from projectionist.runner.read_models.migrate import keeping, own
+from projectionist.runner.read_models.rehearsal import rehearse
+from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
@@ -46,7 +46,7 @@ async def begin(
         assert row is not None, "consumers are never deleted"
         await own(desk.connection, desk.schema, consumer, definition)
         tables = msgspec.json.encode(keeping(definition)).decode()
-        await desk.run("build_generation", row["number"], tables)
+        await desk.run("insert_building_generation", row["number"], tables)
         await desk.run("build_announce", consumer, row["number"])
         build = await desk.open_build(consumer)
         assert build is not None, "it was opened above"
@@ -113,13 +113,13 @@ async def abort(desk: Desk, build: Build) -> None:
         await desk.hold(build)
         await desk.run("build_withdraw", build.consumer)
         tables = await table_names(desk, build.consumer, build.generation)
-        if build.kind == "rollback" and await desk.value("tables_there", tables):
-            await desk.run("generation_kept_again", build.consumer, build.generation)
+        if build.kind == "rollback" and await desk.value("do_tables_exist", tables):
+            await desk.run("restore_kept_generation", build.consumer, build.generation)
         else:
             if build.phase != "open":  # until then none of them is this build's
                 await drop_tables(desk, build.consumer, build.generation)
-            await desk.run("generation_ended", build.consumer, build.generation)
-            await desk.run("disown_names", build.consumer)
+            await desk.run("mark_generation_dropped", build.consumer, build.generation)
+            await desk.run("release_unused_names", build.consumer)
             await drop_positions(desk, build.positions)
         await desk.run("build_end", build.number, "aborted")
         await clear(desk, build)

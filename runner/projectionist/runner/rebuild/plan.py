@@ -20,10 +20,10 @@ from projectionist.runner.history.lost_events import HistoryGone, Read, forgotte
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.history.unknown_rows import Lost
 from projectionist.runner.jetstream import api
-from projectionist.runner.readmodels import keeping
+from projectionist.runner.read_models.generations import generations
+from projectionist.runner.read_models.migrate import keeping
+from projectionist.runner.read_models.views import dependents, kept, table_names, views
 from projectionist.runner.rebuild.catchup import Gone
-from projectionist.runner.rebuild.generations import generations
-from projectionist.runner.rebuild.names import dependents, kept, table_names, views
 from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
 from projectionist.runner.rebuild.shadow import Stumbled
 

@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.projections.ddl import physical
-from projectionist.runner.rebuild.names import columns
+from projectionist.runner.read_models.views import columns
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
@@ -133,7 +133,7 @@ async def sides_of(desk: Desk, table: Table, generations: tuple[int, int], *, ty
         for generation in generations
     ]
     before, after = (physical(table, desk.schema, generation) for generation in generations)
-    keys = [[row["name"] for row in await desk.rows("key_of", one)] for one in (before, after)]
+    keys = [[row["name"] for row in await desk.rows("select_primary_key", one)] for one in (before, after)]
     types = {column: sql_type for column, sql_type in built.items() if live.get(column) == sql_type}
     left_out = sorted((live.keys() | built.keys()) - types.keys())
     if not live:

@@ -10,7 +10,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.database.queries import Build, Desk, RebuildError
-from projectionist.runner.rebuild.names import kept, point, shown, views, withdraw
+from projectionist.runner.read_models.views import kept, point, shown, views, withdraw
 from projectionist.runner.rebuild.opening import clear, drop_positions
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
     for view in live.values():
         await withdraw(desk, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions
-    await desk.run("build_keep", consumer, control["generation"], caught_up, keep_s)
+    await desk.run("mark_generation_kept", consumer, control["generation"], caught_up, keep_s)
     given = (build.generation, build.revision, build.shape, build.code)
     await desk.run("build_swap", consumer, *given)
     await desk.run("build_remember_code", consumer, build.code)
-    await desk.run("build_live", consumer, build.generation)
+    await desk.run("mark_generation_live", consumer, build.generation)
     await desk.run("build_end", build.number, "done")
     await clear(desk, build)
     if caught_up is None:

@@ -268,4 +268,4 @@ async def live_consumer(desk: Desk, definition: Definition, settings: Settings) 
     made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
     made.join(control)
     made.own_type, made.own_since = control["own_type"], control["own_since"]
-    return made, await desk.value("generation_code", row["number"], row["generation"])
+    return made, await desk.value("select_generation_code", row["number"], row["generation"])

@@ -12,9 +12,9 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.ddl import marked
 from projectionist.projections.table import Table
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.readmodels import Kept
-from projectionist.runner.views import carry_indexes as make_indexes
-from projectionist.runner.views import check_own, exchange, standing
+from projectionist.runner.read_models.migrate import Kept
+from projectionist.runner.read_models.view_dependents import carry_indexes as make_indexes
+from projectionist.runner.read_models.view_dependents import check_own, exchange, standing
 
 if TYPE_CHECKING:
     from projectionist.runner.database.queries import Desk
@@ -55,7 +55,7 @@ def views(tables: dict[str, Kept], generation: int) -> list[View]:
 async def kept(desk: Desk, consumer: int, generation: int) -> dict[str, Kept]:
     """What a generation's row remembers of its tables."""
     return msgspec.json.decode(
-        await desk.value("generation_tables", consumer, generation), type=dict[str, Kept]
+        await desk.value("select_generation_tables", consumer, generation), type=dict[str, Kept]
     )
 
 
@@ -76,7 +76,7 @@ async def drop_tables(desk: Desk, consumer: int, generation: int) -> None:
     there: list[str] = []
     for view in views(await kept(desk, consumer, generation), generation):
         name = f"{quoted(desk.schema)}.{quoted(view.table)}"
-        found = await desk.row("table_mark", name)
+        found = await desk.row("select_table_comment", name)
         if found is None:
             continue
         if not found["plain"] or found["mark"] != view.mark:
@@ -98,12 +98,12 @@ async def drop_tables(desk: Desk, consumer: int, generation: int) -> None:
 
 async def columns(desk: Desk, schema: str, name: str) -> list[Column]:
     """The columns of a table or view in their order; none if it is not there."""
-    return [Column(*row) for row in await desk.rows("columns_of", f"{quoted(schema)}.{quoted(name)}")]
+    return [Column(*row) for row in await desk.rows("select_columns", f"{quoted(schema)}.{quoted(name)}")]
 
 
 async def dependents(desk: Desk, view: View) -> list[str]:
     """What of the user's stands on this view."""
-    return [row["name"] for row in await desk.rows("dependents_of", view.public)]
+    return [row["name"] for row in await desk.rows("select_view_dependents", view.public)]
 
 
 async def must_drop(desk: Desk, view: View) -> list[str]:

@@ -21,7 +21,7 @@ class InTheWay(RebuildError):
 
 async def check_own(desk: Desk, public: str, table: str | None) -> None:
     """Raise InTheWay if the view is there and does anything but show this table of ours."""
-    own = await desk.value("view_is_own", public, table)
+    own = await desk.value("is_own_view", public, table)
     if own is False:
         raise InTheWay(
             f"{public} is not the view that was made over {table or 'a generation'}: somebody has defined it anew",
@@ -44,9 +44,9 @@ async def exchange(
             await desk.connection.execute(f"drop view if exists {public}")
         await desk.connection.execute(f"{word} {public} as\nselect {chosen} from {fresh}")
         for name in () if live is None else (fresh, public) if anew else (fresh,):
-            await _run(desk, "bare", name)
+            await _run(desk, "strip_statements", name)
         await restore(desk, [row for row in around if row["col"] is None or row["col"] in columns])
-        await _run(desk, "owner_reads", public, fresh)
+        await _run(desk, "grant_to_view_owner", public, fresh)
     except asyncpg.InsufficientPrivilegeError as error:
         raise InTheWay(
             f"{public} cannot be changed by the role that runs this: {error}",
@@ -74,7 +74,7 @@ async def _run(desk: Desk, statements: str, *arguments: object) -> None:
 
 async def carry_indexes(desk: Desk, live: str, fresh: str, declared: Sequence[str]) -> AsyncIterator[str]:
     """Make the user's own indexes of the table `live` on `fresh` too; tells of each that cannot be made."""
-    for row in await desk.rows("indexes_around", live, fresh, declared):
+    for row in await desk.rows("select_undeclared_indexes", live, fresh, declared):
         try:
             await desk.connection.execute(row["statement"])
         except (asyncpg.SyntaxOrAccessError, asyncpg.IntegrityConstraintViolationError) as error:
@@ -83,7 +83,7 @@ async def carry_indexes(desk: Desk, live: str, fresh: str, declared: Sequence[st
 
 async def options(desk: Desk, public: str) -> list[Row]:
     """What a view loses when it is replaced in place."""
-    return [row for row in await desk.rows("around_view", public) if row["kind"] == "option"]
+    return [row for row in await desk.rows("select_view_attachments", public) if row["kind"] == "option"]
 
 
 async def restore(desk: Desk, around: Sequence[Row]) -> None:
@@ -100,5 +100,5 @@ async def restore(desk: Desk, around: Sequence[Row]) -> None:
 
 
 async def _around(desk: Desk, public: str, live: str, fresh: str, *, anew: bool) -> list[Row]:
-    view = await desk.rows("around_view", public) if anew else await options(desk, public)
-    return [*view, *await desk.rows("around_table", live, fresh, public)]
+    view = await desk.rows("select_view_attachments", public) if anew else await options(desk, public)
+    return [*view, *await desk.rows("select_table_attachments", live, fresh, public)]

@@ -22,8 +22,8 @@ from projectionist.projections import ddl
 from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.database.barrier import barrier_key, patience
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.rehearsal import rehearse
-from projectionist.runner.views import check_own, options, restore
+from projectionist.runner.read_models.rehearsal import rehearse
+from projectionist.runner.read_models.view_dependents import check_own, options, restore
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -79,7 +79,8 @@ class ReadModels:
         """What `apply` would do, consumer by consumer; nothing for those that are as their class says."""
         known = {row["name"]: row for row in await self._connection.fetch(self._sql["select_consumers"])}
         owners = {
-            row["name"]: row["consumer"] for row in await self._connection.fetch(self._sql["names_owned"])
+            row["name"]: row["consumer"]
+            for row in await self._connection.fetch(self._sql["select_name_owners"])
         }
         changes = [await self._planned(definition, known, owners) for definition in definitions]
         return [change for change in changes if change is not None]
@@ -128,7 +129,7 @@ class ReadModels:
         found = {
             row["name"]: row
             for row in await self._connection.fetch(
-                self._sql["indexes_of"], ddl.physical(d.table, self._schema, generation)
+                self._sql["select_indexes"], ddl.physical(d.table, self._schema, generation)
             )
         }
         made: list[str] = []
@@ -143,7 +144,7 @@ class ReadModels:
 
     async def _check_retired(self, d: Definition) -> None:
         """Refuse the name of a consumer that was retired: its intent keys would be made once more."""
-        for row in await self._connection.fetch(self._sql["retired"], [d.name]):
+        for row in await self._connection.fetch(self._sql["select_retired_names"], [d.name]):
             raise ReadModelError(
                 f"a consumer named {d.name!r} was retired by {row['who']} at {row['at'].isoformat(timespec='seconds')}",
                 remedy='Its name stays reserved, since providers remember its keys: give this one another, name="…"',
@@ -156,12 +157,12 @@ class ReadModels:
                 raise _owned(d, public, owner)
 
     async def _stepped_over(self, d: Definition, number: int) -> Any:
-        for row in await self._connection.fetch(self._sql["ignored"], number, sorted(d.known)):
+        for row in await self._connection.fetch(self._sql["count_ignored_by_type"], number, sorted(d.known)):
             yield f"{row['n']} events of {row['type']} were stepped over before it was handled: rebuild to include them"
 
     async def _kept(self, row: Record) -> dict[str, Kept]:
         text = await self._connection.fetchval(
-            self._sql["generation_tables"], row["number"], row["generation"]
+            self._sql["select_generation_tables"], row["number"], row["generation"]
         )
         return msgspec.json.decode(text, type=dict[str, Kept])
 
@@ -174,7 +175,7 @@ class ReadModels:
     async def _make_indexes(self, d: Definition) -> None:
         """One process at a time, each what is missing by then: one that is being made looks like one that was left."""
         turn, tries = advisory_key(self._schema, f"indexes of {d.name}"), 0
-        while not await self._connection.fetchval(self._sql["index_turn"], turn):
+        while not await self._connection.fetchval(self._sql["try_lock_index_creation"], turn):
             tries += 1
             announce("migrate.waiting")
             await anyio.sleep(interval(TRIES, tries))
@@ -184,7 +185,7 @@ class ReadModels:
                 await self._connection.execute(text)
         finally:
             await self._connection.execute("reset lock_timeout; reset statement_timeout")
-            await self._connection.fetchval(self._sql["index_over"], turn)
+            await self._connection.fetchval(self._sql["unlock_index_creation"], turn)
 
     async def _apply_in_turn(self, d: Definition, change: Change) -> None:
         try:
@@ -254,9 +255,9 @@ class ReadModels:
             row = await self._connection.fetchrow(self._sql["select_consumer"], change.renamed_from or d.name)
             assert row is not None, "a planned change is about a registered consumer"
             number = row["number"]
-            await self._connection.execute(self._sql["reshape_consumer"], number, d.name, d.shape)
+            await self._connection.execute(self._sql["set_consumer_shape"], number, d.name, d.shape)
         await own(self._connection, self._schema, number, d)
-        await self._connection.execute(self._sql["keep_generation"], number, tables, d.shape, d.code)
+        await self._connection.execute(self._sql["upsert_live_generation"], number, tables, d.shape, d.code)
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
         around = [] if change.what == "create" else await self._around(d, number)
@@ -286,7 +287,7 @@ async def own(connection: Connection, schema: str, consumer: int, d: Definition)
     Raises ReadModelError where one is another's, be it one whose class is gone.
     """
     sql = Statements("projectionist.runner", schema)
-    for row in await connection.fetch(sql["own_names"], consumer, sorted(publics(d))):
+    for row in await connection.fetch(sql["claim_names"], consumer, sorted(publics(d))):
         if row["consumer"] != consumer:
             raise _owned(
                 d, row["name"], await connection.fetchval(sql["select_consumer_name"], row["consumer"])

@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.testpoints import announce
 from projectionist.runner.database.queries import Build, Desk, RebuildError, first_position
-from projectionist.runner.rebuild.names import drop_tables, table_names
+from projectionist.runner.read_models.views import drop_tables, table_names
 from projectionist.runner.rebuild.opening import drop_positions
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def generations(desk: Desk, consumer: int) -> list[Generation]:
             can_roll_back=row["state"] == "kept" and row["build"] is not None,
             tables=await table_names(desk, consumer, row["generation"]),
         )
-        for row in await desk.rows("generations", consumer)
+        for row in await desk.rows("select_generations", consumer)
     ]
 
 
@@ -53,7 +53,7 @@ async def drop(desk: Desk, consumer: int, generation: int) -> None:
     """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
     try:
         async with desk.connection.transaction():  # no batch writes it: none is kept waiting
-            before = await desk.value("lock_wait")
+            before = await desk.value("set_lock_timeout")
             await _drop(desk, consumer, generation)
             await desk.connection.execute(
                 f"set local lock_timeout = '{before}'"
@@ -68,7 +68,7 @@ async def drop(desk: Desk, consumer: int, generation: int) -> None:
 
 async def _drop(desk: Desk, consumer: int, generation: int) -> None:
     await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-    row = await desk.row("generation_kept", consumer, generation)
+    row = await desk.row("select_kept_generation", consumer, generation)
     if row is None:
         raise RebuildError(
             f"generation {generation} is not kept",
@@ -83,8 +83,8 @@ async def _drop(desk: Desk, consumer: int, generation: int) -> None:
     await drop_tables(desk, consumer, generation)
     if row["build"] is not None:
         await drop_positions(desk, row["build"])
-    await desk.run("generation_ended", consumer, generation)
-    await desk.run("disown_names", consumer)
+    await desk.run("mark_generation_dropped", consumer, generation)
+    await desk.run("release_unused_names", consumer)
 
 
 async def sweep(desk: Desk, consumer: int) -> list[int]:
@@ -96,7 +96,7 @@ async def sweep(desk: Desk, consumer: int) -> list[int]:
     busy = None if open_build is None else open_build.generation
     expired = [
         row["generation"]
-        for row in await desk.rows("generations", consumer)
+        for row in await desk.rows("select_generations", consumer)
         if row["expired"] and row["generation"] != busy
     ]
     refused: list[RebuildError] = []
@@ -115,7 +115,7 @@ async def begin_rollback(
 ) -> Build:
     """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand."""
     async with desk.alone(consumer, "roll back", within_s=None):  # as many marks as there are
-        row = await desk.row("generation_kept", consumer, generation)
+        row = await desk.row("select_kept_generation", consumer, generation)
         if row is None or row["build"] is None:
             raise RebuildError(
                 f"generation {generation} of {definition.name} is not kept so that one can go back to it",
