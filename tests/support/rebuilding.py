@@ -24,7 +24,7 @@ from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.history.progress import Logged, Progress
-from projectionist.runner.rebuild.builder import Builder, Options, Rebuilt, give_up
+from projectionist.runner.rebuild.rebuild import Builder, Options, Rebuilt, give_up
 from projectionist.runner.rebuild.recompute import Recomputed, recompute
 from projectionist.runner.rebuild.verify import Verified, Verifier
 

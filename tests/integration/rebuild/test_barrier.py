@@ -28,7 +28,7 @@ from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream import stream_tail
 from projectionist.runner.jetstream.api import BrokerError
-from projectionist.runner.rebuild import catchup
+from projectionist.runner.rebuild import catch_up
 from projectionist.runner.rebuild.recompute import recompute
 
 pytestmark = pytest.mark.asyncio
@@ -115,7 +115,7 @@ async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
                 for number in range(20):
                     await live.publish(OrderNoted("late"), f"o{number}", 2)
                 await live.settled(s.Orders)
-                monkeypatch.setattr(catchup, "fetch", None)
+                monkeypatch.setattr(catch_up, "fetch", None)
             await building
 
     assert heard.counts["swap.left"] == 0

@@ -15,7 +15,7 @@ from projectionist.core.postgres.connections import Connection
 from projectionist.projections import Envelope, SqlProjection, Tx, on
 from projectionist.runner.read_models.rehearsal import OnlyOnce
 from projectionist.runner.rebuild.compare import Differs
-from projectionist.runner.rebuild.sides import Sides
+from projectionist.runner.rebuild.table_pairs import Sides
 
 pytestmark = pytest.mark.asyncio
 

@@ -21,7 +21,7 @@ from projectionist.core.testpoints import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.admin.reset import Resetting
-from projectionist.runner.rebuild import opening
+from projectionist.runner.rebuild import build_state
 
 ACT = Act("operator", "drawn")
 
@@ -216,7 +216,7 @@ async def assert_a_reset_repeats_it(yard: Yard, classes: tuple[type, ...], batch
 
 async def build(yard: Yard, cls: type, point: str | None, memory: int, after: list[Story]) -> None:
     """A rebuild that dies once, where that was drawn, while the rest of the stream comes in."""
-    bound, opening.ROWS_AT_ONCE = opening.ROWS_AT_ONCE, memory
+    bound, build_state.ROWS_AT_ONCE = build_state.ROWS_AT_ONCE, memory
 
     def die(name: str) -> None:
         if name == point:
@@ -236,7 +236,7 @@ async def build(yard: Yard, cls: type, point: str | None, memory: int, after: li
         await coming
         await yard.rebuild(cls)
     finally:
-        opening.ROWS_AT_ONCE = bound
+        build_state.ROWS_AT_ONCE = bound
 
 
 @pytest.mark.deadline(400)  # thirty histories of 2 to 8 s each, by how much else the machine does

@@ -16,7 +16,7 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.adoption import Adoption
 from projectionist.runner.history.lost_events import HistoryGone
-from projectionist.runner.rebuild.catchup import Gone
+from projectionist.runner.rebuild.catch_up import Gone
 from projectionist.runner.rebuild.verify import Untold
 
 pytestmark = pytest.mark.asyncio

@@ -17,7 +17,7 @@ from projectionist.projections import Event, SqlProjection, Tx, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.batch.batch_session import store_of
-from projectionist.runner.rebuild import opening, sqlbulk
+from projectionist.runner.rebuild import build_state, bulk_phase_sql
 
 pytestmark = pytest.mark.asyncio
 
@@ -35,7 +35,7 @@ async def publish_some(yard: Yard, versions: int = 3, orders: int = 30) -> None:
 async def test_a_model_larger_than_memory_is_folded_over_the_disk(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(opening, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(build_state, "ROWS_AT_ONCE", 7)
     rig = yard.rig
     s = shop(rig.stream)
     cls, table = getattr(s, name), name.lower()
@@ -53,7 +53,7 @@ async def test_a_model_larger_than_memory_is_folded_over_the_disk(
 async def test_a_builder_that_dies_between_two_buckets_folds_only_those_that_are_left(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(build_state, "ROWS_AT_ONCE", 7)
     rig = yard.rig
     s = shop(rig.stream)
     await rig.migrate(s.Spend)
@@ -89,7 +89,7 @@ async def test_a_sql_projection_is_rebuilt_through_its_handlers(
     await rig.settle(s.Journal)
     rows = await rig.rows("journal")
     assert len(rows) == 60
-    monkeypatch.setattr(sqlbulk, "BATCH", 20)
+    monkeypatch.setattr(bulk_phase_sql, "BATCH", 20)
 
     def die(name: str) -> None:
         if name == "rebuild.flushed":
@@ -133,7 +133,7 @@ async def test_a_sql_handler_that_writes_the_live_table_stops_the_build(yard: Ya
     await rig.settle(Stray)
     await rig.pool.execute("delete from projectionist.stray__g1")
 
-    with pytest.raises(sqlbulk.Strayed, match="stray__g1"):
+    with pytest.raises(bulk_phase_sql.Strayed, match="stray__g1"):
         await yard.rebuild(Stray)
 
     assert await rig.rows("stray") == []

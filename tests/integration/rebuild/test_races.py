@@ -14,8 +14,8 @@ from tests.support.waiting import cancelled, eventually, listening
 
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild import builder, race
-from projectionist.runner.rebuild.catchup import CatchUp
+from projectionist.runner.rebuild import catch_up_race, rebuild
+from projectionist.runner.rebuild.catch_up import CatchUp
 
 pytestmark = pytest.mark.asyncio
 
@@ -52,7 +52,7 @@ async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> Asyn
         return done
 
     monkeypatch.setattr(CatchUp, "round", round_)
-    monkeypatch.setattr(builder, "FEW", 5)
+    monkeypatch.setattr(rebuild, "FEW", 5)
     with listening() as braked:
         yield
 
@@ -60,14 +60,14 @@ async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> Asyn
 async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(race, "HANG_S", 1.0)
+    monkeypatch.setattr(catch_up_race, "HANG_S", 1.0)
     s, told = shop(yard.rig.stream), Heard()
     await yard.rig.migrate(s.Orders)
     await yard.rig.publish(OrderPlaced("ann", 1), "o1", 1)
     async with yard.rig.running(s.Orders):
         await yard.rig.settled(s.Orders)
         async with outrun(yard, s.Orders, monkeypatch):
-            with pytest.raises(race.Outrun, match="as fast as they can be caught up") as ended:
+            with pytest.raises(catch_up_race.Outrun, match="as fast as they can be caught up") as ended:
                 await yard.rebuild(s.Orders, progress=told)
         assert "--slow-live" in ended.value.remedy
         assert any("live applies as fast" in line for line in told.said)
@@ -96,8 +96,8 @@ async def test_the_brake_keeps_batches_waiting_no_longer_than_one_hold_at_a_time
     s = shop(rig.stream)
     await rig.migrate(s.Orders)
     number = await rig.value("select number from {s}.consumers where name = $1", definition(s.Orders).name)
-    brake = race.Brake(rig.settings.postgres, number)
-    brake.share = race.SHARES[-1]
+    brake = catch_up_race.Brake(rig.settings.postgres, number)
+    brake.share = catch_up_race.SHARES[-1]
 
     async def hold() -> None:
         async with brake.at_hand():

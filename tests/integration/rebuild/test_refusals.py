@@ -14,10 +14,10 @@ from tests.support.waiting import listening
 from projectionist.projections import Event, Projection, on
 from projectionist.runner.database.queries import BuildLost, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone
-from projectionist.runner.rebuild import opening
+from projectionist.runner.rebuild import build_state
+from projectionist.runner.rebuild.build_lease import Taken
 from projectionist.runner.rebuild.compare import Differs
 from projectionist.runner.rebuild.shadow import Stumbled
-from projectionist.runner.rebuild.turn import Taken
 
 pytestmark = pytest.mark.asyncio
 
@@ -191,7 +191,7 @@ class Registered(Event, type="customer.registered"):
 async def test_two_types_whose_ids_are_alike_share_no_row_of_a_rebuild_as_they_share_none_live(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
-    monkeypatch.setattr(opening, "ROWS_AT_ONCE", memory)
+    monkeypatch.setattr(build_state, "ROWS_AT_ONCE", memory)
     rig = yard.rig
     before, after = owns(rig.stream, key="c"), owns(rig.stream, revision=2)
     await rig.migrate(before)

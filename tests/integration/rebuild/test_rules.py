@@ -17,10 +17,10 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import Pure
 from projectionist.runner.batch.inbox_store import Store
 from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.rebuild.builder import Builder
-from projectionist.runner.rebuild.catchup import NotEqual
+from projectionist.runner.rebuild.catch_up import NotEqual
+from projectionist.runner.rebuild.reader_snapshots import Snapshots
+from projectionist.runner.rebuild.rebuild import Builder
 from projectionist.runner.rebuild.shadow import Stumbled
-from projectionist.runner.rebuild.snapshots import Snapshots
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,7 +18,7 @@ from projectionist.projections import Projection, on
 from projectionist.runner.database import barrier
 from projectionist.runner.database.queries import BuildLost
 from projectionist.runner.history import fold_pace
-from projectionist.runner.rebuild import turn
+from projectionist.runner.rebuild import build_lease
 
 pytestmark = pytest.mark.asyncio
 
@@ -53,8 +53,8 @@ async def filled(yard: Yard, cls: type, orders: int) -> None:
 async def test_a_handler_that_takes_longer_than_the_turn_lasts_loses_nothing(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "TTL_S", 1.0)
-    monkeypatch.setattr(turn, "RENEWED_S", 0.1)
+    monkeypatch.setattr(build_lease, "TTL_S", 1.0)
+    monkeypatch.setattr(build_lease, "RENEWED_S", 0.1)
     takes_s = 0.0
     cls = slow(yard.rig.stream, lambda cents: time.sleep(takes_s if cents == 3 else 0))
     await filled(yard, cls, 5)
@@ -66,7 +66,7 @@ async def test_a_handler_that_takes_longer_than_the_turn_lasts_loses_nothing(
 async def test_a_turn_that_ran_out_and_that_nobody_else_took_is_taken_again(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "RENEWED_S", 0.05)
+    monkeypatch.setattr(build_lease, "RENEWED_S", 0.05)
     cls = slow(yard.rig.stream, lambda _: None)
     await filled(yard, cls, 5)
     with listening() as heard:
@@ -79,7 +79,7 @@ async def test_a_turn_that_ran_out_and_that_nobody_else_took_is_taken_again(
 async def test_a_turn_that_somebody_else_had_meanwhile_ends_the_build_and_names_him(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "RENEWED_S", 0.05)
+    monkeypatch.setattr(build_lease, "RENEWED_S", 0.05)
     cls = slow(yard.rig.stream, lambda _: None)
     await filled(yard, cls, 5)
     async with yard.reading(cls) as building:

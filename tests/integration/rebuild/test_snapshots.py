@@ -17,8 +17,8 @@ from tests.support.waiting import listening
 
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.settings.secret import Url
-from projectionist.runner.rebuild import snapshots
-from projectionist.runner.rebuild.builder import Rebuilt
+from projectionist.runner.rebuild import reader_snapshots
+from projectionist.runner.rebuild.rebuild import Rebuilt
 
 pytestmark = pytest.mark.asyncio
 
@@ -61,7 +61,7 @@ async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
     rig = yard.rig
     orders = await _filled(yard)
     await rig.pool.execute("create table other (n int)")
-    monkeypatch.setattr(snapshots, "WAIT_S", 5.0)
+    monkeypatch.setattr(reader_snapshots, "WAIT_S", 5.0)
     async with rig.pool.acquire() as writer, rig.pool.acquire() as old, rig.pool.acquire() as young:
         await writer.execute("begin; insert into other values (1)")
         await old.execute("begin isolation level repeatable read; select 1")
@@ -102,7 +102,7 @@ async def test_who_always_has_a_snapshot_keeps_a_swap_waiting_for_some_tries_onl
     rig = yard.rig
     orders = await _filled(yard)
     await rig.pool.execute("create table other (n int)")
-    monkeypatch.setattr(snapshots, "MOMENTS", 2)
+    monkeypatch.setattr(reader_snapshots, "MOMENTS", 2)
     async with rig.pool.acquire() as reader:
         with listening() as heard:
             async with yard.frozen(orders, "swap.asked") as building:
@@ -138,9 +138,9 @@ async def test_a_standby_that_does_not_tell_of_its_readers_needs_a_word(
 ) -> None:
     rig = yard.rig
     orders = await _filled(yard)
-    monkeypatch.setattr(snapshots, "UNSEEN_S", 0.5)
+    monkeypatch.setattr(reader_snapshots, "UNSEEN_S", 0.5)
     with standby(lab):
-        with pytest.raises(snapshots.Unseen, match=r"standby 'walreceiver'.* does not say"):
+        with pytest.raises(reader_snapshots.Unseen, match=r"standby 'walreceiver'.* does not say"):
             await yard.rebuild(orders)
         assert await yard.generation(orders) == 1
         rig.settings = msgspec.structs.replace(

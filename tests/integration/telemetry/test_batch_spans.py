@@ -16,7 +16,7 @@ from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_spans import Tracing
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.rebuild import Builder
 
 pytestmark = pytest.mark.asyncio
 

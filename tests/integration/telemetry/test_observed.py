@@ -19,8 +19,8 @@ from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
 from projectionist.projections import definition
 from projectionist.runner.observed import Observer
-from projectionist.runner.rebuild import turn
-from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild import build_lease
+from projectionist.runner.rebuild.rebuild import Builder
 
 pytestmark = pytest.mark.asyncio
 
@@ -110,7 +110,7 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
     await look(live, s.Orders)
     assert shown(names.REBUILD_DONE) == shown(names.REBUILD_RATE) == {("Orders",): 0}
 
-    monkeypatch.setattr(turn, "RENEWED_S", 0.02)
+    monkeypatch.setattr(build_lease, "RENEWED_S", 0.02)
     progress = Slow("Orders")
     building = asyncio.create_task(
         Builder(definition(s.Orders), live.settings, live.nats, progress).run(), name="builder"

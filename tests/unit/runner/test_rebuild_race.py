@@ -9,8 +9,8 @@ import pytest
 from projectionist.core import clock
 from projectionist.runner.history import fold_pace
 from projectionist.runner.history.fold_pace import Pace, divided
-from projectionist.runner.rebuild import race
-from projectionist.runner.rebuild.race import Race
+from projectionist.runner.rebuild import catch_up_race
+from projectionist.runner.rebuild.catch_up_race import Race
 
 
 def ran(rounds: list[int], each_s: float, monkeypatch: pytest.MonkeyPatch) -> Race:
@@ -77,5 +77,5 @@ def test_few_events_say_nothing_of_the_speed_and_many_do() -> None:
 
 
 def test_the_shares_of_the_brake_rise() -> None:
-    assert list(race.SHARES) == sorted(set(race.SHARES))
-    assert all(0 < share < 1 for share in race.SHARES)
+    assert list(catch_up_race.SHARES) == sorted(set(catch_up_race.SHARES))
+    assert all(0 < share < 1 for share in catch_up_race.SHARES)

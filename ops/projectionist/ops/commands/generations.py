@@ -53,7 +53,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) -> int:
     from projectionist.runner.read_models.generations import generations
-    from projectionist.runner.rebuild.checks import registered
+    from projectionist.runner.rebuild.registration_check import registered
 
     row = await registered(work.desk, definition, going_back=True)
     found = await generations(work.desk, row["number"])
@@ -75,7 +75,7 @@ async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) 
 
 async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
     from projectionist.ops.at_work import progress
-    from projectionist.runner.rebuild.builder import Builder, Options
+    from projectionist.runner.rebuild.rebuild import Builder, Options
 
     watched = progress(definition.name, None)
     options = Options(back_to=number)
@@ -91,7 +91,7 @@ async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definiti
 
 async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
     from projectionist.runner.read_models.generations import drop
-    from projectionist.runner.rebuild.checks import registered
+    from projectionist.runner.rebuild.registration_check import registered
 
     row = await registered(work.desk, definition, going_back=True)
     await drop(work.desk, row["number"], number)

@@ -12,8 +12,8 @@ from projectionist.ops.terminal import Exit, say, say_json
 if TYPE_CHECKING:
     from projectionist.ops.at_work import AtWork
     from projectionist.projections.definition import Definition
-    from projectionist.runner.rebuild.builder import Rebuilt
     from projectionist.runner.rebuild.plan import Plan
+    from projectionist.runner.rebuild.rebuild import Rebuilt
 
 TOPIC = Topic.HISTORY
 HELP = "build a read model anew from the stream while the old one serves, then swap"
@@ -75,7 +75,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definition) -> Rebuilt:
-    from projectionist.runner.rebuild.builder import Builder, Options
+    from projectionist.runner.rebuild.rebuild import Builder, Options
 
     options = Options(
         restart=args.restart,
@@ -90,8 +90,8 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
 
 
 async def _plan(args: argparse.Namespace, work: AtWork) -> int:
-    from projectionist.runner.rebuild.checks import registered
     from projectionist.runner.rebuild.plan import plan
+    from projectionist.runner.rebuild.registration_check import registered
 
     plans = []
     for definition in work.definitions:
@@ -105,7 +105,7 @@ async def _plan(args: argparse.Namespace, work: AtWork) -> int:
 
 
 async def _abort(args: argparse.Namespace, work: AtWork) -> int:
-    from projectionist.runner.rebuild.builder import give_up
+    from projectionist.runner.rebuild.rebuild import give_up
 
     ended = {d.name: await give_up(d, work.settings) for d in work.definitions}
     if args.json:

@@ -29,7 +29,7 @@ from projectionist.ops.terminal import note
 from projectionist.outbox.publisher import Draft, Publisher
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild.builder import Builder
+from projectionist.runner.rebuild.rebuild import Builder
 
 if TYPE_CHECKING:
     from anyio.abc import Process

@@ -17,7 +17,7 @@ from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
 from projectionist.runner.read_models.views import dependents, drop_tables, shown, withdraw
-from projectionist.runner.rebuild.opening import drop_positions
+from projectionist.runner.rebuild.build_state import drop_positions
 from projectionist.runner.takeover import check_ours
 
 if TYPE_CHECKING:

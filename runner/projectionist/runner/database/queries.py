@@ -164,7 +164,7 @@ class Desk:
 
     async def open_build(self, consumer: int) -> Build | None:
         """The build that is open for a consumer, whoever builds."""
-        row = await self.row("build_open", consumer)
+        row = await self.row("select_open_build", consumer)
         if row is None:
             return None
         self._positions = row["positions"]
@@ -172,7 +172,7 @@ class Desk:
 
     async def hold(self, build: Build) -> None:
         """Lock the build's row for this transaction; raises BuildLost if it is no longer ours."""
-        if await self.row("build_held", build.number, build.epoch) is None:
+        if await self.row("lock_build", build.number, build.epoch) is None:
             raise BuildLost(
                 f"the build of generation {build.generation} was taken over or ended by another process",
                 remedy="Look at `generations list`; the live generation serves as before",

@@ -24,8 +24,8 @@ from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable_owner import NotOurs
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 from projectionist.runner.process.consumer_runtime import Serving
-from projectionist.runner.rebuild.builder import Builder, Options
-from projectionist.runner.rebuild.turn import Taken
+from projectionist.runner.rebuild.build_lease import Taken
+from projectionist.runner.rebuild.rebuild import Builder, Options
 from projectionist.runner.retention.lint import refuse_forgetting
 from projectionist.runner.standing import Halted, Standing
 

@@ -11,7 +11,7 @@ import msgspec
 from projectionist.core.testpoints import announce
 from projectionist.runner.database.queries import Build, Desk, RebuildError, first_position
 from projectionist.runner.read_models.views import drop_tables, table_names
-from projectionist.runner.rebuild.opening import drop_positions
+from projectionist.runner.rebuild.build_state import drop_positions
 
 if TYPE_CHECKING:
     from projectionist.projections.definition import Definition
@@ -128,11 +128,11 @@ async def begin_rollback(
             )
         if await desk.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open", remedy="Finish it, or --abort it")
-        await desk.run("build_clear_marks", consumer)
-        number = await desk.value("build_back", consumer, generation, epoch, owner)
-        await desk.run("build_announce", consumer, number)
+        await desk.run("delete_dirty_marks", consumer)
+        number = await desk.value("insert_rollback_build", consumer, generation, epoch, owner)
+        await desk.run("set_active_build", consumer, number)
         build = await desk.open_build(consumer)
         assert build is not None, "it was opened above"
-        await desk.run("build_mark_moved", consumer, build.positions, first_position(definition))
+        await desk.run("mark_all_moved_dirty", consumer, build.positions, first_position(definition))
     announce("rebuild.opened")
     return build

@@ -270,7 +270,7 @@ class ReadModels:
     async def _around(self, d: Definition, number: int) -> list[Row]:
         """What the views lose when they are replaced; raises InTheWay where one is not as it was made."""
         desk, around = Desk(self._connection, self._schema), []
-        control = await desk.row("build_control", number)
+        control = await desk.row("select_build_control_row", number)
         assert control is not None, "a planned change is about a registered consumer"
         for table in d.owned:
             # In the order in which readers lock them: the view, and what it shows.

@@ -12,7 +12,7 @@ import msgspec
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.rebuild.sides import Difference, Key, Sides, sides_of
+from projectionist.runner.rebuild.table_pairs import Difference, Key, Sides, sides_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row

@@ -23,8 +23,8 @@ from projectionist.runner.jetstream import api
 from projectionist.runner.read_models.generations import generations
 from projectionist.runner.read_models.migrate import keeping
 from projectionist.runner.read_models.views import dependents, kept, table_names, views
-from projectionist.runner.rebuild.catchup import Gone
-from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
+from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
+from projectionist.runner.rebuild.catch_up import Gone
 from projectionist.runner.rebuild.shadow import Stumbled
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
     stream = await api.stream(client, definition.stream)
     losing = await losing_aggregates(desk, client, row, stream, definition.handlers)
     names = await table_names(desk, consumer, generation)
-    facts = await desk.row("build_facts", consumer, names)
+    facts = await desk.row("select_plan_facts", consumer, names)
     assert facts is not None, "it counts"
     rate = await _rate(definition, settings, client, stream)
     changes, standing = await _changes(desk, definition, consumer, generation)
@@ -98,7 +98,7 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
         disk_bytes=facts["bytes"] + spilled,
         aggregates=facts["aggregates"],
         kept=len(older),
-        kept_bytes=await desk.value("bytes_of", [name for one in older for name in one.tables]),
+        kept_bytes=await desk.value("sum_table_bytes", [name for one in older for name in one.tables]),
         held=facts["held"],
         decisions=facts["decisions"],
         changes=changes,
@@ -149,11 +149,13 @@ async def losing_aggregates(
     if is_whole(stream, row["incarnation"]):
         return []
     consumer, first = row["number"], stream.state.first_seq
-    settled = await desk.row("build_first_settled", consumer, row["incarnation"])
+    settled = await desk.row("select_lowest_applied_sequence", consumer, row["incarnation"])
     if settled is None or settled["first"] is None:
         return []
     if settled["first"] < first or settled["earlier"]:
-        found = await desk.rows("build_losing", consumer, first, row["incarnation"], LISTED)
+        found = await desk.rows(
+            "select_aggregates_losing_history", consumer, first, row["incarnation"], LISTED
+        )
         return [each["aggregate"] for each in found] or [
             "events of no aggregate, or of which the inbox keeps nothing"
         ]

@@ -59,7 +59,7 @@ async def recompute(
             remedy="Restore the stream; nothing was changed",
         )
     async with desk.alone(consumer.number, "recompute"):
-        control = await desk.row("build_control", consumer.number)
+        control = await desk.row("select_build_control_row", consumer.number)
         assert control is not None, "it is registered"
         if (control["code"], control["generation"]) != (definition.code, consumer.generation):
             raise RebuildError(

@@ -11,13 +11,13 @@ from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.database.queries import Build, Desk, RebuildError
 from projectionist.runner.read_models.views import kept, point, shown, views, withdraw
-from projectionist.runner.rebuild.opening import clear, drop_positions
+from projectionist.runner.rebuild.build_state import clear, drop_positions
 
 if TYPE_CHECKING:
     from projectionist.runner.jetstream.stream_tail import Tail
-    from projectionist.runner.rebuild.catchup import CatchUp
+    from projectionist.runner.rebuild.catch_up import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
-    from projectionist.runner.rebuild.snapshots import Snapshots
+    from projectionist.runner.rebuild.reader_snapshots import Snapshots
 
 AT_MOST = 2_000
 """How many events are folded under the barrier; more are folded before it."""
@@ -69,7 +69,7 @@ async def swap(
 
 async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
     consumer = build.consumer
-    control = await desk.row("build_control", consumer)
+    control = await desk.row("select_build_control_row", consumer)
     assert control is not None, "consumers are never deleted"
     if control["code"] not in (build.base, build.code):
         raise RebuildError(
@@ -84,10 +84,10 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
     caught_up = None if control["sequence"] == UNORDERED else build.positions
     await desk.run("mark_generation_kept", consumer, control["generation"], caught_up, keep_s)
     given = (build.generation, build.revision, build.shape, build.code)
-    await desk.run("build_swap", consumer, *given)
-    await desk.run("build_remember_code", consumer, build.code)
+    await desk.run("set_live_generation", consumer, *given)
+    await desk.run("insert_code_fingerprint", consumer, build.code)
     await desk.run("mark_generation_live", consumer, build.generation)
-    await desk.run("build_end", build.number, "done")
+    await desk.run("finish_build", build.number, "done")
     await clear(desk, build)
     if caught_up is None:
         await drop_positions(desk, build.positions)

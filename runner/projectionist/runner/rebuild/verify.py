@@ -18,9 +18,9 @@ from projectionist.runner.history.applied_filter import Judge, Track
 from projectionist.runner.history.fold_stream import Bulk
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.spill_files import Spill, bucket_of
-from projectionist.runner.rebuild.checks import floor_of, registered
+from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.exact import Exact, Refolded, load
-from projectionist.runner.rebuild.opening import ROWS_AT_ONCE
+from projectionist.runner.rebuild.registration_check import floor_of, registered
 from projectionist.runner.rebuild.since import differing, same
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def drift(definition: Definition, one: Refolded) -> Drift:
 async def live_consumer(desk: Desk, definition: Definition, settings: Settings) -> tuple[Consumer, bytes]:
     """The consumer with the live generation, and the code that generation was made by."""
     row = await registered(desk, definition)
-    control = await desk.row("build_control", row["number"])
+    control = await desk.row("select_build_control_row", row["number"])
     assert control is not None, "it is registered"
     made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
     made.join(control)

@@ -32,17 +32,17 @@ from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_tail import tailing
 from projectionist.runner.read_models.generations import begin_rollback
 from projectionist.runner.read_models.views import carry_indexes, check, table_names
-from projectionist.runner.rebuild import opening
-from projectionist.runner.rebuild.catchup import CatchUp
-from projectionist.runner.rebuild.checks import floor_of, registered
+from projectionist.runner.rebuild import build_state
+from projectionist.runner.rebuild.build_lease import Taken, owner, turn
+from projectionist.runner.rebuild.bulk_phase_sql import SqlBulk
+from projectionist.runner.rebuild.catch_up import CatchUp
+from projectionist.runner.rebuild.catch_up_race import Brake, Race, judge
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.plan import check_history, check_met
-from projectionist.runner.rebuild.race import Brake, Race, judge
+from projectionist.runner.rebuild.reader_snapshots import Snapshots
+from projectionist.runner.rebuild.registration_check import floor_of, registered
 from projectionist.runner.rebuild.shadow import Shadow
-from projectionist.runner.rebuild.snapshots import Snapshots
-from projectionist.runner.rebuild.sqlbulk import SqlBulk
 from projectionist.runner.rebuild.swap import swap
-from projectionist.runner.rebuild.turn import Taken, owner, turn
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -146,7 +146,7 @@ class Builder:
     async def _tell(self, desk: Desk, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
         at = self._progress
-        await desk.run("build_tell", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
+        await desk.run("upsert_build_progress", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
         announce("rebuild.told")
 
     async def _open(self, desk: Desk, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
@@ -154,23 +154,27 @@ class Builder:
         build, back_to = await desk.open_build(consumer), self._options.back_to
         if build is not None:
             left_by = build.owner
-            build = await opening.resume(desk, build, epoch=epoch, owner=who, partial=self._options.partial)
+            build = await build_state.resume(
+                desk, build, epoch=epoch, owner=who, partial=self._options.partial
+            )
             if self._goes_on(build):
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
             self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
-            await opening.abort(desk, build)
+            await build_state.abort(desk, build)
         if back_to is not None:
             given = (desk, self._definition, consumer, back_to)
             return await begin_rollback(*given, epoch=epoch, owner=who), False
         partial = self._options.partial
-        begun = await opening.begin(desk, self._definition, consumer, epoch=epoch, owner=who, partial=partial)
+        begun = await build_state.begin(
+            desk, self._definition, consumer, epoch=epoch, owner=who, partial=partial
+        )
         return begun, False
 
     def _goes_on(self, build: Build) -> bool:
         back_to = self._options.back_to
         wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
-        return wanted and not self._options.restart and opening.fits(build, self._definition)
+        return wanted and not self._options.restart and build_state.fits(build, self._definition)
 
     async def _build(self, desk: Desk, build: Build, *, resumed: bool) -> Rebuilt:
         began = clock.now()
@@ -179,7 +183,7 @@ class Builder:
         filter_subject = self._definition.subjects.filter
         if build.phase == "open":
             build = await self._prepare(desk, build, shadow)
-        control = await desk.row("build_control", build.consumer)
+        control = await desk.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
         await check(desk, build.consumer, control["generation"], build.generation)
         if build.phase == "bulk":
@@ -209,8 +213,8 @@ class Builder:
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         live = await table_names(desk, build.consumer, row["generation"])
-        rows = await desk.value("build_rows_expected", build.consumer, live)
-        return await opening.prepare(desk, build, shadow, floor, rows)
+        rows = await desk.value("estimate_rows", build.consumer, live)
+        return await build_state.prepare(desk, build, shadow, floor, rows)
 
     async def _phase(self, name: str, work: Any) -> None:
         began = clock.now()
@@ -251,8 +255,8 @@ class Builder:
             await desk.hold(build)
             for statement in shadow.index():
                 await desk.connection.execute(statement)
-            await desk.run("build_mark_moved", build.consumer, build.positions, consumer.start)
-            await desk.run("build_catch_up", build.number)
+            await desk.run("mark_all_moved_dirty", build.consumer, build.positions, consumer.start)
+            await desk.run("start_catch_up_phase", build.number)
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")
 
@@ -260,9 +264,9 @@ class Builder:
         tracks: dict[str, Track] = {}
         resumes, start = self._definition.kind is Kind.SQL, first_position(self._definition)
         async with desk.connection.transaction():
-            async for row in desk.cursor("build_position_names", build.positions):
+            async for row in desk.cursor("select_position_caps", build.positions):
                 tracks[row["aggregate"]] = Track(row["version"] if resumes else start, row["cap"])
-        apart = {row["seq"] for row in await desk.rows("build_apart_read", build.number)}
+        apart = {row["seq"] for row in await desk.rows("select_excluded_sequences", build.number)}
         return Judge(self._definition.sequence, tracks, decisions, apart)
 
     async def _fold(
@@ -279,7 +283,7 @@ class Builder:
                 rows = await bulk.fold(filter_subject, 1, build.floor, divisible=True)
             except Slow as slow:
                 build.buckets = slow.buckets
-                await desk.run("build_bulk", build.number, build.floor, build.buckets)
+                await desk.run("start_bulk_phase", build.number, build.floor, build.buckets)
                 self._progress.say(f"{slow}: reading again, to fold and keep it in {build.buckets} parts")
                 announce("rebuild.divided")
                 bulk = await begun()
@@ -311,7 +315,7 @@ class Builder:
         if stragglers:
             async with desk.connection.transaction():
                 await desk.hold(build)
-                await desk.run("build_stand", build.positions, *zip(*stragglers, strict=True))
+                await desk.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
 
     async def _flush(
         self, desk: Desk, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
@@ -321,7 +325,7 @@ class Builder:
             await desk.hold(build)
             await shadow.copy(rows)
             announce("rebuild.copied")
-            await desk.run("build_finish_bucket", build.number, bucket)
+            await desk.run("mark_bucket_done", build.number, bucket)
         announce("rebuild.flushed")
 
     # -- to the swap ---------------------------------------------------------------------------------------------
@@ -365,13 +369,13 @@ class Builder:
 
     async def _carry_indexes(self, desk: Desk, build: Build) -> None:
         """What users have made on the live tables, before anybody waits."""
-        control = await desk.row("build_control", build.consumer)
+        control = await desk.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
         async for told in carry_indexes(desk, build.consumer, control["generation"], build.generation):
             self._progress.say(told)
 
     async def _comparison(self, desk: Desk, build: Build) -> Comparison:
-        control = await desk.row("build_control", build.consumer)
+        control = await desk.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
         live_code = await desk.value("select_generation_code", build.consumer, control["generation"])
         accept = self._options.accept_differences or build.kind == "rollback"
@@ -404,7 +408,7 @@ class Builder:
 
 async def consumer_for(desk: Desk, definition: Definition, settings: Settings, build: Build) -> Consumer:
     """The consumer as the builder sees it: with the shadow as its generation."""
-    control = await desk.row("build_control", build.consumer)
+    control = await desk.row("select_build_control_row", build.consumer)
     assert control is not None, "consumers are never deleted"
     made = Consumer(definition, settings.policy(definition.name), build.consumer, control["key_name"], 0)
     made.join(control)
@@ -424,8 +428,8 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
             build = await desk.open_build(row["number"])
             if build is None:
                 return None
-            build = await opening.resume(desk, build, epoch=lease.epoch, owner=who)
-            await opening.abort(desk, build)
+            build = await build_state.resume(desk, build, epoch=lease.epoch, owner=who)
+            await build_state.abort(desk, build)
             return build.generation
     finally:
         connection.terminate()

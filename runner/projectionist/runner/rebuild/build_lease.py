@@ -71,7 +71,7 @@ async def _acquire(desk: Desk, leases: Leases, name: str) -> Lease:
     """The lease; an abandoned one runs out, one in use is renewed before that."""
     before = None
     while (lease := await leases.acquire(desk.connection, name, TTL_S)) is None:
-        row = await desk.row("lease_holder", name)
+        row = await desk.row("select_lease_holder", name)
         if row is not None and before is not None and (row["owner"], row["expires_at"]) != before:
             raise Taken(
                 f"{row['owner']} is building it", remedy="Wait for it, or end that process and try again"
@@ -129,7 +129,7 @@ class _Keeper:
     async def _renew(self, desk: Desk) -> None:
         renewed = await self._leases.renew(desk.connection, self._held)
         if renewed is None:
-            holder = await desk.row("lease_holder", self._held.name)
+            holder = await desk.row("select_lease_holder", self._held.name)
             renewed = await self._leases.acquire(desk.connection, self._held.name, TTL_S)
             # One grant further: nobody has had it in between, who might have gone on with this build, or ended it.
             if renewed is None or renewed.epoch != self._held.epoch + 1:

@@ -41,7 +41,7 @@ class SqlBulk:
         await self._write([], floor)
         async with self._desk.connection.transaction():
             await self._desk.hold(self._build)
-            await self._desk.run("build_finish_bucket", self._build.number, 0)
+            await self._desk.run("mark_bucket_done", self._build.number, 0)
 
     async def _write(self, deliveries: list[Delivery], seq: int) -> None:
         desk, build = self._desk, self._build
@@ -50,15 +50,17 @@ class SqlBulk:
             await desk.hold(build)
             await self._shadow.apply(deliveries, self._silent)
             if moved:
-                await desk.run("build_stand", build.positions, *zip(*sorted(moved.items()), strict=True))
-            await desk.run("build_checkpoint", build.number, seq)
+                await desk.run(
+                    "upsert_shadow_positions", build.positions, *zip(*sorted(moved.items()), strict=True)
+                )
+            await desk.run("set_build_checkpoint", build.number, seq)
             await guard(desk, self._shadow)
         announce("rebuild.flushed")
 
 
 async def guard(desk: Desk, shadow: Shadow) -> None:
     """Raise Strayed if this transaction holds a write lock on a table of others. Before its commit."""
-    strayed = await desk.rows("build_strayed", shadow.bare_names())
+    strayed = await desk.rows("select_foreign_write_locks", shadow.bare_names())
     if strayed:
         names = ", ".join(row["name"] for row in strayed)
         raise Strayed(

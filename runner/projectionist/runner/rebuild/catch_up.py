@@ -82,12 +82,12 @@ class CatchUp:
     async def round(self) -> int:
         """One round without a lock; how many events it folded."""
         desk, build = self._desk, self._build
-        if await desk.value("build_left", build.consumer):
+        if await desk.value("has_dirty_marks", build.consumer):
             slot = await self._own_slot()
         else:
             async with desk.alone(build.consumer, "catch up"):
                 await desk.hold(build)
-                slot = await desk.value("build_flip", build.consumer)
+                slot = await desk.value("flip_dirty_slot", build.consumer)
         announce("rebuild.flipped")
         events = await self._plan([slot])
         await self._note_moved([slot])
@@ -95,7 +95,7 @@ class CatchUp:
         if not self.unordered:
             async with desk.connection.transaction():
                 await desk.hold(build)
-                await desk.run("build_unmark", build.consumer, [slot])
+                await desk.run("delete_dirty_slot", build.consumer, [slot])
         announce("rebuild.round")
         return events
 
@@ -108,7 +108,7 @@ class CatchUp:
             return False
         await self._note_moved([0, 1])
         await self._fold(await self._decisions(), tail)
-        await self._desk.run("build_unmark", self._build.consumer, [0, 1])
+        await self._desk.run("delete_dirty_slot", self._build.consumer, [0, 1])
         return True
 
     async def look(self) -> None:
@@ -118,7 +118,7 @@ class CatchUp:
         """
         self._moved, self._shadow.moved = set(), set()
         if not self.unordered:
-            await self._compare("build_differs")
+            await self._compare("select_position_mismatches")
 
     def moved(self) -> set[Any]:
         """The keys of the rows that were written since `look`, or since this was asked."""
@@ -128,7 +128,7 @@ class CatchUp:
     async def assert_equal(self) -> None:
         """Raise NotEqual unless the shadow stands where live does, in every aggregate that has moved since `look`."""
         if self._moved:
-            await self._compare("build_differs_of", sorted(self._moved))
+            await self._compare("select_position_mismatches_of", sorted(self._moved))
 
     async def _compare(self, statement: str, *moved: object) -> None:
         build = self._build
@@ -142,11 +142,11 @@ class CatchUp:
 
     async def _note_moved(self, slots: Sequence[int]) -> None:
         if self._moved is not None and not self.unordered:
-            rows = await self._desk.rows("build_marked", self._build.consumer, slots)
+            rows = await self._desk.rows("select_dirty_marks", self._build.consumer, slots)
             self._moved.update(row["mark"] for row in rows)
 
     async def _is_at_hand(self, tail: Tail) -> bool:
-        planned = await self._desk.rows("build_steps_seqs", self._build.number)
+        planned = await self._desk.rows("select_planned_sequences", self._build.number)
         return await tail.these([row["seq"] for row in planned]) is not None
 
     async def _own_slot(self) -> int:
@@ -162,13 +162,13 @@ class CatchUp:
         desk, build = self._desk, self._build
         async with desk.connection.transaction():
             await desk.hold(build)
-            await desk.run("build_clear_steps", build.number)
+            await desk.run("delete_catch_up_plan", build.number)
             if self.unordered:
-                await desk.run("build_steps_unordered", build.number, build.consumer, slots)
+                await desk.run("plan_catch_up_unordered", build.number, build.consumer, slots)
             else:
                 given = (build.number, build.consumer, slots, build.incarnation, build.positions, self.start)
-                await desk.run("build_steps", *given)
-        planned = await desk.row("build_steps_many", build.number)
+                await desk.run("plan_catch_up", *given)
+        planned = await desk.row("count_catch_up_events", build.number)
         assert planned is not None, "it counts"
         self.top = max(self.top, planned["top"])
         return int(planned["many"])
@@ -178,7 +178,7 @@ class CatchUp:
         desk, build, at, total = self._desk, self._build, 0, 0
         tally = _Tally(self._shadow.definition.sequence == CONTIGUOUS, decisions)
         while steps := await desk.rows(
-            "build_steps_read", build.number, at, self.pace.window(), build.positions, self.start
+            "select_catch_up_steps", build.number, at, self.pace.window(), build.positions, self.start
         ):
             at = steps[-1]["n"]
             deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions, tail)
@@ -191,10 +191,10 @@ class CatchUp:
                 await self._shadow.apply(wanted.fold, self.silent)
                 if wanted.stand:
                     names, versions = zip(*sorted(wanted.stand.items()), strict=True)
-                    await desk.run("build_stand", build.positions, names, versions)
+                    await desk.run("upsert_shadow_positions", build.positions, names, versions)
                 if self.unordered:
                     marks = [str(step["seq"]) for step in steps]
-                    await desk.run("build_unmark_some", build.consumer, marks)
+                    await desk.run("delete_some_dirty_marks", build.consumer, marks)
             self.pace.took(len(wanted.fold), clock.now() - began)
             announce("rebuild.caught_up")
             total += len(wanted.fold)

@@ -40,14 +40,14 @@ async def begin(
     async with desk.alone(consumer, "open"):
         if await desk.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
-        await desk.run("build_clear_marks", consumer)
+        await desk.run("delete_dirty_marks", consumer)
         given = (definition.revision, definition.shape, definition.code, partial)
-        row = await desk.row("build_begin", consumer, epoch, owner, *given)
+        row = await desk.row("insert_build", consumer, epoch, owner, *given)
         assert row is not None, "consumers are never deleted"
         await own(desk.connection, desk.schema, consumer, definition)
         tables = msgspec.json.encode(keeping(definition)).decode()
         await desk.run("insert_building_generation", row["number"], tables)
-        await desk.run("build_announce", consumer, row["number"])
+        await desk.run("set_active_build", consumer, row["number"])
         build = await desk.open_build(consumer)
         assert build is not None, "it was opened above"
     announce("rebuild.opened")
@@ -57,7 +57,7 @@ async def begin(
 async def resume(desk: Desk, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
     """Go on with a build that another process has left; from now on, perhaps, without what is gone."""
     partial = partial or build.partial
-    await desk.run("build_resume", build.number, epoch, owner, partial)
+    await desk.run("take_over_build", build.number, epoch, owner, partial)
     announce("rebuild.resumed")
     return msgspec.structs.replace(build, epoch=epoch, owner=owner, partial=partial)
 
@@ -81,15 +81,17 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
         # Catch-up alone knows in which order a monotonic sequence was applied; a SqlProjection counts as it goes.
         floor = 0 if definition.sequence == MONOTONIC else floor
         start = shadow.start if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
-        await desk.run("build_caps", build.number, build.consumer, start)
+        await desk.run("snapshot_live_positions", build.number, build.consumer, start)
         every = definition.sequence == UNORDERED
-        await desk.run("build_clear_apart", build.number)
-        await desk.run("build_apart", build.number, build.consumer, floor, every, build.incarnation)
+        await desk.run("delete_excluded_sequences", build.number)
+        await desk.run(
+            "insert_excluded_sequences", build.number, build.consumer, floor, every, build.incarnation
+        )
         if definition.sequence == UNORDERED:
-            await desk.run("build_covered", build.consumer, floor)
-            await desk.run("build_beyond", build.consumer, floor, build.incarnation)
+            await desk.run("delete_dirty_marks_up_to", build.consumer, floor)
+            await desk.run("mark_dirty_above_ack_floor", build.consumer, floor, build.incarnation)
         buckets = 1 if definition.kind is Kind.SQL else -(-max(rows, 1) // ROWS_AT_ONCE)
-        await desk.run("build_bulk", build.number, floor, buckets)
+        await desk.run("start_bulk_phase", build.number, floor, buckets)
     await desk.connection.execute(f"analyze {positions}")
     announce("rebuild.prepared")
     return msgspec.structs.replace(build, phase="bulk", floor=floor, buckets=buckets)
@@ -111,7 +113,7 @@ async def abort(desk: Desk, build: Build) -> None:
     """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
     async with desk.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
         await desk.hold(build)
-        await desk.run("build_withdraw", build.consumer)
+        await desk.run("clear_active_build", build.consumer)
         tables = await table_names(desk, build.consumer, build.generation)
         if build.kind == "rollback" and await desk.value("do_tables_exist", tables):
             await desk.run("restore_kept_generation", build.consumer, build.generation)
@@ -121,16 +123,16 @@ async def abort(desk: Desk, build: Build) -> None:
             await desk.run("mark_generation_dropped", build.consumer, build.generation)
             await desk.run("release_unused_names", build.consumer)
             await drop_positions(desk, build.positions)
-        await desk.run("build_end", build.number, "aborted")
+        await desk.run("finish_build", build.number, "aborted")
         await clear(desk, build)
     announce("rebuild.aborted")
 
 
 async def clear(desk: Desk, build: Build) -> None:
     """Remove what a build needs only while it is open."""
-    await desk.run("build_clear_marks", build.consumer)
-    await desk.run("build_clear_apart", build.number)
-    await desk.run("build_clear_steps", build.number)
+    await desk.run("delete_dirty_marks", build.consumer)
+    await desk.run("delete_excluded_sequences", build.number)
+    await desk.run("delete_catch_up_plan", build.number)
 
 
 async def drop_positions(desk: Desk, build: int) -> None:

@@ -57,7 +57,7 @@ class Snapshots:
         began, told = clock.now(), False
         async with self._desk.connection.transaction():
             await self._desk.hold(self._build)
-            if await self._desk.value("build_settled", self._build.number, FRESH_S) is not None:
+            if await self._desk.value("record_rows_visible_at", self._build.number, FRESH_S) is not None:
                 self._waited = None
         while old := [*await self._sessions(), *await self._standbys(clock.now() - began)]:
             named = ", ".join(old)
@@ -79,7 +79,7 @@ class Snapshots:
         In the new generation such a reader would find what was there then: less than it could see in the old one.
         """
         self._moments += 1
-        self._horizon = await self._desk.value("build_horizon")
+        self._horizon = await self._desk.value("select_snapshot_horizon")
         self._there = await self._still_there(None)
 
     async def passed(self) -> bool:
@@ -97,16 +97,16 @@ class Snapshots:
         return True
 
     async def _still_there(self, of: list[str] | None) -> list[str]:
-        rows = await self._desk.rows("build_snapshots_there", self._horizon, of)
+        rows = await self._desk.rows("select_older_snapshots", self._horizon, of)
         return [row["transaction"] for row in rows]
 
     async def _sessions(self) -> list[str]:
-        rows = await self._desk.rows("build_old_snapshots", self._build.number, self._waited)
+        rows = await self._desk.rows("select_old_snapshots", self._build.number, self._waited)
         self._waited = [row["transaction"] for row in rows]
         return [f"pid {row['pid']} {row['name']!r}" for row in rows]
 
     async def _standbys(self, waited_s: float) -> list[str]:
-        rows = await self._desk.rows("build_old_standbys", self._build.number)
+        rows = await self._desk.rows("select_lagging_standbys", self._build.number)
         unseen = [row["name"] for row in rows if row["unseen"] and not self._blindly]
         if unseen and waited_s > UNSEEN_S:
             raise Unseen(
