@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.retention.janitor import streams
+from projectionist.runner.retention.background_purge import streams
 from projectionist.runner.retention.purge import Purger, Report
 
 DAY = 86_400.0

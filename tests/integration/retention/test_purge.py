@@ -21,8 +21,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.core.postgres.connections import Connection
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream.api import StreamConfig
-from projectionist.runner.retention.archive import ArchiveFailed
-from projectionist.runner.retention.janitor import streams
+from projectionist.runner.retention.archive_files import ArchiveFailed
+from projectionist.runner.retention.background_purge import streams
 from projectionist.runner.retention.purge import Purger
 
 pytestmark = pytest.mark.asyncio

@@ -9,8 +9,8 @@ import pytest
 
 from projectionist.core.settings.settings import Policy, Retention, Settings
 from projectionist.runner.jetstream.api import StreamConfig
-from projectionist.runner.retention.lint import CLOCKS_S, USUAL_S, kept_s, outlives, remedy, unsafe
 from projectionist.runner.retention.rules import Held, Rule, decide
+from projectionist.runner.retention.safety import CLOCKS_S, USUAL_S, kept_s, outlives, remedy, unsafe
 
 DAY = 86_400
 NOW = datetime(2026, 1, 31, tzinfo=UTC)

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.at_work import at_work
-    from projectionist.runner.retention.janitor import streams
+    from projectionist.runner.retention.background_purge import streams
     from projectionist.runner.retention.purge import Purger
 
     async with at_work(args, command="purge", unnamed=True) as work:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.ops.doctor.check import Check, attention, note, well
-from projectionist.runner.retention.lint import kept_s, remedy, unsafe
+from projectionist.runner.retention.safety import kept_s, remedy, unsafe
 
 LOOK = "The reason says what; the log of the process, where"
 

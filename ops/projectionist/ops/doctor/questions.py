@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.projections.definition import Kind
-from projectionist.runner.retention.lint import kept_s, plain
+from projectionist.runner.retention.safety import kept_s, plain
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy, Settings

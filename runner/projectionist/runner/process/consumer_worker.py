@@ -26,7 +26,7 @@ from projectionist.runner.jetstream.pull_source import JetStreamSource
 from projectionist.runner.process.consumer_runtime import Serving
 from projectionist.runner.rebuild.build_lease import Taken
 from projectionist.runner.rebuild.rebuild import Builder, Options
-from projectionist.runner.retention.lint import refuse_forgetting
+from projectionist.runner.retention.safety import refuse_forgetting
 from projectionist.runner.standing import Halted, Standing
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from projectionist.runner.process.database_access import Office
 from projectionist.runner.process.problem_board import Board, failing
 from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.process.watchdog import watch
-from projectionist.runner.retention.janitor import Janitor
+from projectionist.runner.retention.background_purge import Janitor
 
 if TYPE_CHECKING:
     import asyncpg

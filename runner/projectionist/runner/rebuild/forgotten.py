@@ -50,7 +50,7 @@ async def forgotten_by_retention(
 
     Without contiguous order rows stay as long as the stream may hold their message.
     """
-    line = await desk.value("purge_line", consumer.number) or 0
+    line = await desk.value("select_purged_up_to", consumer.number) or 0
     aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= line})
     if not aggregates or consumer.definition.sequence != CONTIGUOUS:
         return Forgotten()

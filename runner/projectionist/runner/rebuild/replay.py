@@ -124,7 +124,7 @@ class Replayer:
 
     async def _refuse_forgotten(self, consumer: int, span: Range) -> None:
         """Without order what retention has removed from the inbox would look new."""
-        line = await self._desk.value("purge_line", consumer) or 0
+        line = await self._desk.value("select_purged_up_to", consumer) or 0
         if self._definition.sequence == UNORDERED and span.first <= line:
             raise RebuildError(
                 f"up to sequence {line} retention has removed what {self._definition.name} knew of its events: "

@@ -23,7 +23,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.outbox.wishes import open_all
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.retention.archive import Archive
+from projectionist.runner.retention.archive_files import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
 
 if TYPE_CHECKING:
@@ -93,9 +93,11 @@ class Purger:
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
             # An inbox row waits for its intents, which therefore have to be seen: what is wished for later is younger.
-            self._began = await connection.fetchval(self._sql["purge_began"], datetime.now(UTC))
+            self._began = await connection.fetchval(self._sql["select_purge_horizon"], datetime.now(UTC))
             await open_all(connection, Statements("projectionist.outbox", self._schema))
-            facts = await connection.fetch(self._sql["purge_facts"], self._names, datetime.now(UTC))
+            facts = await connection.fetch(
+                self._sql["select_retention_facts"], self._names, datetime.now(UTC)
+            )
         self._by_number = {row["number"]: row["name"] for row in facts}
         for row in facts:
             self._configs[row["stream"]] = await self._streams(row["stream"])
@@ -112,7 +114,7 @@ class Purger:
         if self._is_kept(table):
             return
         async with self._lend() as connection:
-            pages = await connection.fetchval(self._sql["purge_pages"], self._schema, table) or 0
+            pages = await connection.fetchval(self._sql["count_table_pages"], self._schema, table) or 0
         for first in range(0, pages, PAGES):
             began = time.monotonic()
             for row in await self._step(table, first, dry_run):
@@ -130,9 +132,9 @@ class Purger:
         """One transaction: what is archived in a file is on disk before its rows are gone."""
         mode = self._settings.retention.archive
         async with self._lend() as connection, connection.transaction():
-            await connection.execute(self._sql["purge_turn"], self._turn)
+            await connection.execute(self._sql["lock_purge_step"], self._turn)
             barriers = [barrier_key(self._schema, number) for number in self._by_number]
-            await connection.execute(self._sql["purge_enter"], barriers)
+            await connection.execute(self._sql["lock_consumers_shared"], barriers)
             rest = await self._limits(connection, table)
             if rest is None:
                 return []
@@ -146,7 +148,7 @@ class Purger:
 
     async def _limits(self, connection: Connection, table: str) -> tuple[object, ...] | None:
         """What the statement about this table takes beside pages and mode; None: nothing may go."""
-        facts = await connection.fetch(self._sql["purge_facts"], self._names, datetime.now(UTC))
+        facts = await connection.fetch(self._sql["select_retention_facts"], self._names, datetime.now(UTC))
         if not facts:
             return None
         found, now = self._settings.retention, facts[0]["now"]
@@ -175,8 +177,8 @@ class Purger:
         if not dry_run:
             async with self._lend() as connection, connection.transaction():
                 numbers = list(self._by_number)
-                await connection.execute(self._sql["fold_counters"], numbers, GONE_S)
-                await connection.execute(self._sql["forget_runners"], numbers, GONE_S)
+                await connection.execute(self._sql["merge_counters_of_dead_runners"], numbers, GONE_S)
+                await connection.execute(self._sql["delete_dead_runners"], numbers, GONE_S)
         found = self._settings.retention
         if (
             self._archive is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.retention.lint import asked_by_rebuilds, kept_s, unsafe
+from projectionist.runner.retention.safety import asked_by_rebuilds, kept_s, unsafe
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row

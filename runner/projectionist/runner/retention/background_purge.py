@@ -17,7 +17,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError
-from projectionist.runner.retention.archive import ArchiveFailed
+from projectionist.runner.retention.archive_files import ArchiveFailed
 from projectionist.runner.retention.purge import Purger
 
 if TYPE_CHECKING:
