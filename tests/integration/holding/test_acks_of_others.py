@@ -15,7 +15,7 @@ from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.projections import Projection, on
-from projectionist.runner import account
+from projectionist.runner.stream_guard import ack_audit
 
 pytestmark = pytest.mark.asyncio
 
@@ -178,8 +178,8 @@ def between(stream: Stream) -> type[Projection]:
 async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_not_counted(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(account, "MOST_BYTES", 7)
-    monkeypatch.setattr(account, "MOST", 1)
+    monkeypatch.setattr(ack_audit, "MOST_BYTES", 7)
+    monkeypatch.setattr(ack_audit, "MOST", 1)
     cls = between(live.stream)
     await live.migrate(cls)
     for number in range(20):

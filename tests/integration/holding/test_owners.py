@@ -22,7 +22,7 @@ from projectionist.core.postgres.database_identity import Elsewhere
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.jetstream.durable_owner import NotOurs
-from projectionist.runner.takeover import NothingToTake, Takeover
+from projectionist.runner.stream_guard.adopt_database import NothingToTake, Takeover
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,10 +19,10 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.postgres import connections
-from projectionist.runner import sighting
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.process.database_access import Office
 from projectionist.runner.process.run import MOST_CONNECTIONS
+from projectionist.runner.stream_guard import observe
 
 pytestmark = pytest.mark.asyncio
 
@@ -263,7 +263,7 @@ async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_p
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    heard_by, go_on, ask = asyncio.Event(), asyncio.Event(), sighting.remembered
+    heard_by, go_on, ask = asyncio.Event(), asyncio.Event(), observe.remembered
     late: list[Any] = []
 
     async def remembered(client: Any, *rest: Any) -> Any:
@@ -278,7 +278,7 @@ async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_p
     with listening() as heard:
         async with live.running(s.Orders, processes=2) as workers:
             await heard.wait("standing.recorded", 4)
-            monkeypatch.setattr(sighting, "remembered", remembered)
+            monkeypatch.setattr(observe, "remembered", remembered)
             late.append(workers[0]._client)
             await heard_by.wait()
             for number in range(20):

@@ -25,12 +25,13 @@ from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening
 
 from projectionist.outbox.publisher import Published
-from projectionist.runner import App, sighting
+from projectionist.runner import App
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.adoption import Adoption, NothingToAdopt
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.durable import DurableUnfit
 from projectionist.runner.process.consumer_worker import Worker
+from projectionist.runner.stream_guard import observe
+from projectionist.runner.stream_guard.adopt_stream import Adoption, NothingToAdopt
 from projectionist.runner.waiting.answers import Outcome
 
 pytestmark = pytest.mark.asyncio
@@ -258,7 +259,7 @@ async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: Rig) -> N
 async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_known(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sighting, "moves", lambda version: False)
+    monkeypatch.setattr(observe, "moves", lambda version: False)
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)

@@ -15,7 +15,7 @@ from tests.support.waiting import Heard, listening
 from projectionist.core.settings.settings import Run
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
-from projectionist.runner.adoption import Adoption
+from projectionist.runner.stream_guard.adopt_stream import Adoption
 
 pytestmark = pytest.mark.asyncio
 

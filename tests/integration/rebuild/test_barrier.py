@@ -22,7 +22,6 @@ from projectionist.core.retry_policy import Retry
 from projectionist.projections import SqlProjection, Tx, definition, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
-from projectionist.runner.adoption import Adoption
 from projectionist.runner.database import barrier
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.database.queries import Desk
@@ -30,6 +29,7 @@ from projectionist.runner.jetstream import stream_tail
 from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.rebuild import catch_up
 from projectionist.runner.rebuild.recompute import recompute
+from projectionist.runner.stream_guard.adopt_stream import Adoption
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,10 +14,10 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped,
 
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
-from projectionist.runner.adoption import Adoption
 from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild.catch_up import Gone
 from projectionist.runner.rebuild.verify import Untold
+from projectionist.runner.stream_guard.adopt_stream import Adoption
 
 pytestmark = pytest.mark.asyncio
 

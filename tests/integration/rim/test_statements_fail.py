@@ -39,9 +39,9 @@ STATEMENTS = {
         "select_due_aggregates",
         "select_quarantine_to_reread",
         "select_unclean_runners",
-        "floor_known",
-        "floor_write",
-        "highest",
+        "select_checkpoint",
+        "upsert_checkpoint",
+        "raise_highest_sequence",
         "schedule_failed_heads_on_new_code",
     ],
 }

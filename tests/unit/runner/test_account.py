@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.runner.account import adds_up
 from projectionist.runner.batch.types import Batch
+from projectionist.runner.stream_guard.ack_audit import adds_up
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from projectionist.core.states import Fact
 from projectionist.runner.admin.incidents import remedy
-from projectionist.runner.continuity import Known, Seen, Spot, judge
+from projectionist.runner.stream_guard.verdict import Known, Seen, Spot, judge
 
 BORN, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
 FLOOR, TOP = Spot(100, b"floor", "10:00"), Spot(140, b"top", "10:05")

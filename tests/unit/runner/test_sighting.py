@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nats.aio.client import ServerVersion
 
-from projectionist.runner.sighting import moves
+from projectionist.runner.stream_guard.observe import moves
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.adoption import Adopted
-    from projectionist.runner.takeover import Taken
+    from projectionist.runner.stream_guard.adopt_database import Taken
+    from projectionist.runner.stream_guard.adopt_stream import Adopted
 
 TOPIC = Topic.DECIDE
 HELP = (
@@ -78,14 +78,14 @@ def _told(taken: Taken, args: argparse.Namespace) -> int:
 
 
 async def _adopt(settings: Settings, consumer: str, act: Act) -> Adopted:
-    from projectionist.runner.adoption import Adoption
+    from projectionist.runner.stream_guard.adopt_stream import Adoption
 
     async with _servers(settings) as (connection, client):
         return await Adoption(connection, client, settings.postgres.schema).adopt(consumer, act)
 
 
 async def _take(settings: Settings, act: Act) -> Taken:
-    from projectionist.runner.takeover import Takeover
+    from projectionist.runner.stream_guard.adopt_database import Takeover
 
     async with _servers(settings) as (connection, client):
         return await Takeover(connection, client, settings.postgres.schema).adopt(act)

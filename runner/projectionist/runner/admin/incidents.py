@@ -84,4 +84,6 @@ class Incidents:
                     remedy=remedy(Fact(row["kind"]), row["consumer"]),
                 )
         given = (list(numbers), act.actor, act.reason)
-        return [row["number"] for row in await self._connection.fetch(self._sql["close_incidents"], *given)]
+        return [
+            row["number"] for row in await self._connection.fetch(self._sql["close_stream_incidents"], *given)
+        ]

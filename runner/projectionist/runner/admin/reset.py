@@ -12,18 +12,18 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.definition import Kind
-from projectionist.runner import sighting
 from projectionist.runner.admin.pause import Busy, alone, unknown
-from projectionist.runner.continuity import Known, Spot
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.database.queries import Desk
-from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, Stream
 from projectionist.runner.read_models.generations import drop
 from projectionist.runner.read_models.views import table_names
 from projectionist.runner.rebuild.plan import losing_aggregates
-from projectionist.runner.takeover import check_ours
+from projectionist.runner.stream_guard import observe
+from projectionist.runner.stream_guard.adopt_database import check_ours
+from projectionist.runner.stream_guard.checkpoint_store import Floors
+from projectionist.runner.stream_guard.verdict import Known, Spot
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -177,7 +177,7 @@ class Resetting:
         floors = Floors(self._schema, row["name"], row["durable"], row["stream"])
         stream = seen.stream
         if seen.durable_created is not None:
-            await sighting.move(self._client, row["stream"], row["durable"], 1, back=True)
+            await observe.move(self._client, row["stream"], row["durable"], 1, back=True)
         fresh = Known(
             stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, seen.durable_created
         )

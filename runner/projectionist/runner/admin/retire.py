@@ -18,7 +18,7 @@ from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
 from projectionist.runner.read_models.views import dependents, drop_tables, shown, withdraw
 from projectionist.runner.rebuild.build_state import drop_positions
-from projectionist.runner.takeover import check_ours
+from projectionist.runner.stream_guard.adopt_database import check_ours
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.types import Applied, Batch
     from projectionist.runner.jetstream.pull_source import JetStreamSource
     from projectionist.runner.process.database_access import Office
-    from projectionist.runner.standing import Standing
+    from projectionist.runner.stream_guard.guard import Standing
 
 AT_ONCE = 2
 """How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a

@@ -27,7 +27,7 @@ from projectionist.runner.process.consumer_runtime import Serving
 from projectionist.runner.rebuild.build_lease import Taken
 from projectionist.runner.rebuild.rebuild import Builder, Options
 from projectionist.runner.retention.safety import refuse_forgetting
-from projectionist.runner.standing import Halted, Standing
+from projectionist.runner.stream_guard.guard import Halted, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -151,7 +151,7 @@ class Office:
             await self._open(connection, number, Fact.DURABLE_TAKEN, error)
 
     async def _open(self, connection: Connection, number: int, fact: Fact, error: ProjectionistError) -> None:
-        await connection.execute(self._sql["halt"], number, fact, 0, 0, str(error))
+        await connection.execute(self._sql["open_or_reopen_incident"], number, fact, 0, 0, str(error))
         announce(f"owner.{fact}")
 
     @asynccontextmanager

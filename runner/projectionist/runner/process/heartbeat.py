@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from projectionist.runner.pipeline.crash_guard import Suspicion
     from projectionist.runner.process.database_access import Office
     from projectionist.runner.process.foreign_messages import Foreign
-    from projectionist.runner.standing import Standing
+    from projectionist.runner.stream_guard.guard import Standing
 
 log = logging.getLogger("projectionist.runner")
 

@@ -77,7 +77,7 @@ class Takeover:
                 str(here), None if before is None else str(before.place), [r["durable"] for r in theirs]
             )
             given = (act.actor, act.reason, msgspec.json.encode(taken).decode())
-            await self._connection.execute(self._sql["takeover"], *given)
+            await self._connection.execute(self._sql["insert_database_adoption"], *given)
         announce("takeover.moved")
         for row in rows:
             await self._name(row, owner)

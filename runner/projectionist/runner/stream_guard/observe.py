@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.continuity import Known, Seen, Spot
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import AckFloor, Consumer, ConsumerConfig, message
+from projectionist.runner.stream_guard.verdict import Known, Seen, Spot
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from nats.aio.client import Client, ServerVersion
 
-    from projectionist.runner.account import Proof
     from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.stream_guard.ack_audit import Proof
 
 log = logging.getLogger("projectionist.runner")
 

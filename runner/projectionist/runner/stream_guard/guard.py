@@ -15,25 +15,25 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Fact
 from projectionist.core.testpoints import announce
-from projectionist.runner import sighting
-from projectionist.runner.account import Account
 from projectionist.runner.admin.incidents import remedy
 from projectionist.runner.batch.consumer import Rejoin
 from projectionist.runner.consumers.registry import INSTANCE
-from projectionist.runner.continuity import Judgement, Known, Spot, judge
-from projectionist.runner.floors import Floors
+from projectionist.runner.stream_guard import observe
+from projectionist.runner.stream_guard.ack_audit import Account
+from projectionist.runner.stream_guard.checkpoint_store import Floors
+from projectionist.runner.stream_guard.verdict import Judgement, Known, Spot, judge
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.projections.definition import Definition
-    from projectionist.runner.account import Proof
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.floors import Remembered
     from projectionist.runner.jetstream.api import Consumer as Durable
     from projectionist.runner.jetstream.api import Stream
     from projectionist.runner.process.database_access import Office
+    from projectionist.runner.stream_guard.ack_audit import Proof
+    from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
 log = logging.getLogger("projectionist.runner")
 
@@ -71,14 +71,14 @@ class Standing:
     async def check(self) -> bool:
         """Judge both before anything is read; whether the durable was moved. Raises Halted."""
         remembered = await self._read()  # first: peers remember more while we ask the broker
-        stream, durable = await sighting.both(self._client, self._stream, self._durable)
+        stream, durable = await observe.both(self._client, self._stream, self._durable)
         if remembered.known is None:
             remembered = await self._begin(remembered, stream, durable)
         assert remembered.known is not None
         older = self._is_older(remembered)
         if older and self._trusted:
             raise self._distrust()
-        seen = await sighting.look(self._client, self._stream, stream, durable, remembered.known)
+        seen = await observe.look(self._client, self._stream, stream, durable, remembered.known)
         judgement = judge(remembered.known, seen, restored=older or not self._trusted)
         if not older and (judgement.go_to is None or (judgement.doubt and remembered.peers)):
             judgement = await self._accounted(remembered, durable, judgement)
@@ -98,7 +98,7 @@ class Standing:
     async def arrive(self, connection: Connection) -> None:
         """Look at the database behind a new connection of a process that has joined; raises Rejoin if it is older."""
         runner = None if self._consumer is None else self._consumer.runner
-        here = await connection.fetchval(self._sql["arrive"], runner, INSTANCE)
+        here = await connection.fetchval(self._sql["record_backend_session"], runner, INSTANCE)
         if here is None or self._is_older(await self._read(connection)):
             raise self._distrust()
 
@@ -171,7 +171,7 @@ class Standing:
             if (await self._read(connection)).epoch != remembered.epoch:
                 raise Rejoin("another process has taken over meanwhile")
             back = seq <= durable.ack_floor.stream_seq
-            await sighting.move(self._client, self._stream, self._durable, seq, back=back)
+            await observe.move(self._client, self._stream, self._durable, seq, back=back)
             await self._floors.back(connection, remembered.number, durable.created)
             await connection.execute(
                 *(self._sql["insert_audit_entry"], remembered.number, "rewind", f"to {seq}"),
@@ -196,12 +196,12 @@ class Standing:
             raise self._distrust()
         if self._owed is not None and not self._is_paid(before, before.known):
             return
-        stream, durable = await sighting.both(self._client, self._stream, self._durable)
+        stream, durable = await observe.both(self._client, self._stream, self._durable)
         if durable.config.passes_over(self._filter):
             raise Rejoin(
                 "the durable was made to let less through: its floor says nothing of what it passed over"
             )
-        seen = sighting.seen(stream, durable, before.known.floor, before.known.top)
+        seen = observe.seen(stream, durable, before.known.floor, before.known.top)
         judgement = judge(before.known, seen, restored=False)
         if judgement.halted or judgement.go_to is not None:
             raise Rejoin(judgement.text or judgement.why)
@@ -211,7 +211,7 @@ class Standing:
         if proof.missing:
             await self._report_missing(before, proof)
             raise Rejoin(_ACKED_ELSEWHERE)
-        now = await sighting.remembered(self._client, self._stream, stream, durable, before.known, proof)
+        now = await observe.remembered(self._client, self._stream, stream, durable, before.known, proof)
         async with self._office.lend() as connection:
             await self._floors.write(connection, before, now)
         self._left = await self._read()

@@ -9,16 +9,16 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner import sighting
 from projectionist.runner.admin.pause import Busy
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.continuity import Judgement, Known, Spot, judge
 from projectionist.runner.database.barrier import alone
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
-from projectionist.runner.floors import Floors
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, Stream
-from projectionist.runner.takeover import check_ours
+from projectionist.runner.stream_guard import observe
+from projectionist.runner.stream_guard.adopt_database import check_ours
+from projectionist.runner.stream_guard.checkpoint_store import Floors
+from projectionist.runner.stream_guard.verdict import Judgement, Known, Spot, judge
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.floors import Remembered
+    from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
 
 MOST_TRIES = 20
@@ -81,7 +81,7 @@ class Adoption:
         self, row: Record, floors: Floors, remembered: Remembered, seen: _Seen, act: Act
     ) -> Adopted:
         judgement, name, stream = seen.judgement, row["name"], row["stream"]
-        closed = await self._connection.execute(self._sql["close_incidents"], row["number"])
+        closed = await self._connection.execute(self._sql["close_stream_incidents"], row["number"])
         if judgement is None or judgement.fact is None:
             if closed.endswith(" 0"):
                 raise NothingToAdopt(f"stream {stream!r} is the one {name!r} has read so far")
@@ -103,10 +103,10 @@ class Adoption:
             durable = await api.consumer(self._client, row["stream"], row["durable"])
             created = durable.created
         except ConsumerMissing:
-            durable = sighting.fresh(stream.created)
+            durable = observe.fresh(stream.created)
         if remembered.known is None:
             return _Seen(stream, created, None)
-        seen = await sighting.look(self._client, row["stream"], stream, durable, remembered.known)
+        seen = await observe.look(self._client, row["stream"], stream, durable, remembered.known)
         return _Seen(stream, created, judge(remembered.known, seen, restored=False))
 
     async def _go_on(
@@ -114,17 +114,19 @@ class Adoption:
     ) -> Adopted:
         """The content is what was read so far: sequences mean what they meant."""
         name, incarnation = row["stream"], remembered.incarnation
-        await self._connection.execute(self._sql["renew_stream"], name, incarnation, stream.created)
+        await self._connection.execute(self._sql["set_stream_created"], name, incarnation, stream.created)
         await self._connection.execute(self._sql["increment_epoch"], row["number"])
         return Adopted(row["name"], name, judgement.text, incarnation, again=False)
 
     async def _begin_anew(self, row: Record, floors: Floors, seen: _Seen, judgement: Judgement) -> Adopted:
         """The content is another: a new incarnation, of which nothing is settled yet."""
         name, number, stream = row["stream"], row["number"], seen.stream
-        await self._connection.execute(self._sql["adopt_stream"], name, stream.created, row["incarnation"])
+        await self._connection.execute(
+            self._sql["insert_stream_incarnation"], name, stream.created, row["incarnation"]
+        )
         incarnation = await floors.follow(self._connection, number, stream.created)
         if seen.durable_created is not None:
-            await sighting.move(self._client, name, row["durable"], 1, back=True)
+            await observe.move(self._client, name, row["durable"], 1, back=True)
         fresh = Known(
             stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, seen.durable_created
         )

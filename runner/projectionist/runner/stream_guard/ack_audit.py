@@ -75,7 +75,7 @@ class Account:
         upto, delivered = durable.ack_floor.stream_seq, durable.ack_floor.consumer_seq
         async with self._lend() as connection:
             row = await connection.fetchrow(
-                self._sql["settled_above"], consumer, self._durable, upto, MOST_BYTES
+                self._sql["count_settled_above_floor"], consumer, self._durable, upto, MOST_BYTES
             )
         if row is None or upto <= row["floor"]:
             return Proof(upto, delivered)
@@ -110,7 +110,9 @@ class Account:
         """Those of these messages that are ours and settled by nobody; asked by the block, since floors may stand."""
         ours = [sequence(one) for one in block if self._is_ours(one.subject)]
         async with self._lend() as connection:
-            rows = await connection.fetch(self._sql["unsettled"], consumer, self._durable, ours, floor)
+            rows = await connection.fetch(
+                self._sql["select_unsettled_sequences"], consumer, self._durable, ours, floor
+            )
         return [row["seq"] for row in rows]
 
     def _is_ours(self, subject: str) -> bool:

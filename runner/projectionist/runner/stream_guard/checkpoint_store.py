@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.continuity import Known, Spot
 from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.stream_guard.verdict import Known, Spot
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
-    from projectionist.runner.continuity import Judgement
+    from projectionist.runner.stream_guard.verdict import Judgement
 
 Witness = tuple[str, str, int]
 """Source, id and stream sequence of the last event that a process knows to be settled."""
@@ -56,7 +56,7 @@ class Floors:
     ) -> Remembered:
         """The state as it is now. `runner` is the asking process, if it has joined."""
         row = await connection.fetchrow(
-            *(self._sql["floor_known"], self._consumer, self._durable, silence_s, runner),
+            *(self._sql["select_checkpoint"], self._consumer, self._durable, silence_s, runner),
             *(witness or (None, None, None)),
         )
         assert row is not None, "the registration was found before"
@@ -68,13 +68,15 @@ class Floors:
 
     async def begin(self, connection: Connection, number: int, fresh: Known) -> None:
         """The first time: whatever the stream is, it is the one. Under the exclusive barrier."""
-        await connection.execute(self._sql["begin_stream"], self._stream, fresh.created)
+        await connection.execute(self._sql["insert_first_stream_incarnation"], self._stream, fresh.created)
         incarnation = await self.follow(connection, number, fresh.created)
         await self._write(connection, number, incarnation, fresh)
 
     async def follow(self, connection: Connection, number: int, created: datetime) -> int:
         """Have the consumer read the incarnation of its stream that was created then; which one it is."""
-        return int(await connection.fetchval(self._sql["set_incarnation"], number, self._stream, created))
+        return int(
+            await connection.fetchval(self._sql["set_consumer_incarnation"], number, self._stream, created)
+        )
 
     async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Known) -> None:
         """Another incarnation of the stream: nothing of it is settled. Under the exclusive barrier."""
@@ -93,7 +95,9 @@ class Floors:
             if control is None or control["epoch"] != remembered.epoch:
                 return
             number, incarnation = remembered.number, remembered.incarnation
-            await connection.execute(self._sql["highest"], self._stream, incarnation, now.top.seq)
+            await connection.execute(
+                self._sql["raise_highest_sequence"], self._stream, incarnation, now.top.seq
+            )
             await self._write(connection, number, incarnation, now)
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
@@ -103,28 +107,30 @@ class Floors:
 
     async def accept(self, connection: Connection, number: int, created: datetime) -> None:
         """This database and this durable are the ones from now on."""
-        await connection.execute(self._sql["floor_back"], number, self._durable, created)
+        await connection.execute(self._sql["restart_delivery_count"], number, self._durable, created)
 
     async def pass_over(self, connection: Connection, number: int, seq: int) -> None:
         """What is gone up to here has been told."""
-        await connection.execute(self._sql["floor_passed"], number, self._durable, seq)
+        await connection.execute(self._sql["acknowledge_purged_range"], number, self._durable, seq)
 
     async def report(
         self, connection: Connection, remembered: Remembered, told: Judgement, seq: int, text: str
     ) -> None:
         """Open the incident, or open it again."""
         number, incarnation = remembered.number, remembered.incarnation
-        await connection.execute(self._sql["halt"], number, told.fact, incarnation, seq, text)
+        await connection.execute(
+            self._sql["open_or_reopen_incident"], number, told.fact, incarnation, seq, text
+        )
 
     async def _write(
         self, connection: Connection, number: int, incarnation: int, now: Known, *, anew: bool = False
     ) -> None:
         await connection.execute(
-            *(self._sql["floor_write"], number, self._durable, incarnation),
+            *(self._sql["upsert_checkpoint"], number, self._durable, incarnation),
             *(now.floor.seq, now.floor.hash, now.floor.stored, now.top.seq, now.top.hash, now.top.stored),
             *(now.seen, now.deliveries, now.durable_created, anew, now.acked),
         )
-        await connection.execute(self._sql["settled_passed"], number, self._durable)
+        await connection.execute(self._sql["delete_settled_below_floor"], number, self._durable)
 
 
 def _known(row: Row) -> Known:

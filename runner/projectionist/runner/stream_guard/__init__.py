@@ -1,0 +1,1 @@
+"""runner/stream_guard."""
