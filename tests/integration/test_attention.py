@@ -22,7 +22,7 @@ from projectionist.outbox import standing
 from projectionist.outbox.providers import Outcome, Smtp
 from projectionist.projections import definition
 from projectionist.runner import App
-from projectionist.runner.observed import Observer
+from projectionist.runner.telemetry.state_metrics import Observer
 
 pytestmark = pytest.mark.asyncio
 

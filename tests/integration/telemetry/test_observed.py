@@ -18,9 +18,9 @@ from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.observed import OutboxObserver
 from projectionist.projections import definition
-from projectionist.runner.observed import Observer
 from projectionist.runner.rebuild import build_lease
 from projectionist.runner.rebuild.rebuild import Builder
+from projectionist.runner.telemetry.state_metrics import Observer
 
 pytestmark = pytest.mark.asyncio
 

@@ -17,7 +17,7 @@ from projectionist.runner.batch.counted_types import OTHER, Kinds
 from projectionist.runner.batch.types import Applied, Batch
 from projectionist.runner.batch.writes import Failed, Parked, Writes
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.measures import Measures
+from projectionist.runner.telemetry.batch_metrics import Measures
 
 KINDS = Kinds(["order.placed"])
 

@@ -12,7 +12,7 @@ from projectionist.core.states import Cause, Fact
 from projectionist.runner.batch.types import Applied
 from projectionist.runner.batch.writes import Failed, Parked, Put, Told, Writes
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.told import tell
+from projectionist.runner.telemetry.batch_log import tell
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

@@ -21,7 +21,6 @@ from projectionist.runner.failures.consumer_breaker import Breaker
 from projectionist.runner.failures.failure_window import PROBED
 from projectionist.runner.gaps.fetcher import GapFetch
 from projectionist.runner.jetstream.message_lookup import Stored
-from projectionist.runner.measures import Measures
 from projectionist.runner.pipeline.batch_retry import Settler
 from projectionist.runner.pipeline.crash_guard import Careful, Suspicion
 from projectionist.runner.pipeline.due_work import Due
@@ -30,7 +29,8 @@ from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
 from projectionist.runner.process.foreign_messages import Foreign
 from projectionist.runner.process.heartbeat import Heart
-from projectionist.runner.told import tell, tell_unnamed
+from projectionist.runner.telemetry.batch_log import tell, tell_unnamed
+from projectionist.runner.telemetry.batch_metrics import Measures
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

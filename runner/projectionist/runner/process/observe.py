@@ -17,7 +17,7 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import liveness, metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner.observed import Observer
+from projectionist.runner.telemetry.state_metrics import Observer
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

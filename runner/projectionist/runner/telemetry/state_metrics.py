@@ -73,7 +73,8 @@ class Observer:
         """Look once, at the database and, where it can be reached, at the broker."""
         standing = {one.name: one for one in await consumers(connection, self._schema)}
         waiting = {
-            one.name: one for one in map(_waiting, await connection.fetch(self._sql["observed"], MOST))
+            one.name: one
+            for one in map(_waiting, await connection.fetch(self._sql["select_state_metrics"], MOST))
         }
         await self._outbox.look(connection)
         for name in standing if self._names is None else self._names:
