@@ -25,8 +25,8 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.history.progress import Logged, Progress
 from projectionist.runner.rebuild.rebuild import Builder, Options, Rebuilt, give_up
-from projectionist.runner.rebuild.recompute import Recomputed, recompute
-from projectionist.runner.rebuild.verify import Verified, Verifier
+from projectionist.runner.verify.recompute import Recomputed, recompute
+from projectionist.runner.verify.verify import Verified, Verifier
 
 ACT = Act("me", "to see")
 

@@ -25,7 +25,7 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.durable import StreamUnfit
-from projectionist.runner.rebuild.replay import Range, Replayer
+from projectionist.runner.verify.replay import Range, Replayer
 
 pytestmark = pytest.mark.asyncio
 

@@ -15,8 +15,8 @@ from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.history import applied_filter
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild.replay import Range, Replayer
-from projectionist.runner.rebuild.verify import Verified
+from projectionist.runner.verify.replay import Range, Replayer
+from projectionist.runner.verify.verify import Verified
 
 pytestmark = pytest.mark.asyncio
 

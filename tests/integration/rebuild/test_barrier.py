@@ -28,8 +28,8 @@ from projectionist.runner.database.queries import Desk
 from projectionist.runner.jetstream import stream_tail
 from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.rebuild import catch_up
-from projectionist.runner.rebuild.recompute import recompute
 from projectionist.runner.stream_guard.adopt_stream import Adoption
+from projectionist.runner.verify.recompute import recompute
 
 pytestmark = pytest.mark.asyncio
 

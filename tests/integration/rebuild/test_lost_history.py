@@ -16,8 +16,8 @@ from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild.catch_up import Gone
-from projectionist.runner.rebuild.verify import Untold
 from projectionist.runner.stream_guard.adopt_stream import Adoption
+from projectionist.runner.verify.verify import Untold
 
 pytestmark = pytest.mark.asyncio
 

@@ -20,7 +20,7 @@ from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild.replay import Range, Replayed, Replayer, span_of
+from projectionist.runner.verify.replay import Range, Replayed, Replayer, span_of
 
 pytestmark = pytest.mark.asyncio
 

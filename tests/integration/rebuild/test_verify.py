@@ -18,11 +18,11 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.jetstream import stream_reader
-from projectionist.runner.rebuild import exact
-from projectionist.runner.rebuild import verify as verifying
-from projectionist.runner.rebuild.recompute import Recomputed
 from projectionist.runner.rebuild.shadow import Stumbled
-from projectionist.runner.rebuild.verify import Verified, begun, live_consumer
+from projectionist.runner.verify import refold_rows
+from projectionist.runner.verify import verify as verifying
+from projectionist.runner.verify.recompute import Recomputed
+from projectionist.runner.verify.verify import Verified, begun, live_consumer
 
 pytestmark = pytest.mark.asyncio
 
@@ -233,7 +233,7 @@ async def test_a_row_of_many_events_takes_no_memory_for_them(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the number of events: they are folded while they are read."""
-    monkeypatch.setattr(exact, "AT_ONCE", 100)
+    monkeypatch.setattr(refold_rows, "AT_ONCE", 100)
     monkeypatch.setattr(stream_reader, "BLOCK", 100)
     monkeypatch.setattr(stream_reader, "AT_ONCE", 200)
     rig, many = yard.rig, 6_000

@@ -9,7 +9,7 @@ import pytest
 
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.projections.table import Table
-from projectionist.runner.rebuild.since import Since, differing, same
+from projectionist.runner.verify.row_difference import Since, differing, same
 
 Row = tuple[Any, ...]
 

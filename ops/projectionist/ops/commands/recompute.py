@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.at_work import at_work
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.rebuild.recompute import recompute
+    from projectionist.runner.verify.recompute import recompute
 
     async with at_work(args, consumers=1, command="recompute") as work:
         if len(work.names) != 1:

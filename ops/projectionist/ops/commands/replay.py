@@ -10,7 +10,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
-    from projectionist.runner.rebuild.replay import Replayed
+    from projectionist.runner.verify.replay import Replayed
 
 TOPIC = Topic.HISTORY
 HELP = "hand a range of the stream to a consumer again; what is settled stays as it is"
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.at_work import at_work, progress
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.rebuild.replay import ALLOW, Replayer, span_of
+    from projectionist.runner.verify.replay import ALLOW, Replayer, span_of
 
     async with at_work(args, consumers=1, command="replay") as work:
         definition = work.definitions[0]

@@ -10,7 +10,7 @@ from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
-    from projectionist.runner.rebuild.verify import Verified
+    from projectionist.runner.verify.verify import Verified
 
 TOPIC = Topic.HISTORY
 HELP = "compare the live rows with what their events make, on the live system; changes nothing"
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.at_work import at_work, progress
-    from projectionist.runner.rebuild.verify import Verifier
+    from projectionist.runner.verify.verify import Verifier
 
     async with at_work(args, command="verify") as work:
         await work.connection.execute("set statement_timeout = 0")

@@ -168,13 +168,15 @@ async def _versions(desk: Desk, consumer: Consumer, aggregates: Sequence[str]) -
     tracks: dict[str, Track] = {}
     async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
         standing = (
-            desk.cursor("purge_stands", consumer.number, aggregates)
+            desk.cursor("select_positions", consumer.number, aggregates)
             if aggregates
-            else desk.cursor("verify_positions", consumer.number)
+            else desk.cursor("select_all_positions", consumer.number)
         )
         async for row in standing:
             tracks[row["aggregate"]] = Track(consumer.start, row["version"])
-        apart = await desk.rows("verify_apart", consumer.number, 2**62, False, consumer.incarnation)
+        apart = await desk.rows(
+            "select_unapplied_sequences", consumer.number, 2**62, False, consumer.incarnation
+        )
         decisions = Decisions(await desk.rows("select_decisions", consumer.number))
     return _Versions(consumer, Reached(tracks, decisions), decisions, {row["seq"] for row in apart})
 

@@ -27,7 +27,7 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
 from projectionist.runner.pipeline.batch_retry import Settler
-from projectionist.runner.rebuild.exact import named
+from projectionist.runner.verify.refold_rows import named
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -118,7 +118,7 @@ class Replayer:
             await self._each(span, stream, consumer, Settler(consumer, session), result)
         finally:
             await session.close()
-            await self._desk.run("replay_runner_ended", consumer.runner)
+            await self._desk.run("stop_replay_runner", consumer.runner)
         announce("replay.done")
         return result
 

@@ -19,9 +19,9 @@ from projectionist.runner.history.fold_stream import Bulk
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
-from projectionist.runner.rebuild.exact import Exact, Refolded, load
 from projectionist.runner.rebuild.registration_check import floor_of, registered
-from projectionist.runner.rebuild.since import differing, same
+from projectionist.runner.verify.refold_rows import Exact, Refolded, load
+from projectionist.runner.verify.row_difference import differing, same
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -155,11 +155,11 @@ class Verifier:
         desk, sequence = self._desk, self._definition.sequence
         tracks: dict[str, Track] = {}
         async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
-            async for row in desk.cursor("verify_positions", consumer.number):
+            async for row in desk.cursor("select_all_positions", consumer.number):
                 tracks[row["aggregate"]] = Track(consumer.start, row["version"])
             every = sequence == UNORDERED
             given = (consumer.number, floor, every, consumer.incarnation)
-            apart = {row["seq"] for row in await desk.rows("verify_apart", *given)}
+            apart = {row["seq"] for row in await desk.rows("select_unapplied_sequences", *given)}
             decisions = Decisions(await desk.rows("select_decisions", consumer.number))
         return Judge(sequence, tracks, decisions, apart), decisions
 

@@ -11,7 +11,7 @@ from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
-from projectionist.runner.rebuild.verify import Drift, begun, drift, live_consumer
+from projectionist.runner.verify.verify import Drift, begun, drift, live_consumer
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from projectionist.projections.columns import Column
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.rebuild.exact import Exact
+    from projectionist.runner.verify.refold_rows import Exact
 
 
 class Recomputed(msgspec.Struct):
@@ -69,7 +69,7 @@ async def recompute(
         announce("recompute.entered")
         if exact.outdated(await desk.rows("select_decisions", consumer.number)):
             raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
-        if await desk.value("settled_so_far", consumer.number) != before:
+        if await desk.value("sum_settled", consumer.number) != before:
             await exact.read()
         (one,) = await exact.end()
         if not exact.in_order:
@@ -96,7 +96,7 @@ async def _folded(desk: Desk, client: Client, consumer: Consumer, key: Any) -> t
     while exact is None or not exact.in_order:
         decided = await desk.rows("select_decisions", consumer.number)
         exact = await begun(desk, consumer, client, [key], decided, exact)
-        before: int = await desk.value("settled_so_far", consumer.number)
+        before: int = await desk.value("sum_settled", consumer.number)
         await exact.read()
     return exact, before
 

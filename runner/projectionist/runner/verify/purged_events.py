@@ -54,7 +54,7 @@ async def forgotten_by_retention(
     aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= line})
     if not aggregates or consumer.definition.sequence != CONTIGUOUS:
         return Forgotten()
-    found = await desk.rows("purge_stands", consumer.number, aggregates)
-    apart = await desk.rows("verify_apart", consumer.number, line, False, consumer.incarnation)
+    found = await desk.rows("select_positions", consumer.number, aggregates)
+    apart = await desk.rows("select_unapplied_sequences", consumer.number, line, False, consumer.incarnation)
     versions = {row["aggregate"]: row["version"] for row in found}
     return Forgotten(line, consumer.start, versions, {row["seq"] for row in apart}, decisions)

@@ -27,9 +27,9 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.lost_events import is_own
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
-from projectionist.runner.rebuild.forgotten import forgotten_by_retention
 from projectionist.runner.rebuild.shadow import Stumbled, stumble
-from projectionist.runner.rebuild.since import Since, same
+from projectionist.runner.verify.purged_events import forgotten_by_retention
+from projectionist.runner.verify.row_difference import Since, same
 
 if TYPE_CHECKING:
     from asyncpg import Record
