@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
 from projectionist.projections.definition import Definition, check_distinct, definition
-from projectionist.runner.waiting.waiter import Waiter
+from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.waiting.answers import Answer
-    from projectionist.runner.waiting.waiter import Ack
+    from projectionist.runner.wait.outcome import Answer
+    from projectionist.runner.wait.waiter import Ack
 
 ProviderFactory = Callable[..., Any]
 

@@ -32,7 +32,7 @@ from projectionist.runner.jetstream.durable import DurableUnfit
 from projectionist.runner.process.consumer_worker import Worker
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_stream import Adoption, NothingToAdopt
-from projectionist.runner.waiting.answers import Outcome
+from projectionist.runner.wait.outcome import Outcome
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,8 +18,8 @@ from projectionist.outbox.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.app import AppError
-from projectionist.runner.waiting.answers import Answer, Outcome
-from projectionist.runner.waiting.waiter import CannotWait
+from projectionist.runner.wait.outcome import Answer, Outcome
+from projectionist.runner.wait.waiter import CannotWait
 
 pytestmark = pytest.mark.asyncio
 
@@ -29,13 +29,13 @@ SESSIONS = "select count(*) from pg_stat_activity where application_name = 'proj
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A consumer that nobody runs is about to be run, however long that takes."""
-    monkeypatch.setattr("projectionist.runner.waiting.waiter.NOBODY_S", 600)
+    monkeypatch.setattr("projectionist.runner.wait.waiter.NOBODY_S", 600)
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is given up at once when nobody waits."""
-    monkeypatch.setattr("projectionist.runner.waiting.waiter.LINGER_S", 0.01)
+    monkeypatch.setattr("projectionist.runner.wait.waiter.LINGER_S", 0.01)
 
 
 def app_of(live: Rig, *classes: type) -> App:
@@ -137,7 +137,7 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
 async def test_answers_at_once_share_a_connection_and_leave_none_behind(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("projectionist.runner.waiting.waiter.LINGER_S", 0.2)
+    monkeypatch.setattr("projectionist.runner.wait.waiter.LINGER_S", 0.2)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     live.tampered = True

@@ -12,7 +12,7 @@ from projectionist.ops.terminal import Exit, UsageError, say, say_json
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
-    from projectionist.runner.waiting.answers import Answer
+    from projectionist.runner.wait.outcome import Answer
 
 TOPIC = Topic.LOOK
 HELP = "wait until a consumer has applied an event; says at once if it is parked, and why"
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops import loops
     from projectionist.ops.servers import settings
     from projectionist.runner.app import App
-    from projectionist.runner.waiting.answers import Outcome
+    from projectionist.runner.wait.outcome import Outcome
 
     found = settings()
     app, names = apps.split(args, found.app)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _wait(app: App, settings: Settings, names: list[str], args: argparse.Namespace) -> Answer:
     from projectionist.outbox.publisher import Published
-    from projectionist.runner.waiting.waiter import Waiter
+    from projectionist.runner.wait.waiter import Waiter
 
     definition, waiter = app.definition(names[0]), Waiter(app.definitions, settings)
     where = names[1:]

@@ -25,7 +25,7 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.decoding.delivery import Unreadable
 from projectionist.runner.jetstream import api
-from projectionist.runner.waiting.answers import Answer, Outcome, Wanted, answer, standing
+from projectionist.runner.wait.outcome import Answer, Outcome, Wanted, answer, standing
 
 if TYPE_CHECKING:
     import asyncpg
@@ -223,7 +223,9 @@ class Waiter:
         asked = [one for one in consumers if now - self._looked.get(one, -math.inf) >= AGAIN_S]
         if not asked:
             return
-        rows = await self._ask("wait_served", asked, SILENT_BEATS * self._settings.run.heartbeat_s)
+        rows = await self._ask(
+            "select_unserved_consumers", asked, SILENT_BEATS * self._settings.run.heartbeat_s
+        )
         before = {
             one: known.since
             for one in asked
@@ -236,7 +238,7 @@ class Waiter:
 
     async def _look(self, wanted: dict[int, Wanted], *, all_of_them: bool = False) -> list[Record]:
         columns = [[getattr(one, field) for one in wanted.values()] for field in _FIELDS]
-        return await self._ask("wait_look", list(wanted), *columns, all_of_them)
+        return await self._ask("select_wait_outcomes", list(wanted), *columns, all_of_them)
 
     async def _stands(self, wanted: Wanted) -> str:
         try:
@@ -269,7 +271,7 @@ class Waiter:
         return self._known[name]
 
     async def _consumer(self, name: str) -> Record:
-        rows = await self._ask("wait_consumer", name)
+        rows = await self._ask("select_consumer_stream", name)
         if not rows:
             raise CannotWait(
                 f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
