@@ -18,7 +18,7 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.telemetry import metrics, names
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import examine
-from projectionist.outbox import standing
+from projectionist.outbox.admin import status
 from projectionist.outbox.providers import Outcome, Smtp
 from projectionist.projections import definition
 from projectionist.runner import App
@@ -166,7 +166,7 @@ async def test_a_relay_that_is_killed_is_shown_as_silent_and_counts_for_nothing(
         " values (gen_random_uuid(), 'web-1', 7, '{email}', now() - interval '1 minute')"
     )
     async with live.pool.acquire() as connection:
-        found = await standing.look(connection, SCHEMA)
+        found = await status.look(connection, SCHEMA)
     assert [(one.name, one.waiting, one.relays) for one in found.providers] == [("email", 1, 0)]
     told = {one.name: one.mend for one in await examined(live) if one.about in ("outbox", "relays")}
     assert set(told) == {"email", "web-1:7"}
@@ -176,8 +176,8 @@ async def test_a_count_that_reached_its_bound_says_so(live: Rig, intents: Outbox
     for _ in range(3):
         await intents.want("email")
     async with live.pool.acquire() as connection:
-        few = await standing.look(connection, SCHEMA, most=2)
-        all_of_them = await standing.look(connection, SCHEMA, most=4)
+        few = await status.look(connection, SCHEMA, most=2)
+        all_of_them = await status.look(connection, SCHEMA, most=4)
     assert few.troubles[0].text == "2 or more intents wait, and no relay runs that sends them"
     assert all_of_them.troubles[0].text == "3 intents wait, and no relay runs that sends them"
 

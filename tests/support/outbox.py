@@ -172,7 +172,7 @@ class Outbox:
     async def attempts(self, key: str) -> list[asyncpg.Record]:
         """The history of one intent."""
         seq = (await self.row(key))["seq"]
-        return await self.connection.fetch(Statements("projectionist.outbox", SCHEMA)["attempts_of"], seq)
+        return await self.connection.fetch(Statements("projectionist.outbox", SCHEMA)["select_attempts"], seq)
 
     async def becomes(self, key: str, state: str, seconds: float = HANG_S) -> asyncpg.Record:
         """Wait until an intent is in this state."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.ops.waterfall import Bar, page
-from projectionist.outbox.verbs import Verbs
+from projectionist.outbox.admin.intent_actions import Verbs
 
 if TYPE_CHECKING:
     from asyncpg import Record

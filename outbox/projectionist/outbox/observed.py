@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import metrics, names
-from projectionist.outbox.standing import MOST
+from projectionist.outbox.admin.status import MOST
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row

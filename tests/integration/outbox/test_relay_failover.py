@@ -14,9 +14,9 @@ from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres.statements import Statements
+from projectionist.outbox.admin.intent_actions import Act, Verbs
 from projectionist.outbox.providers import Outcome, Profile, Reply, Request
 from projectionist.outbox.relay import Relay
-from projectionist.outbox.verbs import Act, Verbs
 from projectionist.outbox.wishes import Wish, packed
 
 pytestmark = pytest.mark.asyncio

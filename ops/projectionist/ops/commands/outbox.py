@@ -15,7 +15,7 @@ from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say,
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.outbox.verbs import Done, Filter, Verbs
+    from projectionist.outbox.admin.intent_actions import Done, Filter, Verbs
 
 TOPIC = Topic.DECIDE
 HELP = "list intents, show one, and retry, discard or resolve those that wait for a person"
@@ -94,7 +94,7 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 
 def _filter(args: argparse.Namespace) -> Filter:
     from projectionist.core.states import Effect
-    from projectionist.outbox.verbs import Filter
+    from projectionist.outbox.admin.intent_actions import Filter
 
     for state in args.state or ():
         if state not in set(Effect):
@@ -112,7 +112,7 @@ def _filter(args: argparse.Namespace) -> Filter:
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
     from projectionist.core.postgres.connections import connect
-    from projectionist.outbox.verbs import Verbs
+    from projectionist.outbox.admin.intent_actions import Verbs
 
     chosen = _filter(args)
     connection = await connect(settings.postgres, application_name="projectionist outbox")
@@ -130,8 +130,8 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
 async def _list(
     connection: Connection, schema: str, verbs: Verbs, chosen: Filter, args: argparse.Namespace
 ) -> int:
-    from projectionist.outbox.standing import look
-    from projectionist.outbox.verbs import FOR_A_PERSON
+    from projectionist.outbox.admin.intent_actions import FOR_A_PERSON
+    from projectionist.outbox.admin.status import look
 
     groups = await verbs.groups(chosen)
     found = (await look(connection, schema)).troubles
@@ -176,7 +176,7 @@ def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
 
 
 async def _change(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
-    from projectionist.outbox.verbs import Act
+    from projectionist.outbox.admin.intent_actions import Act
 
     act = Act(args.actor, args.reason)
     keys, left = args.keys, 0

@@ -16,7 +16,7 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, say, say_json, styled, table, whom
-from projectionist.outbox.standing import OutboxStatus, Trouble, many
+from projectionist.outbox.admin.status import OutboxStatus, Trouble, many
 from projectionist.runner.consumers.status import (
     ConsumerStatus,
     Counted,
@@ -239,7 +239,7 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
 async def _database(postgres: Postgres, by: str | None) -> Status:
     from projectionist.core.postgres.connections import connect
     from projectionist.migrations import plan
-    from projectionist.outbox import standing
+    from projectionist.outbox.admin import status as standing
     from projectionist.runner.consumers import status
 
     release, python = version("projectionist"), platform.python_version()

@@ -17,7 +17,7 @@ from projectionist.ops.doctor import broker as broker_checks
 from projectionist.ops.doctor import consumers, database, identities, outbox
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
-from projectionist.outbox import standing
+from projectionist.outbox.admin import status
 from projectionist.runner.consumers.status import setbacks
 from projectionist.runner.jetstream.durable_owner import Deed
 
@@ -103,7 +103,7 @@ async def _rows(
     lacking = await connection.fetch(statements["doctor_unversioned"], consumers.versioned(app.providers))
     checks += map(consumers.unversioned, lacking)
     checks += consumers.silent(found)
-    checks += outbox.checks(await standing.look(connection, settings.postgres.schema), app.providers)
+    checks += outbox.checks(await status.look(connection, settings.postgres.schema), app.providers)
     checks += map(consumers.refused, await connection.fetch(statements["doctor_refused"]))
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
     return {row["name"]: row for row in found}

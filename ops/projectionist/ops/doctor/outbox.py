@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from projectionist.ops.doctor.check import Check, attention, note, well
 
 if TYPE_CHECKING:
-    from projectionist.outbox.standing import OutboxStatus
+    from projectionist.outbox.admin.status import OutboxStatus
 
 
 def checks(found: OutboxStatus, providers: Collection[str]) -> Iterator[Check]:

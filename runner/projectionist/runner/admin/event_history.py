@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.verbs import Verbs as Intents
+from projectionist.outbox.admin.intent_actions import Verbs as Intents
 from projectionist.runner.admin.parked_actions import NotThere
 
 if TYPE_CHECKING:

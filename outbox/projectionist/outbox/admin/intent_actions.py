@@ -95,22 +95,22 @@ class Verbs:
     async def groups(self, chosen: Filter) -> list[Group]:
         """Intents by state, provider and error, the largest group first."""
         await self.opened()
-        rows = await self._connection.fetch(self._sql["list_groups"], *chosen.arguments())
+        rows = await self._connection.fetch(self._sql["select_intent_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), Group) for row in rows]
 
     async def each(self, chosen: Filter, limit: int) -> list[Record]:
         """Intents one by one, the oldest first."""
         await self.opened()
-        return await self._connection.fetch(self._sql["list_each"], *chosen.arguments(), limit)
+        return await self._connection.fetch(self._sql["select_intents"], *chosen.arguments(), limit)
 
     async def show(self, key: str) -> dict[str, Any]:
         """One intent, its attempts and what was done to it by hand."""
         await self.opened()
-        row = await self._connection.fetchrow(self._sql["show"], key)
+        row = await self._connection.fetchrow(self._sql["select_intent_details"], key)
         if row is None:
             raise _not_found(key)
-        attempts = await self._connection.fetch(self._sql["attempts_of"], row["seq"])
-        acts = await self._connection.fetch(self._sql["acts_on"], f"intent {key}")
+        attempts = await self._connection.fetch(self._sql["select_attempts"], row["seq"])
+        acts = await self._connection.fetch(self._sql["select_intent_audit"], f"intent {key}")
         return {**row, "attempts": [dict(each) for each in attempts], "acts": [dict(each) for each in acts]}
 
     async def retry(self, keys: Sequence[str], act: Act) -> Done:
@@ -118,19 +118,21 @@ class Verbs:
 
         A dead one that was passed goes to the end of its lane; a held destination is opened.
         """
-        return await self._act("retry", keys, AGAIN, act, ("again",), ("unhold",))
+        return await self._act("retry", keys, AGAIN, act, ("retry_intents",), ("release_destinations",))
 
     async def discard(self, keys: Sequence[str], act: Act) -> Done:
         """Never send these; those behind them go on."""
-        return await self._act("discard", keys, DISCARDED, act, ("closed", Effect.DISCARDED, None))
+        return await self._act("discard", keys, DISCARDED, act, ("close_intents", Effect.DISCARDED, None))
 
     async def resolve_sent(self, keys: Sequence[str], act: Act, *, provider_id: str | None = None) -> Done:
         """Somebody has seen at the provider that these were carried out."""
-        return await self._act("resolve-sent", keys, RESOLVED, act, ("closed", Effect.SENT, provider_id))
+        return await self._act(
+            "resolve-sent", keys, RESOLVED, act, ("close_intents", Effect.SENT, provider_id)
+        )
 
     async def resolve_not_sent(self, keys: Sequence[str], act: Act) -> Done:
         """Somebody has seen at the provider that these were not carried out: they are sent again."""
-        return await self._act("resolve-not-sent", keys, RESOLVED, act, ("again",))
+        return await self._act("resolve-not-sent", keys, RESOLVED, act, ("retry_intents",))
 
     async def _act(
         self,
@@ -143,7 +145,7 @@ class Verbs:
         """Lock, compare, change, record: one transaction."""
         await self.opened()
         async with self._connection.transaction():
-            await self._connection.execute(self._sql["locked"], list(keys))
+            await self._connection.execute(self._sql["lock_intents"], list(keys))
             rows = await self._connection.fetch(self._sql["standing"], list(keys))
             found = {row["key"]: row for row in rows}
             for key in keys:
@@ -154,7 +156,9 @@ class Verbs:
             for statement, *arguments in steps:
                 await self._connection.execute(self._sql[statement], seqs, *arguments)
             before = [[found[key][column] for key in changed] for column in ("state", "error")]
-            await self._connection.execute(self._sql["audit"], act.actor, verb, act.reason, changed, *before)
+            await self._connection.execute(
+                self._sql["insert_audit_entry"], act.actor, verb, act.reason, changed, *before
+            )
             announce("outbox.acted")
         return Done(changed, {key: row["state"] for key, row in found.items() if row["state"] not in allowed})
 

@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Effect
-from projectionist.outbox.verbs import FOR_A_PERSON
+from projectionist.outbox.admin.intent_actions import FOR_A_PERSON
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -115,7 +115,7 @@ def many(n: int, *, bounded: bool) -> str:
 async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxStatus:
     """Where the outbox stands now."""
     sql = Statements("projectionist.outbox", schema)
-    relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["relays"])]
+    relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["select_relays"])]
     found: dict[str, ProviderStatus] = {}
     wished, wished_s, counted = 0, None, 0
     for row in await connection.fetch(sql["observed"], most):
