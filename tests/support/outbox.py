@@ -17,7 +17,7 @@ from tests.support.waiting import HANG_S, cancelled, eventually
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Postgres, Settings
-from projectionist.outbox.keys import body_hash
+from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.providers import Outcome, Profile, Provider, ProviderSettings, Reply, Request, Site
 from projectionist.outbox.providers.profiles import NONE
 from projectionist.outbox.providers.settings import ProviderRetry

@@ -23,7 +23,7 @@ from projectionist.core.retry_policy import Retry
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Nats, Policy, Postgres, Run, Settings
-from projectionist.outbox.wishes import open_all
+from projectionist.outbox.intents.staging import open_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.admin.parked_actions import Verbs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from projectionist.outbox.intent import AGGREGATE, Intent, IntentOptions, Slotted, options_of
-from projectionist.outbox.keys import body_hash, frozen_body, intent_key
-from projectionist.outbox.writing import IntentReused, Outbox, OutboxError
+from projectionist.outbox.intents.intent import AGGREGATE, Intent, IntentOptions, Slotted, options_of
+from projectionist.outbox.intents.keys import body_hash, frozen_body, intent_key
+from projectionist.outbox.intents.outbox import IntentReused, Outbox, OutboxError
 
 __all__ = [
     "AGGREGATE",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.testpoints import announce
-from projectionist.outbox.wishes import open_all
+from projectionist.outbox.intents.staging import open_all
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

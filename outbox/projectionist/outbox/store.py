@@ -15,10 +15,10 @@ from projectionist.core.circuit_breaker import Circuit, State
 from projectionist.core.cloudevents import trace_context
 from projectionist.core.postgres.leases import Leases
 from projectionist.core.states import Effect
-from projectionist.outbox.keys import body_hash
+from projectionist.outbox.intents.keys import body_hash
+from projectionist.outbox.intents.staging import open_wishes
 from projectionist.outbox.providers.provider import Request
 from projectionist.outbox.providers.reply import Outcome
-from projectionist.outbox.wishes import open_wishes
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row

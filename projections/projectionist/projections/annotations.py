@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from projectionist.outbox.intent import Intent, Slotted
+from projectionist.outbox.intents.intent import Intent, Slotted
 from projectionist.projections.outcome import Delete
 
 UNKNOWN = Any

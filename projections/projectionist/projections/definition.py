@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
-from projectionist.outbox.intent import Intent, options_of
+from projectionist.outbox.intents.intent import Intent, options_of
 from projectionist.projections import event as events
 from projectionist.projections import names
 from projectionist.projections.annotations import mentioned_intents

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from projectionist.core.user_errors import RAISED
-from projectionist.outbox.intent import Intent
+from projectionist.outbox.intents.intent import Intent
 from projectionist.projections.copying import copied
 from projectionist.projections.definition import Definition, Kind
 from projectionist.projections.failure import Failure, failure_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from projectionist.outbox.intent import Intent, Slotted, content_of, options_of
+from projectionist.outbox.intents.intent import Intent, Slotted, content_of, options_of
 from projectionist.projections.outcome import Delete
 
 

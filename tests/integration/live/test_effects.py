@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderRow, Receipt, shop
 
 from projectionist.outbox import Intent, intent_key
-from projectionist.outbox.intent import Slotted
+from projectionist.outbox.intents.intent import Slotted
 from projectionist.projections import Envelope, Reactor, on
 from projectionist.runner.consumers.intent_slots import SlotRenamed
 from projectionist.runner.read_models.migrate import ReadModelError

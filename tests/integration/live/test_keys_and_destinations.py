@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, Receipt
 
 from projectionist.outbox import Intent
-from projectionist.outbox.intent import MOST_PLACE, Slotted
+from projectionist.outbox.intents.intent import MOST_PLACE, Slotted
 from projectionist.projections import Envelope, Reactor, on
 from projectionist.runner.read_models.migrate import ReadModelError
 

@@ -30,7 +30,7 @@ from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.circuit_breaker import BreakerPolicy
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.keys import body_hash
+from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.link import Away
 from projectionist.outbox.providers import Outcome, RenderError, Reply, Request
 from projectionist.outbox.store import Leased, Store

@@ -15,9 +15,9 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.admin.intent_actions import Act, Verbs
+from projectionist.outbox.intents.staging import Wish, packed
 from projectionist.outbox.providers import Outcome, Profile, Reply, Request
 from projectionist.outbox.relay import Relay
-from projectionist.outbox.wishes import Wish, packed
 
 pytestmark = pytest.mark.asyncio
 

@@ -23,10 +23,10 @@ from projectionist.core.settings.settings import Postgres
 from projectionist.migrations import migrate
 from projectionist.outbox import Intent
 from projectionist.outbox import relay as relays
-from projectionist.outbox.keys import body_hash, frozen_body
+from projectionist.outbox.intents.keys import body_hash, frozen_body
+from projectionist.outbox.intents.staging import AT_ONCE, INTENTS, Wish, open_all, open_wishes, packed, parts
 from projectionist.outbox.link import Link
 from projectionist.outbox.wake import Waker, channel
-from projectionist.outbox.wishes import AT_ONCE, INTENTS, Wish, open_all, open_wishes, packed, parts
 from projectionist.projections.reactions import answer_of
 
 pytestmark = pytest.mark.asyncio

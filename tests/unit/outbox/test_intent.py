@@ -8,7 +8,7 @@ import pytest
 
 from projectionist.core.errors import DefinitionError, IdentifierError
 from projectionist.outbox import AGGREGATE, Intent, Slotted, options_of
-from projectionist.outbox.intent import MOST_CONTENT, MOST_PLACE, IntentMeta, content_of
+from projectionist.outbox.intents.intent import MOST_CONTENT, MOST_PLACE, IntentMeta, content_of
 
 
 class Receipt(Intent, provider="email", destination="to", order_by=None, on_dead="block"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from projectionist.outbox import Intent
-from projectionist.outbox.intent import Slotted
+from projectionist.outbox.intents.intent import Slotted
 from projectionist.projections import (
     Delete,
     Envelope,

@@ -10,7 +10,7 @@ from tests.support.shop import Receipt, shop
 
 from projectionist.core.settings.settings import Policy
 from projectionist.outbox import Intent, intent_key
-from projectionist.outbox.keys import frozen_body
+from projectionist.outbox.intents.keys import frozen_body
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handlers import Wished

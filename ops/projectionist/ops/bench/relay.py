@@ -23,7 +23,7 @@ from projectionist.ops.bench.scene import STUB, Scene
 from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.terminal import table
-from projectionist.outbox.wishes import open_all
+from projectionist.outbox.intents.staging import open_all
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

@@ -81,7 +81,7 @@ def setback(one: SetbackStatus) -> Check:
 
 def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:
     """Whether somebody can carry out what it wishes."""
-    from projectionist.outbox.intent import options_of  # noqa: PLC0415  loaded where it is needed
+    from projectionist.outbox.intents.intent import options_of  # noqa: PLC0415  loaded where it is needed
 
     lacking = sorted({options_of(one).provider for one in definition.intents} - known.keys())
     if lacking:

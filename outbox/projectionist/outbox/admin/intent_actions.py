@@ -12,7 +12,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import Effect
 from projectionist.core.testpoints import announce
-from projectionist.outbox.wishes import open_all
+from projectionist.outbox.intents.staging import open_all
 
 if TYPE_CHECKING:
     from asyncpg import Record

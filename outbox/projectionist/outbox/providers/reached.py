@@ -12,7 +12,7 @@ import msgspec
 from nats.js.api import RawStreamMsg, StreamInfo
 
 from projectionist.core.cloudevents import MESSAGE_ID
-from projectionist.outbox.keys import body_hash
+from projectionist.outbox.intents.keys import body_hash
 
 if TYPE_CHECKING:
     from projectionist.outbox.providers.provider import Request

@@ -18,7 +18,7 @@ from projectionist.core.telemetry import names, server_attributes, tracing
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
-    from projectionist.outbox.wishes import Wish
+    from projectionist.outbox.intents.staging import Wish
     from projectionist.projections.definition import Definition
     from projectionist.runner.batch.outcomes import Broken
     from projectionist.runner.batch.planning import Course

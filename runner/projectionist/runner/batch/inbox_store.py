@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import DataError
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.wishes import packed, parts
+from projectionist.outbox.intents.staging import packed, parts
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.outbox.wishes import Wish
+    from projectionist.outbox.intents.staging import Wish
     from projectionist.runner.batch.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
     from projectionist.runner.decoding.delivery import Delivery
     from projectionist.runner.gaps.payload_references import Fetched

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.outbox import AGGREGATE, options_of
-from projectionist.outbox.keys import key_maker, ordering_maker
-from projectionist.outbox.keys import ordering_key as intent_ordering
-from projectionist.outbox.wishes import Wish
+from projectionist.outbox.intents.keys import key_maker, ordering_maker
+from projectionist.outbox.intents.keys import ordering_key as intent_ordering
+from projectionist.outbox.intents.staging import Wish
 
 if TYPE_CHECKING:
     from projectionist.outbox import Intent, IntentOptions

@@ -21,7 +21,7 @@ import msgspec
 from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.outbox.wishes import open_all
+from projectionist.outbox.intents.staging import open_all
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.retention.archive_files import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold

@@ -95,7 +95,7 @@ async def open_wishes(connection: Connection, sql: Statements) -> int:
 
 
 async def _opened(connection: Connection, sql: Statements, most: int, key: int) -> int:
-    row = await connection.fetchrow(sql["open"], most, key)
+    row = await connection.fetchrow(sql["unpack_intent_batches"], most, key)
     assert row is not None, "it counts"
     if row["reused"]:
         about = facts(count=row["reused"], message_ids=[row["first"]], kind="incident_intent_reuse")
@@ -111,7 +111,7 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
     except asyncpg.PostgresError as error:
         if not str(error.sqlstate).startswith(_OF_THE_ROW):
             raise
-        row = await connection.fetchrow(sql["refuse_wishes"], storable(str(error)))
+        row = await connection.fetchrow(sql["set_staged_intents_refused"], storable(str(error)))
         if row is None:
             return 0
         log.error(
@@ -124,6 +124,6 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
 
 async def open_all(connection: Connection, sql: Statements) -> None:
     """Open everything that is wished for by now: intents are looked at after this."""
-    last = await connection.fetchval(sql["wished"])
-    while last is not None and await connection.fetchval(sql["unopened"], last):
+    last = await connection.fetchval(sql["select_newest_intent_batch"])
+    while last is not None and await connection.fetchval(sql["has_packed_intents"], last):
         await open_wishes(connection, sql)

@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
-from projectionist.outbox.keys import frozen_body
+from projectionist.outbox.intents.keys import frozen_body
 
 
 class Order(Enum):

@@ -11,8 +11,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.core.telemetry import tracing
-from projectionist.outbox.intent import AGGREGATE, Intent, Slotted, content_of, options_of
-from projectionist.outbox.keys import body_hash, intent_key, ordering_key
+from projectionist.outbox.intents.intent import AGGREGATE, Intent, Slotted, content_of, options_of
+from projectionist.outbox.intents.keys import body_hash, intent_key, ordering_key
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -88,13 +88,13 @@ class Outbox:
         )
         ordering = None if scope is None else ordering_key(self._source, options.provider, str(scope))
         written = await connection.fetchval(
-            self._sql["add"],
+            self._sql["insert_intent"],
             *(key, self._source, id, aggregate, version, slot, options.name, options.provider),
             *(destination, ordering, options.on_dead, body, body_hash(body), traceparent, tracestate),
         )
         where = (options.name, options.provider, destination, ordering, aggregate)
         if written is None and not await connection.fetchval(
-            self._sql["alike"], key, body_hash(body), *where
+            self._sql["is_same_intent"], key, body_hash(body), *where
         ):
             raise IntentReused(
                 f"{self._source} has written {id!r} ({slot}) before, with other content or for another destination",
