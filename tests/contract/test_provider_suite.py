@@ -33,8 +33,8 @@ from projectionist.outbox.providers import (
     Smtp,
     Webhook,
 )
-from projectionist.outbox.providers.build import attempt, prepare, running
 from projectionist.outbox.providers.profiles import STRIPE_V2
+from projectionist.outbox.providers.runtime import attempt, prepare, running
 from projectionist.testing.providers import ProviderContract, World
 
 SECRET = "whsec_" + "A" * 44

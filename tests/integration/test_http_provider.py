@@ -18,9 +18,9 @@ from projectionist.core import clock
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
-from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site, connections
-from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site, http_pool
 from projectionist.outbox.providers.http import HttpSettings
+from projectionist.outbox.providers.runtime import attempt, prepare
 
 pytestmark = pytest.mark.asyncio
 BODY = b'{"amount":100,"lines":[{"price":"p_1","qty":2}],"order_id":"o-1","paid":true}'
@@ -357,7 +357,7 @@ async def test_many_at_once_have_a_connection_each_and_leave_it_to_the_next() ->
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "IDLE_S", 0.0)
+    monkeypatch.setattr(http_pool, "IDLE_S", 0.0)
     async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
         for number in range(3):
             assert (await sent(pay, key=f"k{number}")).outcome is Outcome.SENT

@@ -25,9 +25,9 @@ from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import NatsPublish, Outcome, Reply, Request, Site
 from projectionist.outbox.providers.acks import Ack, AckError
-from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers.base import NotReady
 from projectionist.outbox.providers.nats import NatsSettings, classify
-from projectionist.outbox.providers.provider import NotReady
+from projectionist.outbox.providers.runtime import attempt, prepare
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,8 +18,8 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import Outcome, Reply, Request, Site, Smtp
-from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.mail import Letter
+from projectionist.outbox.providers.runtime import attempt, prepare
 from projectionist.outbox.providers.smtp import SmtpSettings
 
 pytestmark = pytest.mark.asyncio

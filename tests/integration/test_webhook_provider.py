@@ -18,7 +18,7 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import Outcome, Reply, Request, Site, Webhook
-from projectionist.outbox.providers.build import attempt, prepare
+from projectionist.outbox.providers.runtime import attempt, prepare
 from projectionist.outbox.providers.webhook import WebhookSettings
 
 pytestmark = pytest.mark.asyncio

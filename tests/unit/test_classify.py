@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from projectionist.core.errors import SettingsError
-from projectionist.outbox.providers.classify import Answer, classify
+from projectionist.outbox.providers.http_outcomes import Answer, classify
 from projectionist.outbox.providers.profiles import (
     DAY,
     IETF_DRAFT,

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from tests.support.waiting import HANG_S, eventually
 
-from projectionist.outbox.providers import Outcome, Request, Site, names
-from projectionist.outbox.providers.build import attempt
+from projectionist.outbox.providers import Outcome, Request, Site, host_names
+from projectionist.outbox.providers.host_names import Crowded, Names, SlowName
 from projectionist.outbox.providers.http import Http, HttpSettings
-from projectionist.outbox.providers.names import Crowded, Names, SlowName
+from projectionist.outbox.providers.runtime import attempt
 
 pytestmark = pytest.mark.asyncio
 
@@ -76,7 +76,7 @@ async def test_a_name_has_one_look_up_however_many_ask_and_nothing_is_kept_after
 async def test_names_that_were_slow_leave_room_for_others(
     silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "ROOM_S", 0.05)
+    monkeypatch.setattr(host_names, "ROOM_S", 0.05)
     resolve = Names(most=2, slow_most=1, within_s=0.05)
     hosts = ["slow1.test", "slow2.test"]
     for host in hosts:
@@ -95,7 +95,7 @@ async def test_names_that_were_slow_leave_room_for_others(
 async def test_a_look_up_that_nobody_waits_for_any_longer_takes_no_room(
     silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "ROOM_S", 0.05)
+    monkeypatch.setattr(host_names, "ROOM_S", 0.05)
     resolve = Names(most=1, within_s=0.05)
     with pytest.raises(SlowName):
         await resolve("slow1.test", 443)
@@ -109,7 +109,7 @@ async def test_a_look_up_that_nobody_waits_for_any_longer_takes_no_room(
 async def test_a_look_up_without_room_is_not_the_destinations_fault(
     silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "ROOM_S", 0.05)
+    monkeypatch.setattr(host_names, "ROOM_S", 0.05)
     resolve = Names(most=1, within_s=0.05)
     outcomes = []
     for host in ("slow.test", "good.test"):

@@ -20,8 +20,8 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.outbox.providers import Outcome, Provider, Reply, Request
-from projectionist.outbox.providers.build import attempt, prepare
 from projectionist.outbox.providers.reply import EXCERPT_CHARACTERS
+from projectionist.outbox.providers.runtime import attempt, prepare
 
 __all__ = ["ProviderContract", "World"]
 

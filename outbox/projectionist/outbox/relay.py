@@ -26,8 +26,8 @@ from projectionist.core.user_errors import lasting
 from projectionist.outbox.failover import judge
 from projectionist.outbox.link import Away, Link
 from projectionist.outbox.opener import Opener
-from projectionist.outbox.providers.build import running
-from projectionist.outbox.providers.provider import Provider, Site
+from projectionist.outbox.providers.base import Provider, Site
+from projectionist.outbox.providers.runtime import running
 from projectionist.outbox.sending import Sender
 from projectionist.outbox.store import Store
 from projectionist.outbox.wake import Listener

@@ -24,9 +24,9 @@ from projectionist.outbox import settling, trail
 from projectionist.outbox.circuits import Circuits
 from projectionist.outbox.crew import Crew
 from projectionist.outbox.link import Away
-from projectionist.outbox.providers.build import attempt, begun, marks, prepare, sought, told
 from projectionist.outbox.providers.profiles import Recourse, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
+from projectionist.outbox.providers.runtime import attempt, begun, marks, prepare, sought, told
 from projectionist.outbox.settler import Settler
 from projectionist.outbox.settling import Rules, Standing
 from projectionist.outbox.shares import Shares
@@ -34,7 +34,7 @@ from projectionist.outbox.store import Fresh, Haul, Leased, Settled, Store
 
 if TYPE_CHECKING:
     from projectionist.outbox.link import Link
-    from projectionist.outbox.providers.provider import Provider
+    from projectionist.outbox.providers.base import Provider
 
 log = logging.getLogger("projectionist.outbox")
 

@@ -17,7 +17,7 @@ from projectionist.core.postgres.leases import Leases
 from projectionist.core.states import Effect
 from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.intents.staging import open_wishes
-from projectionist.outbox.providers.provider import Request
+from projectionist.outbox.providers.base import Request
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:

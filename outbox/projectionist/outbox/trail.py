@@ -15,7 +15,7 @@ from projectionist.core.telemetry import metrics, names, tracing
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
-    from projectionist.outbox.providers.provider import Provider, Request
+    from projectionist.outbox.providers.base import Provider, Request
     from projectionist.outbox.providers.reply import Reply
     from projectionist.outbox.store import Leased, Settled
 

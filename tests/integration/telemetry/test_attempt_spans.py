@@ -12,7 +12,7 @@ from projectionist.core.circuit_breaker import Circuit
 from projectionist.core.states import Effect
 from projectionist.outbox import trail
 from projectionist.outbox.providers import Outcome, Reply
-from projectionist.outbox.providers.provider import Request, Site
+from projectionist.outbox.providers.base import Request, Site
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.store import Leased
 

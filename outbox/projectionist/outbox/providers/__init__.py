@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.secret import Secret
+from projectionist.outbox.providers.base import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.profiles import PROFILES, Profile, Signal
-from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply
-from projectionist.outbox.providers.secret import SecretRef
+from projectionist.outbox.providers.secret_ref import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
-from projectionist.outbox.providers.classify import classify
+from projectionist.outbox.providers.base import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
-from projectionist.outbox.providers.headers import is_name, is_value, trace_context
+from projectionist.outbox.providers.http_exchange import Transport
+from projectionist.outbox.providers.http_outcomes import classify
+from projectionist.outbox.providers.outgoing_headers import is_name, is_value, trace_context
 from projectionist.outbox.providers.profiles import PROFILES, Profile
-from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Reply
-from projectionist.outbox.providers.secret import SecretRef
+from projectionist.outbox.providers.secret_ref import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.templates import fill, names
-from projectionist.outbox.providers.transport import Transport
 
 FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist")]
 """Sent with every call. Nothing is compressed, so that what is read is bounded by what is received."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from projectionist.outbox.providers.headers import trace_context
-from projectionist.outbox.providers.provider import RenderError, Request
+from projectionist.outbox.providers.base import RenderError, Request
+from projectionist.outbox.providers.outgoing_headers import trace_context
 from projectionist.outbox.providers.templates import fill, names
 
 _POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")

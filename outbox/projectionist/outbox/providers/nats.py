@@ -18,14 +18,14 @@ from projectionist.core import cloudevents as names_of
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, fits, flaw
-from projectionist.outbox.providers import reached, templates
+from projectionist.outbox.providers import stream_position, templates
 from projectionist.outbox.providers.acks import Ack, Acks
-from projectionist.outbox.providers.headers import is_name, trace_context
+from projectionist.outbox.providers.base import TOO_LATE, NotReady, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.outgoing_headers import is_name, trace_context
 from projectionist.outbox.providers.profiles import NATS
-from projectionist.outbox.providers.provider import TOO_LATE, NotReady, Provider, RenderError, Request, Site
-from projectionist.outbox.providers.reached import Reached
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
+from projectionist.outbox.providers.stream_position import Reached
 from projectionist.outbox.stored import stored_as
 
 MOST_SCANNED = 10_000
@@ -97,7 +97,7 @@ class NatsPublish(Provider):
         self._stream = info.config.name or self._stream
         self.profile = msgspec.structs.replace(NATS, memory_s=info.config.duplicate_window or NATS.memory_s)
         last = info.state.last_seq
-        self._seen = Reached(reached.created(info), last, await self._at(self._client, last))
+        self._seen = Reached(stream_position.created(info), last, await self._at(self._client, last))
         self._acks = await Acks.open(self._client)
 
     async def close(self) -> None:
@@ -188,7 +188,7 @@ class NatsPublish(Provider):
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
         if ack.seq and not ack.duplicate:
             # The last ack, not the highest: a stream that lost its end goes on below what it had reached.
-            self._seen = Reached(self._seen.created, ack.seq, reached.named(request.key))
+            self._seen = Reached(self._seen.created, ack.seq, stream_position.named(request.key))
         return classify(ack)
 
     async def lookup(self, request: Request) -> Reply:
@@ -200,10 +200,10 @@ class NatsPublish(Provider):
         try:
             with anyio.fail_after(request.timeout_s):
                 info = await client.jetstream().stream_info(self._stream)
-                mark = reached.before(request, info)
+                mark = stream_position.before(request, info)
                 if mark is None:
                     return Reply(outcome=Outcome.UNKNOWN, reason="nobody noted where the stream was before")
-                if mark.created != reached.created(info):
+                if mark.created != stream_position.created(info):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
                 subject = stored_as(subject, info.config)
                 found, whole = await self._scan(client, subject, request.key, mark.seq + 1)
@@ -224,7 +224,7 @@ class NatsPublish(Provider):
         if not seq:
             return ""
         try:
-            return reached.what(await client.jetstream().get_msg(self._stream, seq, direct=False))
+            return stream_position.what(await client.jetstream().get_msg(self._stream, seq, direct=False))
         except NotFoundError:
             return ""
 

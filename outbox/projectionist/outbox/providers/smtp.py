@@ -16,11 +16,11 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
+from projectionist.outbox.providers.base import TOO_LATE, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.mail import Letter, Template, address, compose
 from projectionist.outbox.providers.profiles import SMTP
-from projectionist.outbox.providers.provider import TOO_LATE, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
-from projectionist.outbox.providers.secret import SecretRef
+from projectionist.outbox.providers.secret_ref import SecretRef
 from projectionist.outbox.providers.settings import ProviderSettings
 
 if TYPE_CHECKING:

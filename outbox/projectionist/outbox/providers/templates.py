@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from projectionist.outbox.providers.provider import RenderError
+from projectionist.outbox.providers.base import RenderError
 
 _MARK = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 

@@ -14,16 +14,16 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
-from projectionist.outbox.providers.classify import classify
+from projectionist.outbox.providers.base import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
-from projectionist.outbox.providers.headers import trace_context
 from projectionist.outbox.providers.http import FIXED_HEADERS
+from projectionist.outbox.providers.http_exchange import Transport
+from projectionist.outbox.providers.http_outcomes import classify
+from projectionist.outbox.providers.outgoing_headers import trace_context
 from projectionist.outbox.providers.profiles import STANDARD_WEBHOOKS
-from projectionist.outbox.providers.provider import Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import Outcome, Reply
-from projectionist.outbox.providers.secret import SecretRef
+from projectionist.outbox.providers.secret_ref import SecretRef
 from projectionist.outbox.providers.settings import ProviderRetry, ProviderSettings
-from projectionist.outbox.providers.transport import Transport
 
 _SECRET_BYTES = range(24, 65)
 

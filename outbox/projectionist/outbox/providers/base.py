@@ -14,7 +14,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.outbox.providers.egress import Resolver
-from projectionist.outbox.providers.names import Names
+from projectionist.outbox.providers.host_names import Names
 from projectionist.outbox.providers.profiles import NONE, Profile
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.settings import ProviderSettings

@@ -15,8 +15,8 @@ import msgspec
 from projectionist.core.settings.settings import Settings
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_cancelled
+from projectionist.outbox.providers.base import TOO_LATE, NotReady, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.profiles import check_schedule
-from projectionist.outbox.providers.provider import TOO_LATE, NotReady, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.reply import ID_CHARACTERS, Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderRetry
 

@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 import httpcore
 
-from projectionist.outbox.providers.classify import Answer
-from projectionist.outbox.providers.connections import Connections, Line
+from projectionist.outbox.providers.base import TOO_LATE, Request
 from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target, parse
-from projectionist.outbox.providers.headers import Headers, fault
-from projectionist.outbox.providers.names import Crowded, SlowName
-from projectionist.outbox.providers.provider import TOO_LATE, Request
+from projectionist.outbox.providers.host_names import Crowded, SlowName
+from projectionist.outbox.providers.http_outcomes import Answer
+from projectionist.outbox.providers.http_pool import Connections, Line
+from projectionist.outbox.providers.outgoing_headers import Headers, fault
 from projectionist.outbox.providers.reply import Outcome, Reply
 
 MOST_BYTES = 64 * 1024

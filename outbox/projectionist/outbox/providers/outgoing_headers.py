@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import cloudevents
 
 if TYPE_CHECKING:
-    from projectionist.outbox.providers.provider import Request
+    from projectionist.outbox.providers.base import Request
 
 Headers = list[tuple[str, str]]
 

@@ -15,7 +15,7 @@ from projectionist.core.cloudevents import MESSAGE_ID
 from projectionist.outbox.intents.keys import body_hash
 
 if TYPE_CHECKING:
-    from projectionist.outbox.providers.provider import Request
+    from projectionist.outbox.providers.base import Request
 
 
 class Reached(msgspec.Struct, frozen=True):
