@@ -24,10 +24,10 @@ from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import NatsPublish, Outcome, Reply, Request, Site
-from projectionist.outbox.providers.acks import Ack, AckError
 from projectionist.outbox.providers.base import NotReady
 from projectionist.outbox.providers.nats import NatsSettings, classify
 from projectionist.outbox.providers.runtime import attempt, prepare
+from projectionist.outbox.publishing.publish_acks import Ack, AckError
 
 pytestmark = pytest.mark.asyncio
 

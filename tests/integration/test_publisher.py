@@ -21,9 +21,9 @@ from tests.support.waiting import HANG_S, listening
 from projectionist.core.nats import connections
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Policy
-from projectionist.outbox import publisher as publisher_of
-from projectionist.outbox.drafts import PublishError
-from projectionist.outbox.publisher import NotPublished, Published, Publisher, WrongSequence
+from projectionist.outbox.publishing import publisher as publisher_of
+from projectionist.outbox.publishing.draft import PublishError
+from projectionist.outbox.publishing.publisher import NotPublished, Published, Publisher, WrongSequence
 from projectionist.projections import Event
 from projectionist.projections.subjects import Subjects
 from projectionist.runner.decoding.decoder import Reader

@@ -13,7 +13,7 @@ from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Settings
 from projectionist.ops.embedded import temporary
 from projectionist.ops.servers import settings
-from projectionist.outbox.publisher import Published
+from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 
 

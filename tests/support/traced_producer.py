@@ -14,7 +14,7 @@ from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.core.telemetry.otel_setup import exporting
-from projectionist.outbox.publisher import Publisher
+from projectionist.outbox.publishing.publisher import Publisher
 
 EVENTS = {1: OrderPlaced("ann", 1), 2: OrderNoted("two"), 3: OrderPaid(3)}
 

@@ -24,7 +24,7 @@ from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening
 
-from projectionist.outbox.publisher import Published
+from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api

@@ -14,7 +14,7 @@ from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 from tests.support.shop_app import APP, environment
 
-from projectionist.outbox.publisher import Published
+from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.app import AppError

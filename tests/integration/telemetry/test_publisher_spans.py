@@ -12,8 +12,8 @@ from tests.support.shop import OrderPlaced
 from tests.support.spans import Kept, attributes
 
 from projectionist.core.telemetry import tracing
-from projectionist.outbox.drafts import Draft, PublishError
-from projectionist.outbox.publisher import Publisher
+from projectionist.outbox.publishing.draft import Draft, PublishError
+from projectionist.outbox.publishing.publisher import Publisher
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,8 +12,8 @@ from tests.support.letters import UNPRINTABLE
 
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Policy
-from projectionist.outbox.drafts import Producer, PublishError
-from projectionist.outbox.ids import business_key
+from projectionist.outbox.publishing.draft import Producer, PublishError
+from projectionist.outbox.publishing.event_ids import business_key
 from projectionist.projections import Event
 from projectionist.projections.subjects import SubjectPattern, Subjects
 from projectionist.runner.decoding.decoder import Reader

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _wait(app: App, settings: Settings, names: list[str], args: argparse.Namespace) -> Answer:
-    from projectionist.outbox.publisher import Published
+    from projectionist.outbox.publishing.publisher import Published
     from projectionist.runner.wait.waiter import Waiter
 
     definition, waiter = app.definition(names[0]), Waiter(app.definitions, settings)

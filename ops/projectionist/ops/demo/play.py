@@ -26,7 +26,7 @@ from projectionist.ops.demo.shop.mailbox import mails
 from projectionist.ops.demo.shop.projections import OrderSummary
 from projectionist.ops.story import story
 from projectionist.ops.terminal import note
-from projectionist.outbox.publisher import Draft, Publisher
+from projectionist.outbox.publishing.publisher import Draft, Publisher
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild.rebuild import Builder

@@ -19,14 +19,14 @@ from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, fits, flaw
 from projectionist.outbox.providers import stream_position, templates
-from projectionist.outbox.providers.acks import Ack, Acks
 from projectionist.outbox.providers.base import TOO_LATE, NotReady, Provider, RenderError, Request, Site
 from projectionist.outbox.providers.outgoing_headers import is_name, trace_context
 from projectionist.outbox.providers.profiles import NATS
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.stream_position import Reached
-from projectionist.outbox.stored import stored_as
+from projectionist.outbox.publishing.publish_acks import Ack, Acks
+from projectionist.outbox.publishing.stored_subject import stored_as
 
 MOST_SCANNED = 10_000
 """A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""

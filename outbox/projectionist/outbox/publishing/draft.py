@@ -14,8 +14,8 @@ from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import subject_tokens
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
-from projectionist.outbox.ids import Part, business_key
 from projectionist.outbox.intents.keys import frozen_body
+from projectionist.outbox.publishing.event_ids import Part, business_key
 
 _MOST = {"schema": cloudevents.MOST_SCHEMA, "version": cloudevents.MOST_VERSION}
 

@@ -16,9 +16,9 @@ from nats.js.errors import NotFoundError
 from projectionist.core import cloudevents
 from projectionist.core.retry_policy import Retry, wait
 from projectionist.core.telemetry import names, server_attributes, tracing
-from projectionist.outbox.drafts import Draft, Producer, PublishError
-from projectionist.outbox.providers.acks import Acks
-from projectionist.outbox.stored import stored_as
+from projectionist.outbox.publishing.draft import Draft, Producer, PublishError
+from projectionist.outbox.publishing.publish_acks import Acks
+from projectionist.outbox.publishing.stored_subject import stored_as
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
