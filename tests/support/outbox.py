@@ -21,7 +21,7 @@ from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.providers import Outcome, Profile, Provider, ProviderSettings, Reply, Request, Site
 from projectionist.outbox.providers.profiles import NONE
 from projectionist.outbox.providers.settings import ProviderRetry
-from projectionist.outbox.relay import Relay
+from projectionist.outbox.relay.relay import Relay
 
 REMEMBERS = msgspec.structs.replace(NONE, name="remembers", memory_s=86_400.0)
 FORGETS = NONE

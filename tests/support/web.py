@@ -10,8 +10,8 @@ import anyio
 from tests.support import shop_app
 
 from projectionist.core.settings.settings import settings
-from projectionist.outbox import relay
 from projectionist.outbox.providers import Outcome, Provider, Reply, Request
+from projectionist.outbox.relay import relay
 from projectionist.runner.process import run
 
 

@@ -20,7 +20,7 @@ from projectionist.core.settings.settings import Policy, Settings, load
 from projectionist.outbox import Intent
 from projectionist.outbox.providers import NatsPublish, Site
 from projectionist.outbox.providers.runtime import running
-from projectionist.outbox.relay import Relay
+from projectionist.outbox.relay.relay import Relay
 from projectionist.projections import Event, Projection, on
 
 pytestmark = pytest.mark.asyncio

@@ -41,12 +41,15 @@ select seq, provider, provider, ordering, seq from written where state = 'open'
 async def prepared(database: str) -> AsyncIterator[tuple[Connection, dict[str, Any]]]:
     """A relay's connection whose statements were planned while every table was empty."""
     connection = await asyncpg.connect(database, server_settings={"jit": "off"})
-    await connection.execute(SQL["steady"])
-    hot = {name: await connection.prepare(SQL[name]) for name in ("lease", "start", "settle", "settle_sent")}
-    await hot["lease"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0, True)
-    await hot["start"].fetch(uuid4(), [1], [None], [None], [None], 1.0)
-    await hot["settle"].fetch(*settling(uuid4(), [1]))
-    await hot["settle_sent"].fetch(60.0, [1], [None], [None], [None], [None], [None])
+    await connection.execute(SQL["set_stable_plans"])
+    hot = {
+        name: await connection.prepare(SQL[name])
+        for name in ("lease_intents", "start_attempts", "record_replies", "record_first_successes")
+    }
+    await hot["lease_intents"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0, True)
+    await hot["start_attempts"].fetch(uuid4(), [1], [None], [None], [None], 1.0)
+    await hot["record_replies"].fetch(*settling(uuid4(), [1]))
+    await hot["record_first_successes"].fetch(60.0, [1], [None], [None], [None], [None], [None])
     yield connection, hot
     await connection.close()
 
@@ -84,7 +87,7 @@ async def test_a_million_sent_rows_and_a_hot_lane_do_not_slow_the_claim(
     connection, _hot = prepared
     await connection.execute(FILL, "few", LANES, LANES, "open")
     before, _ = await buffers(
-        connection, "lease", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED
+        connection, "lease_intents", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED
     )
     await connection.execute(
         "update projectionist.outbox set state = 'ready', token = null, lease_until = null"
@@ -92,7 +95,7 @@ async def test_a_million_sent_rows_and_a_hot_lane_do_not_slow_the_claim(
     await connection.execute(FILL, "sent", SENT, SENT, "sent")
     await connection.execute(FILL, "hot", HOT, 1, "open")
     after, plan = await buffers(
-        connection, "lease", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED
+        connection, "lease_intents", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED
     )
     assert after < 2 * before + 200, plan
     assert "Seq Scan" not in plan
@@ -106,12 +109,12 @@ async def test_every_hot_statement_stays_on_its_indexes_whatever_the_table_grew_
     await connection.execute(FILL, "few", LANES, LANES, "open")
     token = uuid4()
     began = await touched(connection)
-    rows = await hot["lease"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0, True)
+    rows = await hot["lease_intents"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0, True)
     seqs = [row["seq"] for row in rows]
-    begun = await hot["start"].fetch(token, seqs, [None] * 100, [b"h"] * 100, [None] * 100, 60.0)
+    begun = await hot["start_attempts"].fetch(token, seqs, [None] * 100, [b"h"] * 100, [None] * 100, 60.0)
     half = seqs[:50], seqs[50:]
-    settled = await hot["settle"].fetch(*settling(token, half[0]))
-    settled += await hot["settle_sent"].fetch(60.0, half[1], [None] * 50, *([[None] * 50] * 4))
+    settled = await hot["record_replies"].fetch(*settling(token, half[0]))
+    settled += await hot["record_first_successes"].fetch(60.0, half[1], [None] * 50, *([[None] * 50] * 4))
     assert len(rows) == len(begun) == len(settled) == 100
     assert await touched(connection) - began < 20_000, "some statement has read the whole table"
 

@@ -31,10 +31,10 @@ from tests.support.waiting import HANG_S, cancelled, eventually, listening
 from projectionist.core.circuit_breaker import BreakerPolicy
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.intents.keys import body_hash
-from projectionist.outbox.link import Away
 from projectionist.outbox.providers import Outcome, RenderError, Reply, Request
-from projectionist.outbox.store import Leased, Store
-from projectionist.outbox.wake import Waker
+from projectionist.outbox.relay.database_link import Away
+from projectionist.outbox.relay.intent_store import Leased, Store
+from projectionist.outbox.relay.notify import Waker
 
 pytestmark = pytest.mark.asyncio
 
@@ -188,7 +188,7 @@ async def test_a_step_is_not_recorded_as_begun_once_the_memory_has_passed(rig: O
         "lease_until = clock_timestamp() + interval '1 min', first_started = clock_timestamp() - interval '2 h'"
     )
     row = await rig.row(key)
-    text = Statements("projectionist.outbox", "projectionist")["start"]
+    text = Statements("projectionist.outbox", "projectionist")["start_attempts"]
     columns = [[row["seq"]], [None], [None], [None]]
     assert await rig.connection.fetch(text, row["token"], *columns, 3600.0) == []
     assert len(await rig.connection.fetch(text, row["token"], *columns, 3 * 3600.0)) == 1
@@ -200,7 +200,7 @@ async def test_an_attempt_does_not_begin_after_its_lease(rig: Outbox) -> None:
         "update projectionist.outbox set state = 'leased', token = gen_random_uuid(), lease_until = clock_timestamp()"
     )
     row = await rig.row(key)
-    text = Statements("projectionist.outbox", "projectionist")["start"]
+    text = Statements("projectionist.outbox", "projectionist")["start_attempts"]
     assert await rig.connection.fetch(text, row["token"], [row["seq"]], [None], [None], [None], None) == []
 
 
@@ -298,7 +298,7 @@ async def test_what_is_no_fault_of_a_destination_leaves_its_circuit_alone(rig: O
 async def test_a_slow_destination_leaves_room_to_the_others(
     rig: Outbox, monkeypatch: pytest.MonkeyPatch, crowds: int
 ) -> None:
-    monkeypatch.setattr("projectionist.outbox.shares.LOOK_S", 0.0)
+    monkeypatch.setattr("projectionist.outbox.relay.concurrency_shares.LOOK_S", 0.0)
     stub, answers = scripted(), asyncio.Semaphore(0)
     arrived: asyncio.Queue[str] = asyncio.Queue()
 
@@ -332,7 +332,7 @@ async def test_room_goes_to_those_who_wait_beside_a_crowd_wherever_their_lanes_s
     rig: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last look for others ended behind them; the crowd does not get what is free until it has gone all round."""
-    monkeypatch.setattr("projectionist.outbox.shares.LOOK_S", 0.0)
+    monkeypatch.setattr("projectionist.outbox.relay.concurrency_shares.LOOK_S", 0.0)
     stub, last, slow = scripted(), asyncio.Event(), asyncio.Semaphore(0)
     arrived: asyncio.Queue[str] = asyncio.Queue()
 
@@ -402,7 +402,7 @@ async def test_two_relays_share_the_work_and_nothing_is_done_twice(rig: Outbox) 
 
 
 async def test_a_lost_wake_up_costs_a_poll(rig: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("projectionist.outbox.relay.POLL_S", 0.2)
+    monkeypatch.setattr("projectionist.outbox.relay.relay.POLL_S", 0.2)
     stub = scripted()
     async with rig.relaying(made(stub)):
         await rig.becomes(await rig.want(), "sent")
@@ -411,7 +411,7 @@ async def test_a_lost_wake_up_costs_a_poll(rig: Outbox, monkeypatch: pytest.Monk
 async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
     rig: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("projectionist.outbox.relay.POLL_S", 600.0)
+    monkeypatch.setattr("projectionist.outbox.relay.relay.POLL_S", 600.0)
     stub, waker = scripted(), Waker(rig.settings.postgres)
     with listening() as heard:
         running = asyncio.create_task(waker.run())

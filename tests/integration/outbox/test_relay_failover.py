@@ -17,7 +17,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.admin.intent_actions import Act, Verbs
 from projectionist.outbox.intents.staging import Wish, packed
 from projectionist.outbox.providers import Outcome, Profile, Reply, Request
-from projectionist.outbox.relay import Relay
+from projectionist.outbox.relay.relay import Relay
 
 pytestmark = pytest.mark.asyncio
 

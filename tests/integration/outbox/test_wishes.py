@@ -22,11 +22,11 @@ from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Postgres
 from projectionist.migrations import migrate
 from projectionist.outbox import Intent
-from projectionist.outbox import relay as relays
 from projectionist.outbox.intents.keys import body_hash, frozen_body
 from projectionist.outbox.intents.staging import AT_ONCE, INTENTS, Wish, open_all, open_wishes, packed, parts
-from projectionist.outbox.link import Link
-from projectionist.outbox.wake import Waker, channel
+from projectionist.outbox.relay import relay as relays
+from projectionist.outbox.relay.database_link import Link
+from projectionist.outbox.relay.notify import Waker, channel
 from projectionist.projections.reactions import answer_of
 
 pytestmark = pytest.mark.asyncio

@@ -10,11 +10,11 @@ from tests.support.spans import Kept, attributes
 
 from projectionist.core.circuit_breaker import Circuit
 from projectionist.core.states import Effect
-from projectionist.outbox import trail
 from projectionist.outbox.providers import Outcome, Reply
 from projectionist.outbox.providers.base import Request, Site
 from projectionist.outbox.providers.settings import ProviderSettings
-from projectionist.outbox.store import Leased
+from projectionist.outbox.relay import attempt_spans
+from projectionist.outbox.relay.intent_store import Leased
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -35,8 +35,8 @@ def test_an_attempt_names_the_host_where_its_provider_knows_it(
             return host
 
     one = leased()
-    trail.begin(one, Knows("stub", ProviderSettings(), Site()))
-    trail.end(one, Reply(outcome=Outcome.SENT))
+    attempt_spans.begin(one, Knows("stub", ProviderSettings(), Site()))
+    attempt_spans.end(one, Reply(outcome=Outcome.SENT))
     (span,) = kept.named("send stub")
     assert attributes(span).get("server.address") == said
 
@@ -47,8 +47,8 @@ def test_a_provider_that_fails_to_name_its_host_is_asked_to_send_all_the_same(ke
             raise ValueError(request.destination)
 
     one = leased()
-    trail.begin(one, Fails("stub", ProviderSettings(), Site()))
-    trail.end(one, Reply(outcome=Outcome.SENT))
+    attempt_spans.begin(one, Fails("stub", ProviderSettings(), Site()))
+    attempt_spans.end(one, Reply(outcome=Outcome.SENT))
     (span,) = kept.named("send stub")
     assert "server.address" not in attributes(span)
     assert span.status.is_unset

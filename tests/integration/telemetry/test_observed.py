@@ -16,7 +16,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.core.settings.settings import Alerts
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
-from projectionist.outbox.observed import OutboxObserver
+from projectionist.outbox.relay.outbox_metrics import OutboxObserver
 from projectionist.projections import definition
 from projectionist.runner.rebuild import build_lease
 from projectionist.runner.rebuild.rebuild import Builder

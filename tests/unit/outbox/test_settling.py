@@ -17,7 +17,7 @@ from projectionist.outbox.providers.profiles import (
     Recourse,
 )
 from projectionist.outbox.providers.settings import ProviderRetry
-from projectionist.outbox.settling import (
+from projectionist.outbox.relay.state_machine import (
     LOOKUPS,
     Next,
     Rules,

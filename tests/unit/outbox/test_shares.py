@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from projectionist.core import clock
-from projectionist.outbox.shares import EARLY, LOOK_S, Shares
-from projectionist.outbox.store import Haul
+from projectionist.outbox.relay.concurrency_shares import EARLY, LOOK_S, Shares
+from projectionist.outbox.relay.intent_store import Haul
 
 LANES = 5_000
 

@@ -46,7 +46,7 @@ async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     from projectionist.core.task_groups import flattened
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.telling import telling
-    from projectionist.outbox.relay import run as serve
+    from projectionist.outbox.relay.relay import run as serve
 
     async def prepared(connection: Connection) -> None:
         if await plan(connection, settings.postgres.schema):

@@ -146,7 +146,7 @@ class Verbs:
         await self.opened()
         async with self._connection.transaction():
             await self._connection.execute(self._sql["lock_intents"], list(keys))
-            rows = await self._connection.fetch(self._sql["standing"], list(keys))
+            rows = await self._connection.fetch(self._sql["lock_intent_states"], list(keys))
             found = {row["key"]: row for row in rows}
             for key in keys:
                 if key not in found:

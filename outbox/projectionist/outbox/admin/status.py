@@ -118,13 +118,13 @@ async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxS
     relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["select_relays"])]
     found: dict[str, ProviderStatus] = {}
     wished, wished_s, counted = 0, None, 0
-    for row in await connection.fetch(sql["observed"], most):
+    for row in await connection.fetch(sql["select_outbox_metrics"], most):
         if row["provider"] is None:
             wished, wished_s = row["n"], row["oldest_s"]
         else:
             counted += row["n"]
             _add(found, relays, row["provider"], row["state"], row["n"], row["oldest_s"])
-    for row in await connection.fetch(sql["observed_circuits"]):
+    for row in await connection.fetch(sql["select_circuit_metrics"]):
         _provider(found, relays, row["provider"]).circuits[row["state"]] = row["n"]
     for name in sorted({name for one in relays for name in one.providers}):
         _provider(found, relays, name)

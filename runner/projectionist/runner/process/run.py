@@ -19,7 +19,7 @@ from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.outbox.wake import Waker
+from projectionist.outbox.relay.notify import Waker
 from projectionist.runner.database.chores import kept
 from projectionist.runner.process.consumer_worker import Worker
 from projectionist.runner.process.database_access import Office

@@ -13,7 +13,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.metrics import Shown
 from projectionist.core.telemetry.names import Metric
-from projectionist.outbox.observed import OutboxObserver
+from projectionist.outbox.relay.outbox_metrics import OutboxObserver
 from projectionist.runner.consumers.status import MOST, ConsumerStatus, consumers
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError

@@ -24,7 +24,7 @@ log = logging.getLogger("projectionist.outbox")
 
 async def judge(connection: Connection, sql: Statements) -> None:
     """Have what is there be doubted where the owner is another than relays last sent for; before any lease."""
-    row = await connection.fetchrow(sql["home"])
+    row = await connection.fetchrow(sql["select_owner_tokens"])
     if row is None:
         raise asyncpg.CannotConnectNowError("the row that names the owner of this schema cannot be had yet")
     if row["here"] == row["before"]:
@@ -33,7 +33,7 @@ async def judge(connection: Connection, sql: Statements) -> None:
         await open_all(
             connection, sql
         )  # what is still a wish here may have been opened, and sent, over there
-    if await connection.fetchval(sql["home_moved"], row["here"]):
+    if await connection.fetchval(sql["set_owner_token"], row["here"]):
         log.warning(
             "PostgreSQL has failed over: what was wished for before may have been sent, and is looked after"
         )

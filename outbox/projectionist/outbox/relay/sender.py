@@ -20,21 +20,21 @@ from projectionist.core.states import Effect
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.outbox import settling, trail
-from projectionist.outbox.circuits import Circuits
-from projectionist.outbox.crew import Crew
-from projectionist.outbox.link import Away
 from projectionist.outbox.providers.profiles import Recourse, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.runtime import attempt, begun, marks, prepare, sought, told
-from projectionist.outbox.settler import Settler
-from projectionist.outbox.settling import Rules, Standing
-from projectionist.outbox.shares import Shares
-from projectionist.outbox.store import Fresh, Haul, Leased, Settled, Store
+from projectionist.outbox.relay import attempt_spans, state_machine
+from projectionist.outbox.relay.circuit_breakers import Circuits
+from projectionist.outbox.relay.concurrency_shares import Shares
+from projectionist.outbox.relay.database_link import Away
+from projectionist.outbox.relay.intent_store import Fresh, Haul, Leased, Settled, Store
+from projectionist.outbox.relay.reply_writer import Settler
+from projectionist.outbox.relay.state_machine import Rules, Standing
+from projectionist.outbox.relay.task_set import Crew
 
 if TYPE_CHECKING:
-    from projectionist.outbox.link import Link
     from projectionist.outbox.providers.base import Provider
+    from projectionist.outbox.relay.database_link import Link
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -195,7 +195,7 @@ class Sender:
         """Render and record what is to be sent, then send it, while the next batch is being leased."""
         try:
             for each in await self._started(await self._prepared(batch)):
-                trail.begin(each, self._provider)
+                attempt_spans.begin(each, self._provider)
                 future = begun(self._provider, each.request)
                 if future is None:
                     sends.start(self._send(each))
@@ -208,11 +208,11 @@ class Sender:
         """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
         silent = leased.state is Effect.UNKNOWN
         standing = self._standing(leased)
-        what = (settling.doubt if silent else settling.before)(standing, self._rules)
+        what = (state_machine.doubt if silent else state_machine.before)(standing, self._rules)
         if what is Recourse.LOOKUP:
             sends.start(self._look_up(leased))
         elif silent or what is Recourse.RECONCILE:
-            step = settling.after_silence(standing, self._rules, _chance())
+            step = state_machine.after_silence(standing, self._rules, _chance())
             reply = FORGOTTEN
             if silent:
                 reply = SILENT if leased.attempt else FAILED_OVER
@@ -273,21 +273,21 @@ class Sender:
             self._conclude(leased, told(self._provider, future))
 
     async def _look_up(self, leased: Leased) -> None:
-        trail.look_up(leased, self._provider)
+        attempt_spans.look_up(leased, self._provider)
         if not leased.rendered:  # by the record; the attempt that is in doubt sent what is rendered now
             wire = prepare(self._provider, leased.request)
             if isinstance(wire, bytes):
                 leased.request = msgspec.structs.replace(leased.request, wire=wire)
         reply = await sought(self._provider, leased.request)
-        trail.end(leased, reply)
+        attempt_spans.end(leased, reply)
         announce("relay.looked_up")
-        step = settling.after_lookup(reply, self._standing(leased), self._rules, _chance())
+        step = state_machine.after_lookup(reply, self._standing(leased), self._rules, _chance())
         tried = reply.outcome is not Outcome.RETRY
         self._settler.put(Settled(leased, reply, step, tried=tried, heard=False))
 
     def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True, heard: bool = True) -> None:
-        trail.end(leased, reply)
-        step = settling.after(reply, self._standing(leased), self._rules, _chance())
+        attempt_spans.end(leased, reply)
+        step = state_machine.after(reply, self._standing(leased), self._rules, _chance())
         self._settler.put(Settled(leased, reply, step, tried=tried, heard=heard))
 
     def _standing(self, leased: Leased) -> Standing:

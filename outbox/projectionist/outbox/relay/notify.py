@@ -12,7 +12,7 @@ from projectionist.core.identifiers import MOST_BYTES
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.testpoints import announce
-from projectionist.outbox.link import Away, Link
+from projectionist.outbox.relay.database_link import Away, Link
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
@@ -56,7 +56,7 @@ class Waker:
     async def _notify(self) -> None:
         try:
             async with self._link.lent() as connection:
-                await connection.execute(self._link.sql["wake"], self._channel)
+                await connection.execute(self._link.sql["notify_relays"], self._channel)
             announce("waker.notified")
         except Away:
             await anyio.sleep(AGAIN_S)

@@ -23,14 +23,14 @@ from projectionist.core.task_groups import flattened
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.outbox.failover import judge
-from projectionist.outbox.link import Away, Link
-from projectionist.outbox.opener import Opener
 from projectionist.outbox.providers.base import Provider, Site
 from projectionist.outbox.providers.runtime import running
-from projectionist.outbox.sending import Sender
-from projectionist.outbox.store import Store
-from projectionist.outbox.wake import Listener
+from projectionist.outbox.relay.database_link import Away, Link
+from projectionist.outbox.relay.failover import judge
+from projectionist.outbox.relay.intent_store import Store
+from projectionist.outbox.relay.notify import Listener
+from projectionist.outbox.relay.sender import Sender
+from projectionist.outbox.relay.unpacker import Opener
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -122,9 +122,9 @@ class Relay:
         self, providers: Mapping[str, Provider], settings: Settings, consumers: Sequence[str] = ()
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        leases = Link(settings.postgres, "relay (leases)", setup="steady_loose", judge=judge)
+        leases = Link(settings.postgres, "relay (leases)", setup="set_stable_plans_async_commit", judge=judge)
         starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
-        opening = Link(settings.postgres, "relay (opening)", setup="steady_loose")
+        opening = Link(settings.postgres, "relay (opening)", setup="set_stable_plans_async_commit")
         self._links = (leases, starts, replies, opening)
         poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
         self._senders = [

@@ -22,9 +22,9 @@ from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.outbox.link import Link
     from projectionist.outbox.providers.reply import Reply
-    from projectionist.outbox.settling import Next
+    from projectionist.outbox.relay.database_link import Link
+    from projectionist.outbox.relay.state_machine import Next
 
 OPEN_S = 8.0
 """An attempt begins within so many seconds after its lease was asked for, or not at all."""
@@ -135,7 +135,7 @@ class Store:
     async def allow(self) -> None:
         """Have wishes that could not be opened tried again: this code may be newer."""
         async with self._link.lent() as connection:
-            await connection.execute(self._link.sql["allow_wishes"])
+            await connection.execute(self._link.sql["retry_refused_staged_intents"])
 
     async def lease(
         self,
@@ -159,7 +159,7 @@ class Store:
         lease_s = lease_of(timeout_s)
         async with self._link.lent() as connection:
             rows = await connection.fetch(
-                *(self._link.sql["lease"], provider, after, most, steps),
+                *(self._link.sql["lease_intents"], provider, after, most, steps),
                 *(token, lease_s, resting, crowd, look, not others_only),
             )
         first = rows[0]
@@ -189,7 +189,7 @@ class Store:
                 granted = await leases.acquire(connection, f"clock:{provider}", NOTICED_S)
                 gone_s = gone_s if granted is not None else 0.0
             spans = lease_of(timeout_s), wait_s, pause_s
-            await connection.execute(self._link.sql["back"], provider, *spans, gone_s)
+            await connection.execute(self._link.sql["bring_times_back"], provider, *spans, gone_s)
 
     async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> list[Leased]:
         """Record that an attempt of each begins; those that may be sent.
@@ -200,7 +200,9 @@ class Store:
         frozen = [each.fresh or _NOTHING for each in batch]
         columns = [f.wire for f in frozen], [f.hash for f in frozen], [f.mark for f in frozen]
         async with self._link.lent() as connection:
-            rows = await connection.fetch(self._link.sql["start"], batch[0].token, seqs, *columns, horizon_s)
+            rows = await connection.fetch(
+                self._link.sql["start_attempts"], batch[0].token, seqs, *columns, horizon_s
+            )
         begun = {row["seq"]: row for row in rows}
         for each in batch:
             if row := begun.get(each.seq):
@@ -215,7 +217,9 @@ class Store:
         if rest:
             columns = list(zip(*map(_columns, rest), strict=True))
             async with self._link.lent() as connection:
-                rows = await connection.fetch(self._link.sql["settle"], self._relay, memory_s, *columns)
+                rows = await connection.fetch(
+                    self._link.sql["record_replies"], self._relay, memory_s, *columns
+                )
             known.update(row["seq"] for row in rows)
         return known
 
@@ -224,7 +228,7 @@ class Store:
         replies = [each.reply for each in batch]
         async with self._link.lent() as connection:
             rows = await connection.fetch(
-                self._link.sql["settle_sent"],
+                self._link.sql["record_first_successes"],
                 *(memory_s, [each.seq for each in leased], [each.first_started for each in leased]),
                 [each.wire_hash for each in leased],
                 [reply.status or None for reply in replies],
@@ -237,7 +241,7 @@ class Store:
         """Give leases of one claim back before anything was tried."""
         async with self._link.lent() as connection:
             seqs = [each.seq for each in leased]
-            await connection.execute(self._link.sql["put_back"], leased[0].token, seqs)
+            await connection.execute(self._link.sql["return_leases"], leased[0].token, seqs)
 
     async def take(
         self, provider: str, wanted: Mapping[str, int], rate_per_s: float, burst: int
@@ -245,37 +249,42 @@ class Store:
         """Tokens for each destination, and the seconds until its next one."""
         async with self._link.lent() as connection:
             rows = await connection.fetch(
-                self._link.sql["take"], provider, list(wanted), list(wanted.values()), rate_per_s, burst
+                self._link.sql["take_rate_tokens"],
+                provider,
+                list(wanted),
+                list(wanted.values()),
+                rate_per_s,
+                burst,
             )
         return {row["destination"]: (row["granted"], row["next_s"]) for row in rows}
 
     async def beat(self, instance: UUID, host: str, pid: int, providers: Sequence[str]) -> None:
         """Say that this relay works, for these providers."""
         async with self._link.lent() as connection:
-            await connection.execute(self._link.sql["relay_beat"], instance, host, pid, providers)
+            await connection.execute(self._link.sql["upsert_relay_heartbeat"], instance, host, pid, providers)
 
     async def gone(self, instance: UUID) -> None:
         """Say that this relay works no more."""
         async with self._link.lent() as connection:
-            await connection.execute(self._link.sql["relay_gone"], instance)
+            await connection.execute(self._link.sql["delete_relay_heartbeat"], instance)
 
     async def hold(self, provider: str, destination: str, why: str) -> None:
         """Stop everything for a destination until somebody acts."""
         async with self._link.lent() as connection:
-            await connection.execute(self._link.sql["hold"], provider, destination, why)
+            await connection.execute(self._link.sql["hold_destination"], provider, destination, why)
 
     async def release(self, providers: Sequence[str], why: Sequence[str]) -> None:
         """Let go again what was held for these reasons."""
         async with self._link.lent() as connection:
-            await connection.execute(self._link.sql["release"], providers, why)
+            await connection.execute(self._link.sql["release_intents_of_known_providers"], providers, why)
 
     async def hold_strangers(self, providers: Sequence[str], consumers: Sequence[str]) -> dict[str, int]:
         """Hold what these consumers want of providers that are not among these; how many by provider."""
         async with self._link.lent() as connection:
-            found = await connection.fetch(self._link.sql["strangers"], providers)
+            found = await connection.fetch(self._link.sql["select_unknown_providers"], providers)
             held = {
                 row["provider"]: await connection.fetchval(
-                    self._link.sql["hold_strangers"], row["provider"], consumers
+                    self._link.sql["hold_intents_of_unknown_providers"], row["provider"], consumers
                 )
                 for row in found
             }

@@ -21,9 +21,9 @@ class OutboxObserver:
 
     async def look(self, connection: Connection) -> None:
         """Look once."""
-        rows = await connection.fetch(self._sql["observed"], MOST)
-        circuits = await connection.fetch(self._sql["observed_circuits"])
-        relays = await connection.fetch(self._sql["observed_relays"])
+        rows = await connection.fetch(self._sql["select_outbox_metrics"], MOST)
+        circuits = await connection.fetch(self._sql["select_circuit_metrics"])
+        relays = await connection.fetch(self._sql["count_relays_by_provider"])
         nothing: Shown = [(0.0, {})]
         metrics.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
         ages = [(max(0.0, row["oldest_s"]), _of(row)) for row in rows]

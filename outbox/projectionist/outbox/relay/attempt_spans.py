@@ -17,7 +17,7 @@ from projectionist.outbox.providers.reply import Outcome
 if TYPE_CHECKING:
     from projectionist.outbox.providers.base import Provider, Request
     from projectionist.outbox.providers.reply import Reply
-    from projectionist.outbox.store import Leased, Settled
+    from projectionist.outbox.relay.intent_store import Leased, Settled
 
 _WELL = frozenset({Outcome.SENT, Outcome.IN_FLIGHT})
 

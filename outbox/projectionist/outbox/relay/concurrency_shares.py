@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import clock
 
 if TYPE_CHECKING:
-    from projectionist.outbox.store import Haul, Leased
+    from projectionist.outbox.relay.intent_store import Haul, Leased
 
 LOOK_S = 1.0
 """How often lanes are looked through for destinations that wait beside a crowd, where the last look found none."""

@@ -41,7 +41,7 @@ class Link:
         postgres: Postgres,
         name: str,
         *,
-        setup: str = "steady",
+        setup: str = "set_stable_plans",
         judge: Callable[[Connection, Statements], Awaitable[None]] | None = None,
     ) -> None:
         self.sql = Statements("projectionist.outbox", postgres.schema)

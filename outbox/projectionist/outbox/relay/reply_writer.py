@@ -12,14 +12,14 @@ from projectionist.core.circuit_breaker import State
 from projectionist.core.log_format import facts
 from projectionist.core.states import Effect
 from projectionist.core.testpoints import announce
-from projectionist.outbox import trail
-from projectionist.outbox.circuits import Circuits, Verdict
-from projectionist.outbox.link import Away
 from projectionist.outbox.providers.reply import Outcome, healthy
+from projectionist.outbox.relay import attempt_spans
+from projectionist.outbox.relay.circuit_breakers import Circuits, Verdict
+from projectionist.outbox.relay.database_link import Away
 
 if TYPE_CHECKING:
     from projectionist.outbox.providers.reply import Reply
-    from projectionist.outbox.store import Settled, Store
+    from projectionist.outbox.relay.intent_store import Settled, Store
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -79,7 +79,7 @@ class Settler:
             try:
                 known = await self._store.settle(batch, self._memory_s)
                 announce("relay.settled")
-                trail.count(self._name, self._system, batch)
+                attempt_spans.count(self._name, self._system, batch)
                 pauses = await self._consequences(batch)
                 break
             except Away:

@@ -11,12 +11,12 @@ import msgspec
 from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 from projectionist.core.states import Effect
 from projectionist.core.testpoints import announce
-from projectionist.outbox.store import circuit_of
+from projectionist.outbox.relay.intent_store import circuit_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.outbox.link import Link
-    from projectionist.outbox.store import Leased
+    from projectionist.outbox.relay.database_link import Link
+    from projectionist.outbox.relay.intent_store import Leased
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -58,8 +58,8 @@ class Circuits:
         pauses = []
         names = sorted({each.destination for each in verdicts})
         async with self._link.lent() as connection, connection.transaction():
-            await connection.execute(self._link.sql["circuits_placed"], self._provider, names)
-            rows = await connection.fetch(self._link.sql["circuits_locked"], self._provider, names)
+            await connection.execute(self._link.sql["insert_missing_circuits"], self._provider, names)
+            rows = await connection.fetch(self._link.sql["lock_circuits"], self._provider, names)
             for row in rows:
                 before = after = circuit_of(row)
                 for each in verdicts:
@@ -83,7 +83,7 @@ class Circuits:
 
     async def _keep(self, connection: Connection, destination: str, before: Circuit, after: Circuit) -> bool:
         epoch = await connection.fetchval(
-            self._link.sql["circuit_kept"],
+            self._link.sql["update_circuit"],
             *(self._provider, destination, before.epoch, after.state.value, after.epoch),
             *(after.failures, after.openings, after.until),
         )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.outbox.link import Away
+from projectionist.outbox.relay.database_link import Away
 
 if TYPE_CHECKING:
-    from projectionist.outbox.store import Store
+    from projectionist.outbox.relay.intent_store import Store
 
 AGAIN_S = 0.5
 
