@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from projectionist.projections.consumer_classes import Projection, Reactor, SqlProjection
 from projectionist.projections.definition import Definition, Kind, check_distinct, definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue, EventError
 from projectionist.projections.event import Event
+from projectionist.projections.handler_results import Delete, Refuse, Retry
 from projectionist.projections.handlers import absent, on
-from projectionist.projections.kinds import Projection, Reactor, SqlProjection
-from projectionist.projections.outcome import Delete, Refuse, Retry
 from projectionist.projections.sql_tables import Tx
 from projectionist.projections.table import Index
 from projectionist.projections.upcasting import upcast

@@ -7,7 +7,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from projectionist.outbox.intents.intent import Intent, Slotted
-from projectionist.projections.outcome import Delete
+from projectionist.projections.handler_results import Delete
 
 UNKNOWN = Any
 

@@ -20,7 +20,7 @@ from projectionist.outbox.intents.intent import Intent
 from projectionist.projections.copying import copied
 from projectionist.projections.definition import Definition, Kind
 from projectionist.projections.failure import Failure, failure_of
-from projectionist.projections.reactions import IDLE, Answer, answer_of
+from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
 from projectionist.projections.rows import Row, Rows
 from projectionist.projections.steps import Step, Unit
 

@@ -14,7 +14,7 @@ from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler
-from projectionist.projections.reactions import IDLE, Answer, answer_of
+from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
 from projectionist.projections.steps import Step
 from projectionist.projections.table import Table
 

@@ -27,7 +27,7 @@ from projectionist.outbox.intents.staging import AT_ONCE, INTENTS, Wish, open_al
 from projectionist.outbox.relay import relay as relays
 from projectionist.outbox.relay.database_link import Link
 from projectionist.outbox.relay.notify import Waker, channel
-from projectionist.projections.reactions import answer_of
+from projectionist.projections.reactor_answers import answer_of
 
 pytestmark = pytest.mark.asyncio
 

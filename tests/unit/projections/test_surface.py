@@ -25,8 +25,8 @@ from projectionist.projections import (
     definition,
     on,
 )
+from projectionist.projections.consumer_classes import ProjectionMeta
 from projectionist.projections.copying import copied, is_mutable
-from projectionist.projections.kinds import ProjectionMeta
 
 
 @pytest.mark.parametrize("package", [projectionist.projections, projectionist.outbox])

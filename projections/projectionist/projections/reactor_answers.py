@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from projectionist.outbox.intents.intent import Intent, Slotted, content_of, options_of
-from projectionist.projections.outcome import Delete
+from projectionist.projections.handler_results import Delete
 
 
 class Answer(msgspec.Struct, gc=False):
