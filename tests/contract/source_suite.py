@@ -22,7 +22,7 @@ from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats
-from projectionist.projections.subjects import Subjects
+from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.decoding.delivery import told
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable import DurableUnfit, StreamUnfit

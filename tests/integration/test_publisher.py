@@ -25,7 +25,7 @@ from projectionist.outbox.publishing import publisher as publisher_of
 from projectionist.outbox.publishing.draft import PublishError
 from projectionist.outbox.publishing.publisher import NotPublished, Published, Publisher, WrongSequence
 from projectionist.projections import Event
-from projectionist.projections.subjects import Subjects
+from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.decoding.decoder import Reader
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.pull_source import JetStreamSource

@@ -25,7 +25,7 @@ from projectionist.core.settings.settings import Batch as Limits
 from projectionist.core.settings.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.outbox.intents.staging import open_all
 from projectionist.projections import Definition, Event, definition
-from projectionist.projections.subjects import Subjects
+from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.admin.parked_actions import Verbs
 from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
 from projectionist.runner.batch.batch_session import store_of

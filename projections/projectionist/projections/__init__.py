@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from projectionist.projections.compiled.definition import Definition, Kind, check_distinct, definition
 from projectionist.projections.consumer_classes import Projection, Reactor, SqlProjection
-from projectionist.projections.definition import Definition, Kind, check_distinct, definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue, EventError
 from projectionist.projections.event import Event

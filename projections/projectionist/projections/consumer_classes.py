@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.projections.columns import columns_of
-from projectionist.projections.definition import (
+from projectionist.projections.compiled.definition import (
     ATTRIBUTE,
     Baseline,
     Effects,
@@ -18,8 +18,8 @@ from projectionist.projections.definition import (
     Sequencing,
     compiled,
 )
+from projectionist.projections.compiled.row_keys import echoes, row_key
 from projectionist.projections.handlers import collected
-from projectionist.projections.row_keys import echoes, row_key
 from projectionist.projections.sql_tables import checked_tables
 from projectionist.projections.table import Index, Table
 

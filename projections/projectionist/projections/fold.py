@@ -17,8 +17,8 @@ import msgspec
 
 from projectionist.core.user_errors import RAISED
 from projectionist.outbox.intents.intent import Intent
+from projectionist.projections.compiled.definition import Definition, Kind
 from projectionist.projections.copying import copied
-from projectionist.projections.definition import Definition, Kind
 from projectionist.projections.failure import Failure, failure_of
 from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
 from projectionist.projections.rows import Row, Rows

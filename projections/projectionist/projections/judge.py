@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.states import Head
-from projectionist.projections.definition import Baseline, Sequencing
+from projectionist.projections.compiled.definition import Baseline, Sequencing
 
 
 class Verdict(StrEnum):

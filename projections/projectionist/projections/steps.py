@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from projectionist.core.user_errors import RAISED
-from projectionist.projections.definition import Definition
+from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
-from projectionist.projections.definition import Definition, check_distinct, definition
+from projectionist.projections.compiled.definition import Definition, check_distinct, definition
 from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from projectionist.core.settings.settings import Policy
 from projectionist.outbox.publishing.draft import Producer, PublishError
 from projectionist.outbox.publishing.event_ids import business_key
 from projectionist.projections import Event
-from projectionist.projections.subjects import SubjectPattern, Subjects
+from projectionist.projections.compiled.subject_pattern import SubjectPattern, Subjects
 from projectionist.runner.decoding.decoder import Reader
 from projectionist.runner.decoding.delivery import Delivery
 

@@ -32,8 +32,8 @@ from projectionist.projections import (
     definition,
     on,
 )
+from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.consumer_classes import ProjectionMeta
-from projectionist.projections.definition import Definition
 from projectionist.projections.steps import prepared
 
 

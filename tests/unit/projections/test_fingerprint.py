@@ -18,8 +18,8 @@ from tests.support.mutations import changed, sites
 from tests.unit.projections.shop import OrderPaid
 
 from projectionist.projections import Projection, definition, on, upcasting
-from projectionist.projections.definition import Definition
-from projectionist.projections.fingerprint import outline
+from projectionist.projections.compiled.definition import Definition
+from projectionist.projections.compiled.fingerprint import outline
 
 FILES = {
     "__init__": "",

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from projectionist.projections import definition
-from projectionist.projections.definition import ATTRIBUTE
+from projectionist.projections.compiled.definition import ATTRIBUTE
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide"
 PAGES = ("first-projection", "keyed-views", "strategies")

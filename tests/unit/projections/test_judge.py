@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projectionist.core.states import Head
-from projectionist.projections.definition import Baseline, Sequencing
+from projectionist.projections.compiled.definition import Baseline, Sequencing
 from projectionist.projections.judge import Position, Verdict, closer, judge, start
 
 CLEAR = Position(5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.projections.test_fingerprint import loaded
 
-from projectionist.projections import reach
+from projectionist.projections.compiled import code_reach
 
 ROWS = """
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_nothing_counts_that_changes_with_python(tmp_path: Path, monkeypatch: py
     def forbidden(code: object, doc: str | None = None) -> str:
         raise AssertionError(code)
 
-    monkeypatch.setattr(reach, "bytecode", forbidden)
+    monkeypatch.setattr(code_reach, "bytecode", forbidden)
     one = loaded(tmp_path / "1", files(USED, MADE_BY_PYTHON))
     assert one.unfollowed == ()
     for number, (old, new) in enumerate(

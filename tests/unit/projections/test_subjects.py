@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections.subjects import SubjectPattern, Subjects
+from projectionist.projections.compiled.subject_pattern import SubjectPattern, Subjects
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 

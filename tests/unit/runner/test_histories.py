@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectionist.core.states import Cause, Head
-from projectionist.projections.definition import Sequencing
+from projectionist.projections.compiled.definition import Sequencing
 from projectionist.runner.batch.outcomes import REFETCH_S, Broken, close
 from projectionist.runner.batch.planning import Course, Position, course, may_move, reach
 from projectionist.runner.batch.writes import Failed, Parked, Writes

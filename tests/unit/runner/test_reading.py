@@ -21,7 +21,7 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.printable_text import TEXT_BYTES, fits
 from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Event
-from projectionist.projections.subjects import Subjects
+from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.decoding.decoder import Reader
 from projectionist.runner.decoding.delivery import Delivery, Reason, Unreadable
 

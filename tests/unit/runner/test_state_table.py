@@ -10,7 +10,7 @@ import pytest
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import Cause, Entry, Head
-from projectionist.projections.definition import Sequencing
+from projectionist.projections.compiled.definition import Sequencing
 from projectionist.runner.batch.outcomes import Broken, close
 from projectionist.runner.batch.planning import course, may_move, reach
 from projectionist.runner.batch.writes import Failed, Writes

@@ -12,7 +12,7 @@ from projectionist.ops.terminal import Exit, UsageError, note, say, say_json
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.ops.walk import Walked
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.LOOK
 HELP = "walk a stream and list versions that are missing, or that two events claim; changes nothing"

@@ -11,7 +11,7 @@ from projectionist.ops.terminal import Exit, UsageError, say, say_json, table
 
 if TYPE_CHECKING:
     from projectionist.ops.at_work import AtWork
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.HISTORY
 HELP = "list the generations of a read model, go back to a kept one, or drop it"

@@ -14,7 +14,7 @@ from projectionist.ops.terminal import Exit, note
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.RUN
 HELP = "export where consumers and the outbox stand, also while nobody runs them, until it is told to stop"

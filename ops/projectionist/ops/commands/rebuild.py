@@ -11,7 +11,7 @@ from projectionist.ops.terminal import Exit, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.ops.at_work import AtWork
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.plan import Plan
     from projectionist.runner.rebuild.rebuild import Rebuilt
 

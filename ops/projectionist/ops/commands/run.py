@@ -13,7 +13,7 @@ from projectionist.ops.terminal import Exit, note
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.RUN
 HELP = "run the projections and reactors of an app until it is told to stop"

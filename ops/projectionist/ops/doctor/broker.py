@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Nats, Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import Stream, StreamConfig
     from projectionist.runner.jetstream.durable_owner import Deed
 

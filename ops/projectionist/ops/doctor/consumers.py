@@ -13,7 +13,7 @@ LOOK = "The reason says what; the log of the process, where"
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.consumers.status import SetbackStatus
     from projectionist.runner.jetstream.api import Stream
 

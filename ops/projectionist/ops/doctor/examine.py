@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.postgres.database_identity import Owner
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.app import App
     from projectionist.runner.jetstream.api import Stream
 

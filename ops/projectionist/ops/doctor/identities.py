@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import Stream
 
 SAMPLE = 500

@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.pause import alone, unknown
 from projectionist.runner.admin.reset import SILENCE_S
 from projectionist.runner.database.queries import Desk

@@ -19,7 +19,7 @@ from projectionist.core.telemetry import names, server_attributes, tracing
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
     from projectionist.outbox.intents.staging import Wish
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.outcomes import Broken
     from projectionist.runner.batch.planning import Course
     from projectionist.runner.batch.types import Batch

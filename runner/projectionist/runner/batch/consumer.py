@@ -18,7 +18,7 @@ from projectionist.runner.decoding.decoder import Reader
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.intents import Recipe
 
 

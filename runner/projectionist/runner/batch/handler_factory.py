@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.handlers import Pure
 from projectionist.runner.batch.row_table import RowTable
 from projectionist.runner.batch.sql_handlers import OwnSql

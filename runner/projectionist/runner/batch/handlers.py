@@ -20,7 +20,7 @@ from projectionist.runner.batch.writes import Again
 if TYPE_CHECKING:
     from projectionist.core.retry_policy import Retry
     from projectionist.outbox import Intent
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.failure import Failure
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.planning import Course

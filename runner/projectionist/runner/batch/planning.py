@@ -16,7 +16,7 @@ from projectionist.projections import judge as judging
 from projectionist.projections.judge import Verdict, follows, judge
 
 if TYPE_CHECKING:
-    from projectionist.projections.definition import Sequencing
+    from projectionist.projections.compiled.definition import Sequencing
     from projectionist.runner.decoding.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"

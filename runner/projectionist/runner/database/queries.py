@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 
 PATIENCE_S = 60.0

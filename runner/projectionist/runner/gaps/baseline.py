@@ -17,7 +17,7 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.jetstream.message_lookup import Stored

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.cloudevents import HeaderError
-from projectionist.projections.subjects import AGGREGATE
+from projectionist.projections.compiled.subject_pattern import AGGREGATE
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.decoding.header_parser import Heads
 from projectionist.runner.gaps.diagnosis import Elsewhere, Lack
 
 if TYPE_CHECKING:
-    from projectionist.projections.subjects import Subjects
+    from projectionist.projections.compiled.subject_pattern import Subjects
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.message_lookup import Stored
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.batch.row_key_type import OwnType
     from projectionist.runner.decoding.decoder import Reader

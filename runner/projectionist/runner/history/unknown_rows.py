@@ -12,7 +12,7 @@ from projectionist.runner.batch.version_ranges import Versions
 
 if TYPE_CHECKING:
     from projectionist.projections.columns import Column
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.history.applied_filter import Track
 

@@ -16,7 +16,7 @@ from projectionist.runner.jetstream.api import Consumer, ConsumerMissing, Stream
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.projections.subjects import Subjects
+    from projectionist.projections.compiled.subject_pattern import Subjects
     from projectionist.runner.jetstream.durable_owner import Deed
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client
 
-    from projectionist.projections.subjects import Subjects
+    from projectionist.projections.compiled.subject_pattern import Subjects
     from projectionist.runner.jetstream.durable_owner import Deed
 
 log = logging.getLogger("projectionist.runner")

@@ -12,7 +12,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.user_errors import lasting
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import Session
 from projectionist.runner.batch.batch_spans import Places, Tracing
 from projectionist.runner.batch.handler_factory import model_for

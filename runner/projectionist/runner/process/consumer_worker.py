@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.durable_owner import Deed
     from projectionist.runner.process.database_access import Office

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from projectionist.core.errors import ProjectionistError
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import Store
     from projectionist.runner.jetstream.api import Stream

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health_server import Health
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 log = logging.getLogger("projectionist.observe")
 

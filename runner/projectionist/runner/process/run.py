@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health_server import Health
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.process.problem_board import Told
 
 log = logging.getLogger("projectionist.runner")

@@ -14,7 +14,7 @@ from projectionist.runner.read_models.views import drop_tables, table_names
 from projectionist.runner.rebuild.build_state import drop_positions
 
 if TYPE_CHECKING:
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 
 READERS_MS = 100

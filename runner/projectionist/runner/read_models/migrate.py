@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection, Row
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 
 READERS_MS = 100

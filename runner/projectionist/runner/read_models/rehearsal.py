@@ -12,7 +12,7 @@ from projectionist.projections.table import MOST_GENERATIONS
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 
 class OnlyOnce(ProjectionistError):

@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import POSITIONS, Build, Desk, RebuildError
 from projectionist.runner.read_models.migrate import keeping, own
@@ -17,7 +17,7 @@ from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.shadow import Shadow
 
 ROWS_AT_ONCE = 200_000

@@ -16,7 +16,7 @@ from projectionist.runner.rebuild.table_pairs import Difference, Key, Sides, sid
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.database.queries import Build, Desk
 
 MOST = 1_000

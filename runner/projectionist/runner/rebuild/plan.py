@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
-from projectionist.projections.definition import Kind
-from projectionist.projections.subjects import Subjects
+from projectionist.projections.compiled.definition import Kind
+from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import Stream
 
 SAMPLE, SAMPLE_S = 20_000, 5.0

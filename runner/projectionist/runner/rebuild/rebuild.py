@@ -18,7 +18,7 @@ from projectionist.core.postgres import connections
 from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.history.progress import Progress
 
 FEW = 500

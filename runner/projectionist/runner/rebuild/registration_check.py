@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.jetstream import api
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.database.queries import Desk
 
 

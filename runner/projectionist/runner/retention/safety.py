@@ -9,7 +9,7 @@ from projectionist.runner.jetstream.durable import StreamUnfit
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import StreamConfig
 
 USUAL_S = 30 * 86_400.0

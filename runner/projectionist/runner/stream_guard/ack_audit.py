@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.projections.subjects import Subjects
+    from projectionist.projections.compiled.subject_pattern import Subjects
     from projectionist.runner.database.dead_sessions import Lend
     from projectionist.runner.jetstream.api import Consumer as Durable
 

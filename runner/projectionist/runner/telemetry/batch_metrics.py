@@ -14,7 +14,7 @@ from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Batch as Limits
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.counted_types import Kinds
     from projectionist.runner.batch.types import Applied, Batch
     from projectionist.runner.decoding.delivery import Delivery

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Alerts, Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
 _BREAKER = {"half_open": 1, "open": 2}
 

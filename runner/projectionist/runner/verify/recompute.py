@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.columns import Column
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.verify.refold_rows import Exact
 

@@ -15,7 +15,7 @@ import msgspec
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
-from projectionist.projections.definition import Kind
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import Session
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.history.progress import Progress

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
 
     _Find = Callable[[], Awaitable[Wanted | Answer | None]]
 

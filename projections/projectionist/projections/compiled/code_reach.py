@@ -23,8 +23,15 @@ from uuid import UUID
 
 import msgspec
 
-from projectionist.projections.modules import called, file_of_module, held, is_package, package, target
-from projectionist.projections.sources import (
+from projectionist.projections.compiled.modules import (
+    called,
+    file_of_module,
+    held,
+    is_package,
+    package,
+    target,
+)
+from projectionist.projections.compiled.source_code import (
     Source,
     bound,
     bytecode,

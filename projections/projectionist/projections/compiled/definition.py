@@ -13,13 +13,13 @@ from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
 from projectionist.outbox.intents.intent import Intent, options_of
 from projectionist.projections import event as events
-from projectionist.projections import names
 from projectionist.projections.annotations import mentioned_intents
+from projectionist.projections.compiled import unique_names
+from projectionist.projections.compiled.fingerprint import code_of, shape_of
+from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.projections.errors import EventError
 from projectionist.projections.event import Event
-from projectionist.projections.fingerprint import code_of, shape_of
 from projectionist.projections.handlers import Handler
-from projectionist.projections.subjects import Subjects
 from projectionist.projections.table import Table
 
 Sequencing = Literal["contiguous", "monotonic", "unordered"]
@@ -162,13 +162,13 @@ def compiled(
         table=table,
         tables=dict(tables or {}),
     )
-    names.enter(cls, _claims(made))
+    unique_names.enter(cls, _claims(made))
     return made
 
 
 def check_distinct(definitions: Iterable[Definition]) -> None:
     """Refuse two consumers, or two tables, of one name: what an App checks, wherever its classes are."""
-    names.check((each.cls, _claims(each)) for each in definitions)
+    unique_names.check((each.cls, _claims(each)) for each in definitions)
 
 
 def _claims(made: Definition) -> Iterator[str]:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.projections.compiled.code_reach import Reach
+from projectionist.projections.compiled.source_code import class_node, file_of
 from projectionist.projections.documents import outlined
 from projectionist.projections.event import schema_of
-from projectionist.projections.reach import Reach
-from projectionist.projections.sources import class_node, file_of
 from projectionist.projections.upcasting import upcasters_of
 
 if TYPE_CHECKING:
     from projectionist.projections.columns import Column
-    from projectionist.projections.definition import Definition
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.table import Table
 
 
