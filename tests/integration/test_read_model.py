@@ -15,7 +15,7 @@ from tests.unit.projections.folding import steps_of
 from tests.unit.projections.shop import OrderSummary
 
 from projectionist.projections import Event, Projection, ddl, definition, on
-from projectionist.projections.fold import fold
+from projectionist.projections.folding.fold import fold
 from projectionist.projections.readmodel import ReadModel, arguments
 from projectionist.projections.table import Table
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.lab import SCHEMA
 
 from projectionist.core.states import Cause, Decided, Effect, Entry, Head
-from projectionist.projections.judge import Verdict
+from projectionist.projections.folding.version_verdict import Verdict
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from projectionist.projections import Envelope, Event, definition
 from projectionist.projections.event import type_of
-from projectionist.projections.fold import Folded, fold
-from projectionist.projections.steps import Step, prepared
+from projectionist.projections.folding.fold import Folded, fold
+from projectionist.projections.folding.step import Step, prepared
 
 
 def steps_of(cls: type, events: Sequence[tuple[str, Event]]) -> list[Step]:

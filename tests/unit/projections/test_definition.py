@@ -34,7 +34,7 @@ from projectionist.projections import (
 )
 from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.consumer_classes import ProjectionMeta
-from projectionist.projections.steps import prepared
+from projectionist.projections.folding.step import prepared
 
 
 class Happened(Event, type="it.happened", formerly=("it.occurred",)):

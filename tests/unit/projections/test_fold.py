@@ -22,8 +22,8 @@ from tests.unit.projections.shop import (
 
 from projectionist.outbox import Intent
 from projectionist.projections import Event, Projection, Reactor, definition, on
-from projectionist.projections.failure import FailureKind
-from projectionist.projections.fold import fold
+from projectionist.projections.folding.failure import FailureKind
+from projectionist.projections.folding.fold import fold
 
 
 def placed(number: int, cents: int = 100, customer: str = "ann") -> tuple[str, Event]:

@@ -11,8 +11,8 @@ from tests.unit.projections.folding import steps_of
 
 from projectionist.projections import Event, definition
 from projectionist.projections.copying import copied
-from projectionist.projections.fold import Folded, fold
-from projectionist.projections.steps import Step
+from projectionist.projections.folding.fold import Folded, fold
+from projectionist.projections.folding.step import Step
 
 Rows = dict[Any, tuple[Any, ...]]
 

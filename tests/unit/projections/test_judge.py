@@ -6,7 +6,7 @@ import pytest
 
 from projectionist.core.states import Head
 from projectionist.projections.compiled.definition import Baseline, Sequencing
-from projectionist.projections.judge import Position, Verdict, closer, judge, start
+from projectionist.projections.folding.version_verdict import Position, Verdict, closer, judge, start
 
 CLEAR = Position(5)
 GAP = Position(5, Head.GAP, parked=2)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from projectionist.core.states import Entry, Fact
-from projectionist.projections.judge import Verdict, closer
+from projectionist.projections.folding.version_verdict import Verdict, closer
 from projectionist.runner.batch.writes import Kept, Put
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.projections.judge import start
+from projectionist.projections.folding.version_verdict import start
 from projectionist.runner.batch.batch_spans import Tracing
 from projectionist.runner.batch.counted_types import Kinds
 from projectionist.runner.batch.failure_evidence import Progress

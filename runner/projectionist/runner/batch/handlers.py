@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from projectionist.projections.failure import FailureKind
-from projectionist.projections.fold import Folded as FoldedSteps
-from projectionist.projections.fold import fold
-from projectionist.projections.steps import Step, prepared
+from projectionist.projections.folding.failure import FailureKind
+from projectionist.projections.folding.fold import Folded as FoldedSteps
+from projectionist.projections.folding.fold import fold
+from projectionist.projections.folding.step import Step, prepared
 from projectionist.runner.batch.outcomes import Broken
 from projectionist.runner.batch.retry_policy import Failing, Refusal, after
 from projectionist.runner.batch.row_key_type import OwnType, kind_of, named
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from projectionist.core.retry_policy import Retry
     from projectionist.outbox import Intent
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.failure import Failure
+    from projectionist.projections.folding.failure import Failure
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.planning import Course
     from projectionist.runner.batch.row_table import RowTable

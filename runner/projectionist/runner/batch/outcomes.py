@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.states import Cause, Entry, Head
-from projectionist.projections.judge import Verdict
+from projectionist.projections.folding.version_verdict import Verdict
 from projectionist.runner.batch.writes import Failed, Moved, Parked, Writes
 
 if TYPE_CHECKING:

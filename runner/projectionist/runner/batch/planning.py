@@ -1,6 +1,6 @@
 """Decides, from integers alone, what one aggregate does in one batch: what is tried, parked, or too old. Pure.
 
-What a single version means is for `projectionist.projections.judge` to say; here are runs of them, new and parked.
+What a single version means is for `projectionist.projections.folding.version_verdict` to say; here are runs of them, new and parked.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.states import Cause, Head
-from projectionist.projections import judge as judging
-from projectionist.projections.judge import Verdict, follows, judge
+from projectionist.projections.folding import version_verdict as judging
+from projectionist.projections.folding.version_verdict import Verdict, follows, judge
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Sequencing

@@ -17,10 +17,10 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
 from projectionist.projections.ddl import sql_names
-from projectionist.projections.failure import FailureKind, failure_of
+from projectionist.projections.folding.failure import FailureKind, failure_of
+from projectionist.projections.folding.step import Step
 from projectionist.projections.reactor_answers import answer_of
 from projectionist.projections.sql_tables import resolved
-from projectionist.projections.steps import Step
 from projectionist.runner.batch.handlers import Folded, Wished, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import Broken
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.printable_text import storable
 from projectionist.core.states import Entry, Fact
 from projectionist.core.testpoints import announce
-from projectionist.projections.judge import Verdict
+from projectionist.projections.folding.version_verdict import Verdict
 from projectionist.runner.batch.conflicts import (
     judge_old,
     kept_aside,

@@ -15,7 +15,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.testpoints import announce
-from projectionist.projections.judge import start
+from projectionist.projections.folding.version_verdict import start
 from projectionist.runner.database import barrier
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import msgspec
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
 
 if TYPE_CHECKING:
-    from projectionist.projections.rows import Cell
+    from projectionist.projections.folding.rows import Cell
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.decoding.delivery import Delivery
 

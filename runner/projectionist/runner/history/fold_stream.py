@@ -16,8 +16,8 @@ from anyio.lowlevel import checkpoint
 from projectionist.core import clock
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED
-from projectionist.projections.rows import Rows
-from projectionist.projections.steps import key_of
+from projectionist.projections.folding.rows import Rows
+from projectionist.projections.folding.step import key_of
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.fold_pace import SLICE_S, divided

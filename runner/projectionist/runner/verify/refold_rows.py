@@ -16,9 +16,9 @@ import msgspec
 from projectionist.core.states import Decided, Entry
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED
+from projectionist.projections.folding.rows import Rows
+from projectionist.projections.folding.step import key_of
 from projectionist.projections.readmodel import ReadModel
-from projectionist.projections.rows import Rows
-from projectionist.projections.steps import key_of
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED

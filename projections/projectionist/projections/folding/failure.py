@@ -9,8 +9,8 @@ import msgspec
 
 from projectionist.core.printable_text import storable
 from projectionist.core.user_errors import RAISED
+from projectionist.projections.folding.step import Step
 from projectionist.projections.handler_results import Refuse, Retry
-from projectionist.projections.steps import Step
 
 MOST_MESSAGE = 1_000
 MOST_FRAMES = 8

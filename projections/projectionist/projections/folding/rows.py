@@ -13,9 +13,9 @@ from projectionist.projections.copying import copied
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
+from projectionist.projections.folding.step import Step
 from projectionist.projections.handlers import Handler
 from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
-from projectionist.projections.steps import Step
 from projectionist.projections.table import Table
 
 Row = tuple[Any, ...]

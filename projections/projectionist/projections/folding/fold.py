@@ -19,10 +19,10 @@ from projectionist.core.user_errors import RAISED
 from projectionist.outbox.intents.intent import Intent
 from projectionist.projections.compiled.definition import Definition, Kind
 from projectionist.projections.copying import copied
-from projectionist.projections.failure import Failure, failure_of
+from projectionist.projections.folding.failure import Failure, failure_of
+from projectionist.projections.folding.rows import Row, Rows
+from projectionist.projections.folding.step import Step, Unit
 from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
-from projectionist.projections.rows import Row, Rows
-from projectionist.projections.steps import Step, Unit
 
 
 class Reaction(msgspec.Struct, frozen=True, gc=False):
