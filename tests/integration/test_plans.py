@@ -15,7 +15,7 @@ from tests.support.shop import shop
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.projections import definition
-from projectionist.projections.readmodel import ReadModel
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.read_models.migrate import ReadModels
 
 MANY = 200_000

@@ -14,10 +14,11 @@ from tests.unit.projections.everything import GOOD, Everything, Put, puts
 from tests.unit.projections.folding import steps_of
 from tests.unit.projections.shop import OrderSummary
 
-from projectionist.projections import Event, Projection, ddl, definition, on
+from projectionist.projections import Event, Projection, definition, on
 from projectionist.projections.folding.fold import fold
-from projectionist.projections.readmodel import ReadModel, arguments
-from projectionist.projections.table import Table
+from projectionist.projections.tables import ddl
+from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.table import Table
 
 OURS = "projectionist"
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from projectionist.projections.errors import BadValue, EventError
 from projectionist.projections.event import Event
 from projectionist.projections.handler_results import Delete, Refuse, Retry
 from projectionist.projections.handlers import absent, on
-from projectionist.projections.sql_tables import Tx
-from projectionist.projections.table import Index
+from projectionist.projections.tables.sql_tables import Tx
+from projectionist.projections.tables.table import Index
 from projectionist.projections.upcasting import upcast
 
 __all__ = [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 import msgspec
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections.columns import columns_of
 from projectionist.projections.compiled.definition import (
     ATTRIBUTE,
     Baseline,
@@ -20,8 +19,9 @@ from projectionist.projections.compiled.definition import (
 )
 from projectionist.projections.compiled.row_keys import echoes, row_key
 from projectionist.projections.handlers import collected
-from projectionist.projections.sql_tables import checked_tables
-from projectionist.projections.table import Index, Table
+from projectionist.projections.tables.columns import columns_of
+from projectionist.projections.tables.sql_tables import checked_tables
+from projectionist.projections.tables.table import Index, Table
 
 _POLICY = tuple(Policy.__dataclass_fields__)
 

@@ -12,13 +12,14 @@ import msgspec
 import pytest
 from tests.unit.projections.shop import OrderPaid, OrderSummary
 
-from projectionist.projections import Projection, ddl, definition, on
-from projectionist.projections.columns import columns_of
-from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
-from projectionist.projections.documents import narrowed, outlined
-from projectionist.projections.readmodel import ReadModel, arguments
-from projectionist.projections.sql_tables import resolved
-from projectionist.projections.table import Table
+from projectionist.projections import Projection, definition, on
+from projectionist.projections.tables import ddl
+from projectionist.projections.tables.columns import columns_of
+from projectionist.projections.tables.ddl import ColumnSpec, NeedsRebuild
+from projectionist.projections.tables.json_columns import narrowed, outlined
+from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.sql_tables import resolved
+from projectionist.projections.tables.table import Table
 
 
 class Odd(Projection, stream="S", subjects="s.{aggregate}", table='some"where.odd', key="id"):

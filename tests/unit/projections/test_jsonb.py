@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.projections import jsonb
 from projectionist.projections.errors import BadValue
+from projectionist.projections.tables import jsonb_text
 
 
 class Colour(StrEnum):
@@ -71,15 +71,15 @@ documents = st.recursive(
     ],
 )
 def test_a_document_is_written_as_jsonb_gives_it_back(document: Any, text: str) -> None:
-    assert jsonb.text(document) == text
+    assert jsonb_text.text(document) == text
 
 
 @given(documents)
 def test_the_text_means_the_document_and_is_its_own_canonical_form(document: Any) -> None:
-    text = jsonb.text(document)
+    text = jsonb_text.text(document)
     again = json.loads(text)
     assert again == document
-    assert jsonb.text(again) == text
+    assert jsonb_text.text(again) == text
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_the_text_means_the_document_and_is_its_own_canonical_form(document: Any
 )
 def test_what_jsonb_would_refuse_or_change_is_refused(document: Any, reason: str) -> None:
     with pytest.raises(BadValue, match=reason):
-        jsonb.text(document)
+        jsonb_text.text(document)

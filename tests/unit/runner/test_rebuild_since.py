@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.projections.table import Table
+from projectionist.projections.tables.table import Table
 from projectionist.runner.verify.row_difference import Since, differing, same
 
 Row = tuple[Any, ...]

@@ -9,7 +9,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, OrderChanged, OrderPlaced
-from projectionist.projections.ddl import physical
+from projectionist.projections.tables.ddl import physical
 
 _placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(OrderChanged)
 

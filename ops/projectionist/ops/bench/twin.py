@@ -16,7 +16,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
-from projectionist.projections.readmodel import ReadModel
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.database.barrier import barrier_key
 
 if TYPE_CHECKING:

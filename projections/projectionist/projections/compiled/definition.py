@@ -20,7 +20,7 @@ from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.projections.errors import EventError
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler
-from projectionist.projections.table import Table
+from projectionist.projections.tables.table import Table
 
 Sequencing = Literal["contiguous", "monotonic", "unordered"]
 Baseline = int | Literal["first", "any"]

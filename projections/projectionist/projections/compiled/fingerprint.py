@@ -11,14 +11,14 @@ import msgspec
 
 from projectionist.projections.compiled.code_reach import Reach
 from projectionist.projections.compiled.source_code import class_node, file_of
-from projectionist.projections.documents import outlined
 from projectionist.projections.event import schema_of
+from projectionist.projections.tables.json_columns import outlined
 from projectionist.projections.upcasting import upcasters_of
 
 if TYPE_CHECKING:
-    from projectionist.projections.columns import Column
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.table import Table
+    from projectionist.projections.tables.columns import Column
+    from projectionist.projections.tables.table import Table
 
 
 def shape_of(definition: Definition) -> bytes:

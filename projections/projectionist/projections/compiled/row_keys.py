@@ -11,11 +11,11 @@ from uuid import UUID
 import msgspec
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections import values
-from projectionist.projections.columns import Column
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler, RowKey
+from projectionist.projections.tables import column_values
+from projectionist.projections.tables.columns import Column
 
 
 def row_key(where: str, handler: Handler, column: Column) -> RowKey:
@@ -77,7 +77,7 @@ def _computed(function: Callable[[Any], object], column: Column) -> RowKey:
 def _reader(where: str, handler: Handler, column: Column) -> Callable[[str], Any]:
     """From the text of an aggregate's id to a key: one text a key, or two aggregates would share a row."""
     if column.kind is str:
-        return values.key_text
+        return column_values.key_text
     write: Callable[[Any], str] = str
     if column.kind in (int, UUID):
         parse = column.kind

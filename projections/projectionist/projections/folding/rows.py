@@ -16,7 +16,7 @@ from projectionist.projections.event import Event
 from projectionist.projections.folding.step import Step
 from projectionist.projections.handlers import Handler
 from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
-from projectionist.projections.table import Table
+from projectionist.projections.tables.table import Table
 
 Row = tuple[Any, ...]
 

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.projections.readmodel import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel, arguments
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

@@ -16,11 +16,11 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
-from projectionist.projections.ddl import sql_names
 from projectionist.projections.folding.failure import FailureKind, failure_of
 from projectionist.projections.folding.step import Step
 from projectionist.projections.reactor_answers import answer_of
-from projectionist.projections.sql_tables import resolved
+from projectionist.projections.tables.ddl import sql_names
+from projectionist.projections.tables.sql_tables import resolved
 from projectionist.runner.batch.handlers import Folded, Wished, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import Broken
 

@@ -11,8 +11,8 @@ from projectionist.projections.errors import BadValue
 from projectionist.runner.batch.version_ranges import Versions
 
 if TYPE_CHECKING:
-    from projectionist.projections.columns import Column
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.tables.columns import Column
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.history.applied_filter import Track
 

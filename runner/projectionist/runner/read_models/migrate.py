@@ -18,8 +18,8 @@ from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import Retry, interval
 from projectionist.core.testpoints import announce
-from projectionist.projections import ddl
-from projectionist.projections.ddl import ColumnSpec, NeedsRebuild
+from projectionist.projections.tables import ddl
+from projectionist.projections.tables.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.database.barrier import barrier_key, patience
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.read_models.rehearsal import rehearse

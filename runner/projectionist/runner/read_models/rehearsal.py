@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.projections import ddl
-from projectionist.projections.table import MOST_GENERATIONS
+from projectionist.projections.tables import ddl
+from projectionist.projections.tables.table import MOST_GENERATIONS
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

@@ -9,8 +9,8 @@ import asyncpg
 import msgspec
 
 from projectionist.core.identifiers import quoted
-from projectionist.projections.ddl import marked
-from projectionist.projections.table import Table
+from projectionist.projections.tables.ddl import marked
+from projectionist.projections.tables.table import Table
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.read_models.migrate import Kept
 from projectionist.runner.read_models.view_dependents import carry_indexes as make_indexes

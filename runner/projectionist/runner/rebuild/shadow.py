@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.states import Cause
-from projectionist.projections import ddl
+from projectionist.projections.tables import ddl
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import Course
 from projectionist.runner.database.queries import RebuildError

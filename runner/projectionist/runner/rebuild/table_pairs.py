@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.identifiers import quoted
-from projectionist.projections.ddl import physical
+from projectionist.projections.tables.ddl import physical
 from projectionist.runner.read_models.views import columns
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.projections.table import Table
+    from projectionist.projections.tables.table import Table
     from projectionist.runner.database.queries import Desk
 
 Key = tuple[str, ...]

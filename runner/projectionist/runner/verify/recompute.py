@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.projections.readmodel import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel, arguments
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.columns import Column
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.tables.columns import Column
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.verify.refold_rows import Exact
 

@@ -18,7 +18,7 @@ from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED
 from projectionist.projections.folding.rows import Rows
 from projectionist.projections.folding.step import key_of
-from projectionist.projections.readmodel import ReadModel
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.projections.table import Table
+    from projectionist.projections.tables.table import Table
     from projectionist.runner.batch.consumer import Consumer
 
 Row = tuple[Any, ...]

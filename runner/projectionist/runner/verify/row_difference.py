@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from projectionist.projections.table import Table
+    from projectionist.projections.tables.table import Table
 
 Row = tuple[Any, ...]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
-from projectionist.projections import ddl
+from projectionist.projections.tables import ddl
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.table import Table
+    from projectionist.projections.tables.table import Table
     from projectionist.runner.history.progress import Progress
 
 CHUNK = 5_000

@@ -14,21 +14,21 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
-from projectionist.projections import values
-from projectionist.projections.documents import called, document, is_struct
 from projectionist.projections.errors import BadValue
-from projectionist.projections.values import Canonical
+from projectionist.projections.tables import column_values
+from projectionist.projections.tables.column_values import Canonical
+from projectionist.projections.tables.json_columns import called, document, is_struct
 
 _PLAIN: dict[type, tuple[str, Canonical]] = {
-    str: ("text", values.text),
-    int: ("bigint", values.integer),
-    float: ("double precision", values.real),
-    bool: ("boolean", values.boolean),
-    Decimal: ("numeric", values.numeric),
-    bytes: ("bytea", values.binary),
-    datetime: ("timestamptz", values.moment),
-    date: ("date", values.day),
-    UUID: ("uuid", values.unique),
+    str: ("text", column_values.text),
+    int: ("bigint", column_values.integer),
+    float: ("double precision", column_values.real),
+    bool: ("boolean", column_values.boolean),
+    Decimal: ("numeric", column_values.numeric),
+    bytes: ("bytea", column_values.binary),
+    datetime: ("timestamptz", column_values.moment),
+    date: ("date", column_values.day),
+    UUID: ("uuid", column_values.unique),
 }
 _KEYS = (str, int, UUID, date, datetime)
 _SYSTEM = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
@@ -129,9 +129,9 @@ def _typed(place: str, name: str, kind: Any) -> Column:
 def _enumerated(place: str, name: str, kind: type[Enum]) -> Column:
     kinds = {str if isinstance(member.value, str) else type(member.value) for member in kind}
     if kinds == {str}:
-        return Column(name, kind, "text", values.member_of(kind, values.text), kind)
+        return Column(name, kind, "text", column_values.member_of(kind, column_values.text), kind)
     if kinds == {int}:
-        return Column(name, kind, "bigint", values.member_of(kind, values.integer), kind)
+        return Column(name, kind, "bigint", column_values.member_of(kind, column_values.integer), kind)
     raise DefinitionError(
         f"{place}: the members of {kind.__name__} are not all texts or all integers",
         remedy="Give every member a str, or every member an int",
@@ -146,7 +146,7 @@ def _as_key(place: str, column: Column) -> None:
         )
     column.is_key = True
     if column.kind is str:
-        column.canonical = values.key_text
+        column.canonical = column_values.key_text
     if column.sql_type == "text":
         column.sql_type = 'text collate "C"'  # locks are taken in this order, and bytes compare faster
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections.table import Table, split
+from projectionist.projections.tables.table import Table, split
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from projectionist.core.identifiers import quoted
-from projectionist.projections.columns import Column
-from projectionist.projections.documents import narrowed, outlined
-from projectionist.projections.sql_tables import resolved
-from projectionist.projections.table import Table
+from projectionist.projections.tables.columns import Column
+from projectionist.projections.tables.json_columns import narrowed, outlined
+from projectionist.projections.tables.sql_tables import resolved
+from projectionist.projections.tables.table import Table
 
 
 class ColumnSpec(msgspec.Struct, frozen=True):

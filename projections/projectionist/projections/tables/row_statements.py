@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from projectionist.core.identifiers import quoted
-from projectionist.projections.columns import Column
-from projectionist.projections.ddl import physical
-from projectionist.projections.table import Table
+from projectionist.projections.tables.columns import Column
+from projectionist.projections.tables.ddl import physical
+from projectionist.projections.tables.table import Table
 
 Row = tuple[Any, ...]
 

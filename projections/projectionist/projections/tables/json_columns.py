@@ -9,8 +9,8 @@ import msgspec
 from msgspec import inspect
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections import jsonb
 from projectionist.projections.errors import BadValue, without_value
+from projectionist.projections.tables import jsonb_text
 
 
 def document(place: str, name: str, kind: Any) -> tuple[Callable[[Any], str], Callable[[str], Any]]:
@@ -29,7 +29,7 @@ def document(place: str, name: str, kind: Any) -> tuple[Callable[[Any], str], Ca
     def canonical(value: Any) -> str:
         if value is None:
             raise BadValue(f"is None and not optional: declare it `{called(kind)} | None`", name)
-        return jsonb.text(value)
+        return jsonb_text.text(value)
 
     def thaw(text: str) -> Any:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
-from projectionist.projections.columns import Column
+from projectionist.projections.tables.columns import Column
 
 PUBLIC = "public"
 MOST_GENERATIONS = 9999
