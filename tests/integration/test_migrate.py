@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from projectionist.core.postgres.connections import Connection, advisory_key
-from projectionist.migrations import MigrationError, applier, migrate, plan
-from projectionist.migrations.released import Migration, released
+from projectionist.migrations import MigrationError, apply_migrations, migrate, plan
+from projectionist.migrations.catalog import Migration, released
 
 pytestmark = pytest.mark.asyncio
 
@@ -68,7 +68,7 @@ async def test_a_failed_migration_leaves_those_before_it_and_nothing_of_itself(
 ) -> None:
     good = Migration(1, "0001_good", b"1", released("fresh")[0].sql)
     bad = Migration(2, "0002_bad", b"2", "create table fresh.half (x int); select 1/0")
-    monkeypatch.setattr(applier, "released", lambda _: [good, bad])
+    monkeypatch.setattr(apply_migrations, "released", lambda _: [good, bad])
     with pytest.raises(
         MigrationError, match=r"0002_bad failed.*division by zero.*22012.*Nothing of it was kept"
     ):
@@ -83,7 +83,7 @@ async def test_positions_of_builds_from_before_stay_and_are_tables_of_their_own(
     everything = released("fresh")
     (of_builds,) = [one.number for one in everything if one.name.endswith("_positions")]
     with monkeypatch.context() as before:
-        before.setattr(applier, "released", lambda _: everything[: of_builds - 1])
+        before.setattr(apply_migrations, "released", lambda _: everything[: of_builds - 1])
         await migrate(connection, "fresh")
     await connection.execute(
         "create table fresh.build_positions_7 partition of fresh.build_positions for values in (7);"
@@ -129,7 +129,7 @@ async def test_of_two_appliers_at_once_one_waits_and_finds_nothing_to_do(databas
 async def test_an_applier_that_waited_too_long_says_what_it_waits_for(
     connection: Connection, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applier, "PATIENCE", "50ms")
+    monkeypatch.setattr(apply_migrations, "PATIENCE", "50ms")
     holder = await asyncpg.connect(database)
     try:
         await holder.execute(f"select pg_advisory_lock({advisory_key('fresh', 'migrate')})")

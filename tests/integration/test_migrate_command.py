@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from projectionist.migrations.released import released
+from projectionist.migrations.catalog import released
 from projectionist.ops.cli import main
 from projectionist.ops.terminal import Exit
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from projectionist.core.errors import IdentifierError
-from projectionist.migrations.released import Applied, Migration, MigrationError, pending, released
+from projectionist.migrations.catalog import Applied, Migration, MigrationError, pending, released
 
 KNOWN = [Migration(n, f"000{n}_step", bytes([n]), "select 1") for n in (1, 2, 3)]
 

@@ -78,7 +78,7 @@ def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definitio
 async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> Pending:
     """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
     from projectionist.core.postgres.connections import connect
-    from projectionist.migrations import migrate, optional, plan
+    from projectionist.migrations import migrate, optional_indexes, plan
     from projectionist.runner.read_models.migrate import ReadModels, created
 
     schema = found.postgres.schema
@@ -94,9 +94,11 @@ async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool)
         changes = await models.plan(consumers)
         if apply:
             await models.apply(consumers, changes)
-        indexes = await optional.pending(connection, schema, correlation=found.postgres.correlation_index)
+        indexes = await optional_indexes.pending(
+            connection, schema, correlation=found.postgres.correlation_index
+        )
         if apply:
-            await optional.apply(connection, indexes)
+            await optional_indexes.apply(connection, indexes)
         return Pending(schema, release, changes, indexes)
     finally:
         await connection.close()

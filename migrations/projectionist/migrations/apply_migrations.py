@@ -8,7 +8,7 @@ import asyncpg
 
 from projectionist.core.postgres.connections import Connection, advisory_key
 from projectionist.core.postgres.statements import Statements
-from projectionist.migrations.released import PACKAGE, Applied, Migration, MigrationError, pending, released
+from projectionist.migrations.catalog import PACKAGE, Applied, Migration, MigrationError, pending, released
 
 PATIENCE = "60s"
 """How long an applier waits for another one before it says so and gives up."""
@@ -60,9 +60,9 @@ async def _apply_next(connection: Connection, schema: str) -> Migration | None:
 
 
 async def _take_turn(connection: Connection, statements: Statements, schema: str) -> None:
-    await connection.execute(statements["wait_for_turn"], PATIENCE)
+    await connection.execute(statements["wait_for_migration_lock"], PATIENCE)
     try:
-        await connection.execute(statements["take_turn"], advisory_key(schema, "migrate"))
+        await connection.execute(statements["lock_migrations"], advisory_key(schema, "migrate"))
     except asyncpg.LockNotAvailableError:
         raise MigrationError(
             f"another process has been migrating schema {schema!r} for more than {PATIENCE}",
