@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from projectionist.migrations.catalog import released
-from projectionist.ops.cli import main
+from projectionist.ops.main import main
 from projectionist.ops.terminal import Exit
 
 NAMES = [migration.name for migration in released("fresh")]

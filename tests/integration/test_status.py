@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.lab import Lab
 
-from projectionist.ops.cli import main
+from projectionist.ops.main import main
 from projectionist.ops.terminal import Exit
 
 Said = Callable[..., tuple[int, str]]

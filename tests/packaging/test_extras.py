@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 from tests.support.scrape import free_port, get
 from tests.support.waiting import eventually
 
-from projectionist.ops import cli
+from projectionist.ops import main
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(300)]
 
@@ -99,7 +99,7 @@ async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_
         )
     finally:
         await call("dev", "down")
-    assert {name for name, _ in cli.found()} - called == {"observe"}, (
+    assert {name for name, _ in main.found()} - called == {"observe"}, (
         "observe is of use with an exporter only"
     )
 

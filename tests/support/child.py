@@ -47,6 +47,6 @@ def _die_with_the_test(lifeline: int) -> None:
 
 if __name__ == "__main__":
     obey(msgspec.json.decode(os.environ.pop(Orders.VARIABLE), type=Orders))
-    from projectionist.ops.cli import main
+    from projectionist.ops.main import main
 
     sys.exit(main())

@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 
-from projectionist.ops import cli
+from projectionist.ops import main
 from projectionist.ops.embedded import binaries
 from projectionist.ops.embedded.account import Account
 
@@ -22,10 +22,10 @@ def account() -> Account:
 
 if __name__ == "__main__":
     user = account()
-    list(cli.found())
+    list(main.found())
     binaries.nats_server()
     "".encode("idna")
     os.setgroups([])
     os.setgid(user.gid)
     os.setuid(user.uid)
-    sys.exit(cli.main())
+    sys.exit(main.main())

@@ -15,7 +15,7 @@ import pytest
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import Settings
-from projectionist.ops import apps, cli, terminal
+from projectionist.ops import apps, main, terminal
 from projectionist.ops.help import Topic
 from projectionist.ops.terminal import Exit, UsageError
 
@@ -30,15 +30,15 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         command = SimpleNamespace(
             TOPIC=Topic.RUN, HELP="acts", EXAMPLE="projectionist act", arguments=apps.declare, run=run
         )
-        monkeypatch.setattr(cli, "found", lambda: iter([("act", command)]))
+        monkeypatch.setattr(main, "found", lambda: iter([("act", command)]))
 
     return with_run
 
 
-@pytest.mark.parametrize("name", [name for name, _ in cli.found()])
+@pytest.mark.parametrize("name", [name for name, _ in main.found()])
 def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main([name, "--help"])
+        main.main([name, "--help"])
     assert ended.value.code == Exit.DONE
     text = capsys.readouterr().out
     assert f"example:\n  projectionist {name}" in text
@@ -46,9 +46,9 @@ def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["--help"])
+        main.main(["--help"])
     text = capsys.readouterr().out
-    for name, command in cli.found():
+    for name, command in main.found():
         assert f"\n  {name} " in text
         assert command.HELP[:40] in text
     headings = re.findall(r"^(\w+):$", text, re.MULTILINE)
@@ -58,7 +58,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
+        main.main(["--version"])
     assert ended.value.code == Exit.DONE
     assert capsys.readouterr().out == f"projectionist {version('projectionist')}\n"
 
@@ -67,14 +67,14 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 def test_wrong_usage_ends_with_2(install: Install, argv: list[str]) -> None:
     install(lambda _: 0)
     with pytest.raises(SystemExit) as ended:
-        cli.main(argv)
+        main.main(argv)
     assert ended.value.code == Exit.USAGE
 
 
 @pytest.mark.parametrize("code", Exit)
 def test_the_code_of_the_command_is_the_code_of_the_process(install: Install, code: Exit) -> None:
     install(lambda _: code)
-    assert cli.main(["act"]) == code
+    assert main.main(["act"]) == code
 
 
 @pytest.mark.parametrize(("kind", "code"), [(ProjectionistError, Exit.FAILED), (UsageError, Exit.USAGE)])
@@ -85,7 +85,7 @@ def test_an_error_is_one_line_with_its_remedy(
         raise kind("it did not work", remedy="Try that")
 
     install(fail)
-    assert cli.main(["act"]) == code
+    assert main.main(["act"]) == code
     assert capsys.readouterr() == ("", "error: it did not work. Try that\n")
 
 
@@ -94,11 +94,11 @@ def test_an_interrupted_command_ends_like_any_interrupted_program(install: Insta
         raise KeyboardInterrupt
 
     install(interrupt)
-    assert cli.main(["act"]) == 130
+    assert main.main(["act"]) == 130
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
-    many = "import sys; from projectionist.ops import cli, terminal\n"
+    many = "import sys; from projectionist.ops import main as cli, terminal\n"
     many += "from types import SimpleNamespace as S\n"
     many += "run = lambda _: [terminal.say('x' * 1000) for _ in range(1000)] and 0\n"
     many += "c = S(TOPIC='run', HELP='', EXAMPLE='', arguments=lambda p: None, run=run)\n"
@@ -229,7 +229,7 @@ def test_a_command_that_is_not_there_is_answered_with_the_nearest(
     typed: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main([typed])
+        main.main([typed])
     assert ended.value.code == Exit.USAGE
     told = capsys.readouterr().err
     assert f"there is no command '{typed}'" in told

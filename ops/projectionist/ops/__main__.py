@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from projectionist.ops.cli import main
+from projectionist.ops.main import main
 
 sys.exit(main())

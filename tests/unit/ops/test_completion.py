@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from projectionist.ops import cli, completion
+from projectionist.ops import completion, main
 
 KNOWN = {"": ["run", "parked", "-h"], "run": ["--only"], "parked": ["list", "retry", "--all"]}
 
 
 def test_the_words_are_those_of_the_parsers() -> None:
-    words = completion.words(cli.parser())
-    assert {name for name, _ in cli.found()} <= set(words[""])
+    words = completion.words(main.parser())
+    assert {name for name, _ in main.found()} <= set(words[""])
     assert {"up", "down", "status", "reset", "--json"} <= set(words["dev"])
     assert {"list", "retry", "--reason"} <= set(words["parked"])
     assert "--version" not in words["run"]
 
 
 def test_no_word_of_any_parser_needs_quoting() -> None:
-    every = {word for after in completion.words(cli.parser()).values() for word in after}
+    every = {word for after in completion.words(main.parser()).values() for word in after}
     assert [word for word in every if not re.fullmatch(r"[\w-]+", word)] == []
 
 

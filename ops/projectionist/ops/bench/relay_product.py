@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from projectionist.ops.cli import main
+from projectionist.ops.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["relay", f"projectionist.ops.bench.relay_app:{sys.argv[1]}"]))

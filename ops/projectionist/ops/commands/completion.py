@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    from projectionist.ops import cli, completion
+    from projectionist.ops import completion, main
 
-    say(completion.script(args.shell, "projectionist", completion.words(cli.parser())).rstrip("\n"))
+    say(completion.script(args.shell, "projectionist", completion.words(main.parser())).rstrip("\n"))
     return Exit.DONE
