@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 
 from projectionist.migrations.catalog import released
+from projectionist.ops.cli.output import Exit
 from projectionist.ops.main import main
-from projectionist.ops.terminal import Exit
 
 NAMES = [migration.name for migration in released("fresh")]
 

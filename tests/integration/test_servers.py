@@ -11,8 +11,8 @@ from tests.support.shop import OrderPlaced, shop
 
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Settings
+from projectionist.ops.cli.find_servers import settings
 from projectionist.ops.embedded import temporary
-from projectionist.ops.servers import settings
 from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.lab import Lab
 
+from projectionist.ops.cli.output import Exit
 from projectionist.ops.main import main
-from projectionist.ops.terminal import Exit
 
 Said = Callable[..., tuple[int, str]]
 

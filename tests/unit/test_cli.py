@@ -15,9 +15,10 @@ import pytest
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import Settings
-from projectionist.ops import apps, main, terminal
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError
+from projectionist.ops import main
+from projectionist.ops.cli import app_arguments, output
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError
 
 Install = Callable[..., None]
 
@@ -28,7 +29,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def with_run(run: Callable[[argparse.Namespace], int]) -> None:
         command = SimpleNamespace(
-            TOPIC=Topic.RUN, HELP="acts", EXAMPLE="projectionist act", arguments=apps.declare, run=run
+            TOPIC=Topic.RUN,
+            HELP="acts",
+            EXAMPLE="projectionist act",
+            arguments=app_arguments.declare,
+            run=run,
         )
         monkeypatch.setattr(main, "found", lambda: iter([("act", command)]))
 
@@ -98,7 +103,7 @@ def test_an_interrupted_command_ends_like_any_interrupted_program(install: Insta
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
-    many = "import sys; from projectionist.ops import main as cli, terminal\n"
+    many = "import sys; from projectionist.ops import main as cli; from projectionist.ops.cli import output as terminal\n"
     many += "from types import SimpleNamespace as S\n"
     many += "run = lambda _: [terminal.say('x' * 1000) for _ in range(1000)] and 0\n"
     many += "c = S(TOPIC='run', HELP='', EXAMPLE='', arguments=lambda p: None, run=run)\n"
@@ -118,71 +123,74 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
 def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert terminal.styled("text", "good") == "text"
+    assert output.styled("text", "good") == "text"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert terminal.styled("text", "good") == "\x1b[32mtext\x1b[0m"
+    assert output.styled("text", "good") == "\x1b[32mtext\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert terminal.styled("text", "good") == "text"
+    assert output.styled("text", "good") == "text"
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert terminal.styled("text", "good") == "text"
+    assert output.styled("text", "good") == "text"
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("y\n", True), ("Yes\n", True), ("n\n", False), ("", False)])
 def test_a_question_is_put_to_a_person_only(monkeypatch: pytest.MonkeyPatch, typed: str, meant: bool) -> None:
-    assert not terminal.confirmed("Sure?")
+    assert not output.confirmed("Sure?")
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdin, "readline", lambda: typed, raising=False)
-    assert terminal.confirmed("Sure?") is meant
+    assert output.confirmed("Sure?") is meant
 
 
 def parsed(*words: str, names: str = "consumers") -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    apps.declare(parser, names=names)
+    app_arguments.declare(parser, names=names)
     return parser.parse_args(words)
 
 
 def test_what_holds_a_colon_is_the_app() -> None:
-    assert apps.split(parsed("shop.app:app", "OrderSummary"), None) == ("shop.app:app", ["OrderSummary"])
-    assert apps.split(parsed("OrderSummary", "shop.app:app"), "other:app") == (
+    assert app_arguments.split(parsed("shop.app:app", "OrderSummary"), None) == (
         "shop.app:app",
         ["OrderSummary"],
     )
-    assert apps.split(parsed("A", "B"), "set:app") == ("set:app", ["A", "B"])
-    assert apps.split(parsed(names=""), "set:app") == ("set:app", [])
-    assert apps.split(parsed("shop.app:app", names=""), None) == ("shop.app:app", [])
+    assert app_arguments.split(parsed("OrderSummary", "shop.app:app"), "other:app") == (
+        "shop.app:app",
+        ["OrderSummary"],
+    )
+    assert app_arguments.split(parsed("A", "B"), "set:app") == ("set:app", ["A", "B"])
+    assert app_arguments.split(parsed(names=""), "set:app") == ("set:app", [])
+    assert app_arguments.split(parsed("shop.app:app", names=""), None) == ("shop.app:app", [])
 
 
 def test_no_app_and_two_apps_are_wrong_usage() -> None:
     with pytest.raises(UsageError, match=r"no app is named.*shop\.app:app.*projectionist\.toml"):
-        apps.split(parsed("OrderSummary"), None)
+        app_arguments.split(parsed("OrderSummary"), None)
     with pytest.raises(UsageError, match="a:b and c:d are two apps"):
-        apps.split(parsed("a:b", "c:d"), None)
+        app_arguments.split(parsed("a:b", "c:d"), None)
 
 
 def test_an_app_is_loaded_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "little_shop.py").write_text("class inner: app = {'x': 1}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert apps.load("little_shop:inner.app", dict) == {"x": 1}
+    assert app_arguments.load("little_shop:inner.app", dict) == {"x": 1}
     with pytest.raises(ProjectionistError, match=r"little_shop:inner\.app is dict, not list"):
-        apps.load("little_shop:inner.app", list)
+        app_arguments.load("little_shop:inner.app", list)
     with pytest.raises(ProjectionistError, match="there is no 'nothing' in little_shop"):
-        apps.load("little_shop:nothing", dict)
+        app_arguments.load("little_shop:nothing", dict)
 
 
 @pytest.mark.parametrize("app", ["no_such_module:app", "no_such_package.module:app", "os.nothing:app"])
 def test_a_missing_module_is_named_with_the_folder_that_was_searched(app: str) -> None:
     module, here = re.escape(app.partition(":")[0]), re.escape(str(Path.cwd()))
     with pytest.raises(ProjectionistError, match=f"no module {module}, neither in {here}"):
-        apps.load(app, dict)
+        app_arguments.load(app, dict)
 
 
 @pytest.mark.parametrize("app", [":app", ".shop:app", "shop:", "shop:a b", "a:b:c"])
 def test_what_is_not_module_and_attribute_is_wrong_usage(app: str) -> None:
     with pytest.raises(UsageError, match="is not module:attribute"):
-        apps.load(app, dict)
+        app_arguments.load(app, dict)
 
 
 def test_an_import_that_fails_inside_the_app_is_the_apps_error(
@@ -192,12 +200,12 @@ def test_an_import_that_fails_inside_the_app_is_the_apps_error(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
-        apps.load("broken_shop:app", dict)
+        app_arguments.load("broken_shop:app", dict)
 
 
 def acting(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    apps.declare_act(parser, required=False)
+    app_arguments.declare_act(parser, required=False)
     return parser.parse_args(words)
 
 
@@ -238,7 +246,7 @@ def test_a_command_that_is_not_there_is_answered_with_the_nearest(
 
 
 def test_a_process_may_be_given_a_place_to_listen_at_of_its_own() -> None:
-    assert apps.listening(Settings(), None) == Settings()
-    assert apps.listening(Settings(), "127.0.0.1:9465").telemetry.listens == "127.0.0.1:9465"
+    assert app_arguments.listening(Settings(), None) == Settings()
+    assert app_arguments.listening(Settings(), "127.0.0.1:9465").telemetry.listens == "127.0.0.1:9465"
     with pytest.raises(UsageError, match="--listen here"):
-        apps.listening(Settings(), "here")
+        app_arguments.listening(Settings(), "here")

@@ -16,8 +16,8 @@ from typing import NoReturn, Protocol, cast
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import commands
-from projectionist.ops.help import Topic, overview
-from projectionist.ops.terminal import Exit, UsageError, note, say
+from projectionist.ops.cli.help_topics import Topic, overview
+from projectionist.ops.cli.output import Exit, UsageError, note, say
 
 _DESCRIPTION = "Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once."
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but something needs attention."

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from projectionist.ops import completion, main
+from projectionist.ops import main
+from projectionist.ops.cli import completion
 
 KNOWN = {"": ["run", "parked", "-h"], "run": ["--only"], "parked": ["list", "retry", "--all"]}
 

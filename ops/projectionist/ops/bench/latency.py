@@ -17,7 +17,7 @@ from projectionist.ops.bench.contenders import Contender, contenders, variants
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.load import SOURCE, Load, messages
 from projectionist.ops.bench.trial import caught_up
-from projectionist.ops.terminal import table
+from projectionist.ops.cli.output import table
 from projectionist.outbox import intent_key
 
 if TYPE_CHECKING:

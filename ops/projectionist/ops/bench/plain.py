@@ -10,8 +10,8 @@ from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Settings, load
-from projectionist.ops import loops
 from projectionist.ops.bench.shop import ORDERS, SCENE
+from projectionist.ops.cli import event_loop
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 
 _ID, _SOURCE, _TYPE, _VERSION = (DEFAULTS[word] for word in ("id", "source", "type", "version"))
@@ -71,4 +71,4 @@ async def source(settings: Settings) -> JetStreamSource:
 
 def main(work: Callable[[Settings], Coroutine[Any, Any, None]]) -> None:
     """Run a contender until it is terminated, on the loop that `projectionist run` takes."""
-    loops.run(work(load(None)))
+    event_loop.run(work(load(None)))

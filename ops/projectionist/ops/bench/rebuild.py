@@ -15,7 +15,7 @@ from projectionist.ops.bench.contenders import contenders
 from projectionist.ops.bench.figures import USED, costs_of, ratio, spread, used
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.trial import Cost, run, trial
-from projectionist.ops.terminal import table
+from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
     from projectionist.ops.bench.ground import Ground

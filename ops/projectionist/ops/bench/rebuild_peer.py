@@ -22,7 +22,7 @@ from psycopg.sql import SQL
 
 from projectionist.core.settings.settings import Settings, load
 from projectionist.ops.bench.scene import told
-from projectionist.ops.terminal import say_json
+from projectionist.ops.cli.output import say_json
 
 CHANGES, AT_ONCE, PATIENCE_S = 9, 200, 600.0
 

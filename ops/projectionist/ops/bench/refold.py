@@ -14,7 +14,7 @@ from projectionist.core.settings.settings import Settings
 from projectionist.ops.bench import plain
 from projectionist.ops.bench.load import PLACED
 from projectionist.ops.bench.shop import ORDERS, SCENE
-from projectionist.ops.terminal import say_json
+from projectionist.ops.cli.output import say_json
 from projectionist.projections.tables import ddl
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan

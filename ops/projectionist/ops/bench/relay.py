@@ -22,7 +22,7 @@ from projectionist.ops.bench.figures import USED, costs_of, used
 from projectionist.ops.bench.scene import STUB, Scene
 from projectionist.ops.bench.stub import stub
 from projectionist.ops.bench.trial import PATIENCE_S, Cost
-from projectionist.ops.terminal import table
+from projectionist.ops.cli.output import table
 from projectionist.outbox.intents.staging import open_all
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.ops.bench.figures import USED, costs_of, ratio, shown, spread, used
-from projectionist.ops.terminal import table
+from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
     from projectionist.ops.bench.ground import Ground

@@ -12,7 +12,7 @@ from projectionist.ops.bench.contenders import PRODUCT, Contender, variants
 from projectionist.ops.bench.curves import Curve, svg
 from projectionist.ops.bench.ground import ground as made
 from projectionist.ops.bench.trial import run
-from projectionist.ops.terminal import table
+from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -39,13 +39,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database", action="store_true", help="the whole schema: from now on this database reads and sends"
     )
-    apps.declare_act(parser)
+    app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Adopt it, and say what that means."""
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.admin.parked_actions import Act
 
     if args.database == bool(args.consumer):

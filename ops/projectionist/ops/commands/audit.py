@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, lines, told
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, lines, told
 
 if TYPE_CHECKING:
-    from projectionist.ops.database import Database
+    from projectionist.ops.cli.database import Database
 
 TOPIC = Topic.LOOK
 HELP = "show what was decided and done by hand: who, what, when, why"
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
 
     async with database("audit") as db:
         return await read(db, args.consumer, args.who, args.verb, args.about, args.newer, args.limit)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, note, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -27,7 +27,7 @@ SHOWN = 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the consumer whose stream, subjects and headers are meant")
+    app_arguments.declare(parser, names="the consumer whose stream, subjects and headers are meant")
     parser.add_argument("--first", type=int, default=1, metavar="N", help="begin at this sequence")
     parser.add_argument("--last", type=int, metavar="N", help="end at this sequence")
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
@@ -36,17 +36,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Walk; the database is not asked, so what was decided there is listed too."""
-    from projectionist.ops import loops
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli import event_loop
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
 
     found = settings()
-    app, names = apps.split(args, found.app)
+    app, names = app_arguments.split(args, found.app)
     if len(names) != 1:
         raise UsageError(
             "audit-stream takes one consumer", remedy="Write `projectionist audit-stream APP NAME`"
         )
-    walked = loops.run(_walk(apps.load(app, App).definition(names[0]), found, args))
+    walked = event_loop.run(_walk(app_arguments.load(app, App).definition(names[0]), found, args))
     if args.json:
         say_json(walked)
     else:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _walk(definition: Definition, settings: Settings, args: argparse.Namespace) -> Walked:
     from projectionist.core.nats import connections
-    from projectionist.ops.at_work import progress
+    from projectionist.ops.cli.command_context import progress
     from projectionist.ops.walk import walk
 
     client = await connections.connect(settings.nats, name="projectionist audit-stream")

@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, note, say, say_json
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

@@ -6,9 +6,9 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
@@ -25,12 +25,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("action", choices=("reset",), help="reset: close it now, instead of after its pause")
     parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
-    apps.declare_act(parser)
+    app_arguments.declare_act(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Close it and say whether it was open."""
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.admin.parked_actions import Act
 
     act = Act(args.actor, args.reason)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from projectionist.ops.completion import SHELLS
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say
+from projectionist.ops.cli.completion import SHELLS
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say
 
 TOPIC = Topic.DEVELOP
 HELP = "print a script that has bash, zsh or fish complete commands and options"
@@ -24,7 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    from projectionist.ops import completion, main
+    from projectionist.ops import main
+    from projectionist.ops.cli import completion
 
     say(completion.script(args.shell, "projectionist", completion.words(main.parser())).rstrip("\n"))
     return Exit.DONE

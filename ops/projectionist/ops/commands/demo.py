@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, note, say, say_json, styled, table
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json, styled, table
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

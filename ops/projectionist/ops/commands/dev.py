@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, confirmed, note, say, say_json, styled, table
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, confirmed, note, say, say_json, styled, table
 
 if TYPE_CHECKING:
     from projectionist.ops.embedded import Embedded, ServerStatus

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json, styled
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json, styled
 
 if TYPE_CHECKING:
     from projectionist.ops.doctor.examine import Examined
@@ -23,7 +23,7 @@ projectionist doctor --json                               for programs (exit cod
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser)
+    app_arguments.declare(parser)
     parser.add_argument(
         "--consumer", metavar="NAME", help="look at this one, and answer what its design says"
     )
@@ -33,17 +33,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look."""
-    from projectionist.ops import loops
+    from projectionist.ops.cli import event_loop
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.ops.doctor.examine import examine
-    from projectionist.ops.servers import settings
     from projectionist.runner.app import App
 
     found = settings()
-    name, _ = apps.split(args, found.app)
-    app = apps.load(name, App)
+    name, _ = app_arguments.split(args, found.app)
+    app = app_arguments.load(name, App)
     found.refuse_strangers(consumers=[one.name for one in app.definitions], providers=app.providers)
     chosen = app.chosen([args.consumer] if args.consumer else [])
-    examined = loops.run(examine(app, chosen, found))
+    examined = event_loop.run(examine(app, chosen, found))
     if args.json:
         say_json({"well": examined.well, "checks": examined.checks, "questions": examined.questions})
     else:

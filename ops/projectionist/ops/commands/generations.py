@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, say, say_json, table
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, say, say_json, table
 
 if TYPE_CHECKING:
-    from projectionist.ops.at_work import AtWork
+    from projectionist.ops.cli.command_context import AtWork
     from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.HISTORY
@@ -25,19 +25,19 @@ projectionist generations drop shop.app:app OrderSummary 3       before its time
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=("list", "rollback", "drop"), help="what to do")
-    apps.declare(parser, names="the projection, then for rollback and drop the generation")
+    app_arguments.declare(parser, names="the projection, then for rollback and drop the generation")
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from projectionist.ops import at_work
+    from projectionist.ops.cli import command_context
 
-    return at_work.run(_run(args))
+    return command_context.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.at_work import at_work
+    from projectionist.ops.cli.command_context import at_work
 
     async with at_work(args, consumers=1, command="generations") as work:
         definition = work.definitions[0]
@@ -74,7 +74,7 @@ async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) 
 
 
 async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
-    from projectionist.ops.at_work import progress
+    from projectionist.ops.cli.command_context import progress
     from projectionist.runner.rebuild.rebuild import Builder, Options
 
     watched = progress(definition.name, None)

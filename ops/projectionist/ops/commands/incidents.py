@@ -6,9 +6,9 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, say, say_json, shown, table, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, say, say_json, shown, table, told
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -37,8 +37,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--each", action="store_true", help="list one line an incident instead of groups")
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
     parser.add_argument("--all", action="store_true", help="close: all that the filters choose")
-    apps.declare_every(parser)
-    apps.declare_act(parser, required=False)
+    app_arguments.declare_every(parser)
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.act == "show" and len(args.numbers) != 1:
         raise UsageError("show takes one NUMBER", remedy="`projectionist incidents list --each` shows them")
     if args.act == "close":
-        apps.need_reason(args, "close")
+        app_arguments.need_reason(args, "close")
         if bool(args.numbers) == args.all:
             raise UsageError(
                 "close takes numbers, or filters and --all",
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
     from projectionist.runner.admin.incidents import Incidents
 
     async with database("incidents") as db:

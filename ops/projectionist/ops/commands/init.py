@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, told
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

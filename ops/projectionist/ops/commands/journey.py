@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, told
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
     from projectionist.ops.story import drawn, story
     from projectionist.runner.admin.event_history import Journeys
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Pending(msgspec.Struct):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser)
+    app_arguments.declare(parser)
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--plan", action="store_true", help="print the SQL that would run, change nothing")
     instead.add_argument("--check", action="store_true", help="say what is pending, change nothing")
@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it on the database of the settings."""
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
 
     found = settings()
     pending = asyncio.run(work(found, definitions(args, found), apply=not (args.plan or args.check)))
@@ -71,8 +71,8 @@ def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definitio
 
     if not args.words and found.app is None:
         return ()
-    app, _ = apps.split(args, found.app)
-    return apps.load(app, App).definitions
+    app, _ = app_arguments.split(args, found.app)
+    return app_arguments.load(app, App).definitions
 
 
 async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> Pending:

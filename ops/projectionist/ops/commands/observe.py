@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.errors import SettingsError
-from projectionist.ops import apps, loops
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, note
+from projectionist.ops.cli import app_arguments, event_loop
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, note
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look until SIGTERM or SIGINT."""
     from projectionist.core.log_format import configure
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
 
     found = settings()
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             remedy='Set exporter = "prometheus", or an endpoint for OTLP',
         )
     named: Sequence[str] = args.apps or ([found.app] if found.app else [])
-    loaded = [apps.load(app, App) for app in named]
+    loaded = [app_arguments.load(app, App) for app in named]
     if named:
         found.refuse_strangers(
             consumers=[definition.name for app in loaded for definition in app.definitions],
@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
         )
     chosen = [definition for app in loaded for definition in app.definitions] if named else None
     configure(form=found.telemetry.logs)
-    return loops.run(_run(chosen, found))
+    return event_loop.run(_run(chosen, found))
 
 
 async def _run(definitions: Sequence[Definition] | None, settings: Settings) -> int:
     from projectionist.migrations import MigrationError, plan
-    from projectionist.ops.telling import telling
+    from projectionist.ops.cli.process_telemetry import telling
     from projectionist.runner.process.observe import observe
 
     async def prepared(connection: Connection) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -54,14 +54,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     outcome.add_argument("--sent", action="store_true", help="resolve: it was carried out")
     outcome.add_argument("--not-sent", action="store_true", help="resolve: it was not, send it again")
     parser.add_argument("--provider-id", metavar="ID", help="resolve --sent: the provider's own identifier")
-    apps.declare_act(parser, required=False)
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--body", action="store_true", help="show: the content too, which may be personal")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it on the database of the settings."""
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
 
     _check(args)
     return asyncio.run(_run(settings(), args))

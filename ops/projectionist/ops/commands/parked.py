@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, table, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, say, say_json, table, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from projectionist.ops.database import Database
+    from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.bulk_actions import Done, Handling
     from projectionist.runner.admin.parked_queries import Chosen, Parked, Waiting
 
@@ -60,8 +60,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--versions", metavar="A..B", help="accept-gap: these (default: all that are missing)"
     )
     parser.add_argument("--data", metavar="FILE", help="edit: the corrected payload")
-    apps.declare_every(parser)
-    apps.declare_many(parser, "event")
+    app_arguments.declare_every(parser)
+    app_arguments.declare_many(parser, "event")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _check(args: argparse.Namespace) -> None:
             f"{args.act} takes ids or filters", remedy="Name ID…, or --consumer, --error and the like"
         )
     if args.act not in ("list", "show") or args.reveal:
-        apps.need_reason(args, "--reveal" if args.reveal else args.act)
+        app_arguments.need_reason(args, "--reveal" if args.reveal else args.act)
     if args.act == "edit" and not args.data:
         raise UsageError("edit needs --data FILE", remedy="Write the corrected payload into a file")
     if args.rate <= 0 or args.wait < 0 or args.limit < 1:
@@ -92,7 +92,7 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
     from projectionist.runner.admin.parked_queries import Parked
 
     async with database("parked") as db:

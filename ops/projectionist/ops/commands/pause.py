@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from projectionist.ops import pausing
-from projectionist.ops.help import Topic
+from projectionist.ops.cli import consumer_command
+from projectionist.ops.cli.help_topics import Topic
 
 TOPIC = Topic.DECIDE
 HELP = "have a consumer apply nothing, in all processes and after restarts, until it is resumed"
@@ -14,11 +14,11 @@ projectionist pause OrderSummary --reason "the address service is being moved"
 projectionist resume OrderSummary --reason "moved"
 """
 
-arguments = pausing.arguments
+arguments = consumer_command.arguments
 
 
 def run(args: argparse.Namespace) -> int:
     """Pause it, and say whether it was not paused already."""
     from projectionist.runner.admin.pause import pause
 
-    return pausing.run(args, pause, "is paused", "was paused already")
+    return consumer_command.run(args, pause, "is paused", "was paused already")

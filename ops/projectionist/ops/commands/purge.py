@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json, table
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json, table
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -26,20 +26,20 @@ projectionist purge shop.app:app OrderSummary
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the consumers (default: all)")
+    app_arguments.declare(parser, names="the consumers (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="count, and remove nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from projectionist.ops import at_work
+    from projectionist.ops.cli import command_context
 
-    return at_work.run(_run(args))
+    return command_context.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.at_work import at_work
+    from projectionist.ops.cli.command_context import at_work
     from projectionist.runner.retention.background_purge import streams
     from projectionist.runner.retention.purge import Purger
 

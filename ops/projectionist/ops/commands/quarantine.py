@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, cell, lines, note, say, say_json, shown, table, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import (
+    Exit,
+    UsageError,
+    cell,
+    lines,
+    note,
+    say,
+    say_json,
+    shown,
+    table,
+    told,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -53,9 +64,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without", action="append", default=[], metavar="NAME", help="edit: read it without this header"
     )
-    apps.declare_every(parser)
+    app_arguments.declare_every(parser)
     parser.add_argument("--data", metavar="FILE", help="edit: read this payload instead")
-    apps.declare_many(parser, "entry")
+    app_arguments.declare_many(parser, "entry")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             f"{args.act} takes sequences or filters, one of the two", remedy="Name SEQ…, or --cause, --error"
         )
     if args.act not in ("list", "show") or args.reveal:
-        apps.need_reason(args, "--reveal" if args.reveal else args.act)
+        app_arguments.need_reason(args, "--reveal" if args.reveal else args.act)
     if args.rate <= 0 or args.limit < 1:
         raise UsageError("--rate and --limit are above zero")
     return asyncio.run(_run(args))
@@ -83,7 +94,7 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.parked_queries import Parked
     from projectionist.runner.admin.quarantine_queries import Aside, Chosen

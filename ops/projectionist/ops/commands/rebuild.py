@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json
 
 if TYPE_CHECKING:
-    from projectionist.ops.at_work import AtWork
+    from projectionist.ops.cli.command_context import AtWork
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.plan import Plan
     from projectionist.runner.rebuild.rebuild import Rebuilt
@@ -26,7 +26,7 @@ projectionist rebuild shop.app:app OrderSummary --abort   give up the build that
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the projections")
+    app_arguments.declare(parser, names="the projections")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--plan", action="store_true", help="show events, time, space; change nothing")
     instead.add_argument("--abort", action="store_true", help="give up the open build and drop its tables")
@@ -52,13 +52,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it, one projection after the other."""
-    from projectionist.ops import at_work
+    from projectionist.ops.cli import command_context
 
-    return at_work.run(_run(args))
+    return command_context.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.at_work import at_work
+    from projectionist.ops.cli.command_context import at_work
 
     async with at_work(args, command="rebuild") as work:
         if args.plan:
@@ -83,7 +83,7 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
         accept_differences=args.accept_differences,
         slow_live=args.slow_live,
     )
-    from projectionist.ops.at_work import progress
+    from projectionist.ops.cli.command_context import progress
 
     watched = progress(definition.name, args.throttle)
     return await Builder(definition, work.settings, work.client, watched, options).run()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 
 TOPIC = Topic.HISTORY
 HELP = "fold one live row anew from its events and write it where it differs; no effect is made"
@@ -17,20 +17,20 @@ projectionist recompute shop.app:app OrderSummary o-17 --reason "row was edited 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the projection and the row's key")
-    apps.declare_act(parser)
+    app_arguments.declare(parser, names="the projection and the row's key")
+    app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from projectionist.ops import at_work
+    from projectionist.ops.cli import command_context
 
-    return at_work.run(_run(args))
+    return command_context.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.at_work import at_work
+    from projectionist.ops.cli.command_context import at_work
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.verify.recompute import recompute
 

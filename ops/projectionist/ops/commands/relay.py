@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps, loops
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, note
+from projectionist.ops.cli import app_arguments, event_loop
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, note
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -23,29 +23,29 @@ projectionist relay shop.app:app    all providers of the app; several relays sha
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser)
-    apps.declare_listen(parser)
+    app_arguments.declare(parser)
+    app_arguments.declare_listen(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     from projectionist.core.log_format import configure
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
 
-    found = apps.listening(settings(), args.listen)
-    app, _ = apps.split(args, found.app)
-    loaded = apps.load(app, App)
+    found = app_arguments.listening(settings(), args.listen)
+    app, _ = app_arguments.split(args, found.app)
+    loaded = app_arguments.load(app, App)
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure(form=found.telemetry.logs)
-    return loops.run(_run(loaded, names, found))
+    return event_loop.run(_run(loaded, names, found))
 
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     from projectionist.core.task_groups import flattened
     from projectionist.migrations import MigrationError, plan
-    from projectionist.ops.telling import telling
+    from projectionist.ops.cli.process_telemetry import telling
     from projectionist.outbox.relay.relay import run as serve
 
     async def prepared(connection: Connection) -> None:

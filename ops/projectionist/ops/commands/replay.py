@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.runner.verify.replay import Replayed
@@ -22,7 +22,7 @@ projectionist replay shop.app:app OrderSummary --from 2026-01-31T12:00:00Z --rea
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the consumer")
+    app_arguments.declare(parser, names="the consumer")
     parser.add_argument(
         "--from",
         dest="first",
@@ -36,20 +36,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="say what is settled and what is not, do nothing"
     )
-    apps.declare_act(parser)
+    app_arguments.declare_act(parser)
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from projectionist.ops import at_work
+    from projectionist.ops.cli import command_context
 
-    return at_work.run(_run(args))
+    return command_context.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.at_work import at_work, progress
+    from projectionist.ops.cli.command_context import at_work, progress
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.verify.replay import ALLOW, Replayer, span_of
 

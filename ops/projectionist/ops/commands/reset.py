@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, confirmed, note, say, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, confirmed, note, say, told
 
 if TYPE_CHECKING:
     from projectionist.runner.admin.reset import Emptied
@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partial", action="store_true", help="although the stream has lost events that were applied"
     )
-    apps.declare_act(parser)
+    app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.nats import connections
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.reset import Resetting
 

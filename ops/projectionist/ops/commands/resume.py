@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from projectionist.ops import pausing
-from projectionist.ops.help import Topic
+from projectionist.ops.cli import consumer_command
+from projectionist.ops.cli.help_topics import Topic
 
 TOPIC = Topic.DECIDE
 HELP = "let a paused consumer go on"
@@ -13,11 +13,11 @@ EXAMPLE = """
 projectionist resume OrderSummary --reason "the address service has moved"
 """
 
-arguments = pausing.arguments
+arguments = consumer_command.arguments
 
 
 def run(args: argparse.Namespace) -> int:
     """Resume it, and say whether it was paused."""
     from projectionist.runner.admin.pause import resume
 
-    return pausing.run(args, resume, "goes on", "was not paused")
+    return consumer_command.run(args, resume, "goes on", "was not paused")

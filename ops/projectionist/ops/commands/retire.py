@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, confirmed, note, say, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, confirmed, note, say, told
 
 if TYPE_CHECKING:
     from projectionist.runner.admin.retire import Retired
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    apps.declare_act(parser)
+    app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.nats import connections
-    from projectionist.ops.database import database
+    from projectionist.ops.cli.database import database
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.retire import Retiring
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps, loops
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, note
+from projectionist.ops.cli import app_arguments, event_loop
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, note
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -25,8 +25,8 @@ projectionist run shop.app:app --only OrderSummary   one of them
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser)
-    apps.declare_listen(parser)
+    app_arguments.declare(parser)
+    app_arguments.declare_listen(parser)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these consumers only")
     parser.add_argument(
         "--readopt", action="store_true", help="start although newer code had taken over: go back to this one"
@@ -36,22 +36,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     from projectionist.core.log_format import configure
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
 
-    found = apps.listening(settings(), args.listen)
-    app, _ = apps.split(args, found.app)
-    loaded = apps.load(app, App)
+    found = app_arguments.listening(settings(), args.listen)
+    app, _ = app_arguments.split(args, found.app)
+    loaded = app_arguments.load(app, App)
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure(form=found.telemetry.logs)
-    return loops.run(_run(loaded.chosen(args.only), found, readopt=args.readopt))
+    return event_loop.run(_run(loaded.chosen(args.only), found, readopt=args.readopt))
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
     from projectionist.core.task_groups import flattened
     from projectionist.migrations import MigrationError, plan
-    from projectionist.ops.telling import telling
+    from projectionist.ops.cli.process_telemetry import telling
     from projectionist.runner.process.run import run as serve
 
     async def prepared(connection: Connection) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json, styled, table, whom
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json, styled, table, whom
 from projectionist.outbox.admin.status import OutboxStatus, Trouble, many
 from projectionist.runner.consumers.status import (
     ConsumerStatus,
@@ -88,7 +88,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show it for the servers of the settings."""
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli.find_servers import settings
 
     found = settings()
     while True:

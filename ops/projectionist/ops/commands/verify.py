@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.runner.verify.verify import Verified
@@ -23,7 +23,7 @@ projectionist verify shop.app:app OrderSummary --all          every row, and row
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the projections")
+    app_arguments.declare(parser, names="the projections")
     much = parser.add_mutually_exclusive_group()
     much.add_argument("--sample", type=int, default=100, metavar="N", help="so many rows by chance (100)")
     much.add_argument("--all", action="store_true", help="every row")
@@ -33,13 +33,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from projectionist.ops import at_work
+    from projectionist.ops.cli import command_context
 
-    return at_work.run(_run(args))
+    return command_context.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.at_work import at_work, progress
+    from projectionist.ops.cli.command_context import at_work, progress
     from projectionist.runner.verify.verify import Verifier
 
     async with at_work(args, command="verify") as work:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.help import Topic
-from projectionist.ops.terminal import Exit, UsageError, say, say_json
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.help_topics import Topic
+from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -25,7 +25,7 @@ projectionist wait OrderSummary --source shop --id e-17      an event by its ide
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    apps.declare(parser, names="the consumer, and an aggregate (type/id) with its version")
+    app_arguments.declare(parser, names="the consumer, and an aggregate (type/id) with its version")
     parser.add_argument("--seq", type=int, metavar="N", help="the event at this sequence of the stream")
     parser.add_argument("--source", help="with --id: the event's source")
     parser.add_argument("--id", help="the event's id")
@@ -35,16 +35,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Wait."""
-    from projectionist.ops import loops
-    from projectionist.ops.servers import settings
+    from projectionist.ops.cli import event_loop
+    from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
     from projectionist.runner.wait.outcome import Outcome
 
     found = settings()
-    app, names = apps.split(args, found.app)
+    app, names = app_arguments.split(args, found.app)
     if not names:
         raise UsageError("no consumer is named", remedy="Write `projectionist wait APP NAME type/id VERSION`")
-    answer = loops.run(_wait(apps.load(app, App), found, names, args))
+    answer = event_loop.run(_wait(app_arguments.load(app, App), found, names, args))
     if args.json:
         say_json({"outcome": answer.outcome, "reason": answer.reason})
     else:

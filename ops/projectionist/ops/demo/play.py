@@ -20,12 +20,12 @@ from projectionist.core import cloudevents
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.statements import Statements
+from projectionist.ops.cli.output import note
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
 from projectionist.ops.demo.shop.mailbox import mails
 from projectionist.ops.demo.shop.projections import OrderSummary
 from projectionist.ops.story import story
-from projectionist.ops.terminal import note
 from projectionist.outbox.publishing.publisher import Draft, Publisher
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.sources import ACTOR
-from projectionist.ops.terminal import UsageError
+from projectionist.ops.cli.output import UsageError
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

@@ -17,10 +17,10 @@ from projectionist.core.log_format import configure
 from projectionist.core.nats import connections
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.otel_setup import exporting
-from projectionist.ops import apps, loops
-from projectionist.ops.database import database
-from projectionist.ops.servers import settings
-from projectionist.ops.terminal import UsageError, note
+from projectionist.ops.cli import app_arguments, event_loop
+from projectionist.ops.cli.database import database
+from projectionist.ops.cli.find_servers import settings
+from projectionist.ops.cli.output import UsageError, note
 from projectionist.runner.app import App
 from projectionist.runner.database.queries import Desk
 from projectionist.runner.history.progress import Logged, Watched
@@ -54,7 +54,7 @@ class AtWork:
 def run(main: Coroutine[Any, Any, int]) -> int:
     """Run a command's coroutine to its end."""
     configure()
-    return loops.run(main)
+    return event_loop.run(main)
 
 
 @asynccontextmanager
@@ -66,10 +66,10 @@ async def at_work(
     `consumers` says how many of the names are consumers; None: all. `unnamed`: without a name all are meant.
     """
     found = settings()
-    app, names = apps.split(args, found.app)
+    app, names = app_arguments.split(args, found.app)
     if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
-    loaded = apps.load(app, App)
+    loaded = app_arguments.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
     with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
         async with database(command, found) as opened:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from projectionist.core.postgres import connections
 from projectionist.migrations import MigrationError, plan
-from projectionist.ops.servers import settings
+from projectionist.ops.cli.find_servers import settings
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from projectionist.ops import apps
-from projectionist.ops.terminal import Exit, told
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.output import Exit, told
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of a verb on a whole consumer."""
     parser.add_argument("consumer", metavar="CONSUMER", help="its name, as `projectionist status` shows it")
-    apps.declare_act(parser)
+    app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, verb: Verb, done: str, already: str) -> int:
 
 
 async def _run(args: argparse.Namespace, verb: Verb) -> bool:
-    from projectionist.ops.database import database  # noqa: PLC0415  every command imports this module
+    from projectionist.ops.cli.database import database  # noqa: PLC0415  every command imports this module
     from projectionist.runner.admin.parked_actions import Act  # noqa: PLC0415
 
     async with database(args.command.__name__.rpartition(".")[2]) as db:

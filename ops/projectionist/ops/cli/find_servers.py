@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projectionist.core.settings import settings as core
 from projectionist.core.settings.settings import Settings
-from projectionist.ops.terminal import note
+from projectionist.ops.cli.output import note
 
 
 def settings() -> Settings:
