@@ -197,8 +197,11 @@ async def _settled(client: Client, connection: Connection, schema: str) -> None:
     """Wait until the broker has nothing left for any consumer and nothing of it is unacked, parked or unsent."""
     sql = Statements("projectionist.ops", schema)
     while True:
-        read_up = await _read_up(client, await connection.fetch(sql["durables"]))
-        waiting = [await connection.fetchval(sql[name]) for name in ("heads_held", "intents_open")]
+        read_up = await _read_up(client, await connection.fetch(sql["select_durables"]))
+        waiting = [
+            await connection.fetchval(sql[name])
+            for name in ("count_waiting_aggregates", "count_open_intents")
+        ]
         if read_up and not any(waiting):
             return
         await anyio.sleep(0.1)
@@ -223,5 +226,5 @@ async def _compared(
         }
         rows[table] = len(found)
         differing[table] = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())
-    counted = await connection.fetch(Statements("projectionist.ops", schema)["outcomes"])
+    counted = await connection.fetch(Statements("projectionist.ops", schema)["count_outcomes"])
     return Outcome(sent, seconds, differing, rows, {row["outcome"]: row["n"] for row in counted})
