@@ -34,10 +34,10 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
     """Everything about the database behind this connection."""
     statements = Statements("projectionist.ops", settings.postgres.schema)
     asked = datetime.now(UTC)
-    server = await connection.fetchrow(statements["doctor_postgres"])
+    server = await connection.fetchrow(statements["select_server_settings"])
     assert server is not None, "one row, always"
     skew = (server["now"] - (asked + (datetime.now(UTC) - asked) / 2)).total_seconds()
-    tables = await connection.fetch(statements["doctor_tables"], settings.postgres.schema)
+    tables = await connection.fetch(statements["select_table_sizes"], settings.postgres.schema)
     return [
         *_server(server),
         *_readers(server, settings.postgres.unseen_readers),

@@ -98,9 +98,11 @@ async def _rows(
     statements = Statements("projectionist.ops", settings.postgres.schema)
     silent_s = SILENT_BEATS * settings.run.heartbeat_s
     codes = [definition.code for definition in definitions]
-    found = await connection.fetch(statements["doctor_consumers"], silent_s, codes)
+    found = await connection.fetch(statements["select_consumer_checks"], silent_s, codes)
     checks += consumers.strangers(found, app.definitions, app.providers)
-    lacking = await connection.fetch(statements["doctor_unversioned"], consumers.versioned(app.providers))
+    lacking = await connection.fetch(
+        statements["count_unversioned_intents"], consumers.versioned(app.providers)
+    )
     checks += map(consumers.unversioned, lacking)
     checks += consumers.silent(found)
     checks += outbox.checks(await status.look(connection, settings.postgres.schema), app.providers)
