@@ -19,7 +19,7 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.nats import connections
 from projectionist.core.settings.settings import Policy
-from projectionist.ops.walk import walk
+from projectionist.ops.inspect.stream_audit import walk
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Desk

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.ops.walk import Event, Hole, Reuse, Versions, reused
+from projectionist.ops.inspect.stream_audit import Event, Hole, Reuse, Versions, reused
 
 VERSIONS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 12)), max_size=40)
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.ops.waterfall import Bar, page
+from projectionist.ops.inspect.timeline_html import Bar, page
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

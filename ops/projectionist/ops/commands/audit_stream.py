@@ -11,7 +11,7 @@ from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.walk import Walked
+    from projectionist.ops.inspect.stream_audit import Walked
     from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.LOOK
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 async def _walk(definition: Definition, settings: Settings, args: argparse.Namespace) -> Walked:
     from projectionist.core.nats import connections
     from projectionist.ops.cli.command_context import progress
-    from projectionist.ops.walk import walk
+    from projectionist.ops.inspect.stream_audit import walk
 
     client = await connections.connect(settings.nats, name="projectionist audit-stream")
     try:

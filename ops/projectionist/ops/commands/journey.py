@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.database import database
-    from projectionist.ops.story import drawn, story
+    from projectionist.ops.inspect.timeline import drawn, story
     from projectionist.runner.admin.event_history import Journeys
 
     async with database("journey") as db:

@@ -25,7 +25,7 @@ from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, Fact, careless, history
 from projectionist.ops.demo.shop.mailbox import mails
 from projectionist.ops.demo.shop.projections import OrderSummary
-from projectionist.ops.story import story
+from projectionist.ops.inspect.timeline import story
 from projectionist.outbox.publishing.publisher import Draft, Publisher
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged

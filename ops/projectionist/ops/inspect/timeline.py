@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.waterfall import Bar, page
+from projectionist.ops.inspect.timeline_html import Bar, page
 from projectionist.outbox.admin.intent_actions import Verbs
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ _LOOKS = {
 async def story(connection: Connection, schema: str, aggregate: str) -> str:
     """The page about an aggregate ("type/id"), with the trace that its last traced event belongs to."""
     await Verbs(connection, schema).opened()
-    rows = await connection.fetch(Statements("projectionist.ops", schema)["story"], aggregate)
+    rows = await connection.fetch(
+        Statements("projectionist.ops", schema)["select_aggregate_timeline"], aggregate
+    )
     traces = [row["traceparent"][3:35] for row in rows if row["traceparent"]]
     return page(aggregate, traces[-1] if traces else None, [bar(row) for row in rows])
 
