@@ -11,11 +11,11 @@ import pytest
 from tests.support.lab import Lab
 from tests.support.process import run_projectionist
 
+from projectionist.bench import latency, live, size
+from projectionist.bench.contenders import variants
+from projectionist.bench.suite import Asked, suite
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
-from projectionist.ops.bench import latency, live, size
-from projectionist.ops.bench.contenders import variants
-from projectionist.ops.bench.suite import Asked, suite
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,14 +11,14 @@ import pytest
 import pytest_asyncio
 from tests.support.lab import Lab
 
+from projectionist.bench import latency
+from projectionist.bench import trial as trials
+from projectionist.bench.children import BenchError
+from projectionist.bench.contenders import Contender, contenders, tracing, variants
+from projectionist.bench.ground import Ground, ground
+from projectionist.bench.load import Load
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
-from projectionist.ops.bench import latency
-from projectionist.ops.bench import trial as trials
-from projectionist.ops.bench.children import BenchError
-from projectionist.ops.bench.contenders import Contender, contenders, tracing, variants
-from projectionist.ops.bench.ground import Ground, ground
-from projectionist.ops.bench.load import Load
 
 pytestmark = pytest.mark.asyncio
 

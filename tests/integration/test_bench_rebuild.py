@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.support.lab import Lab
 
+from projectionist.bench import rebuild
+from projectionist.bench.ground import ground
+from projectionist.bench.load import Load
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
-from projectionist.ops.bench import rebuild
-from projectionist.ops.bench.ground import ground
-from projectionist.ops.bench.load import Load
 
 pytestmark = pytest.mark.asyncio
 

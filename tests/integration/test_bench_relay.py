@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 from tests.support.lab import Lab
 
+from projectionist.bench import relay
+from projectionist.bench.ground import Ground, ground
+from projectionist.bench.trial import Cost
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
-from projectionist.ops.bench import relay
-from projectionist.ops.bench.ground import Ground, ground
-from projectionist.ops.bench.trial import Cost
 
 pytestmark = pytest.mark.asyncio
 

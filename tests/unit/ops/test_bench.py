@@ -7,17 +7,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from projectionist.bench import contenders, latency, size
+from projectionist.bench.figures import costs_of
+from projectionist.bench.live import Live, Rounds
+from projectionist.bench.load import Load, messages
+from projectionist.bench.lone import Lone
+from projectionist.bench.meters import Used
+from projectionist.bench.report import document, text
+from projectionist.bench.scene import Scene, environment
+from projectionist.bench.trial import Cost
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings, load
-from projectionist.ops.bench import contenders, latency, size
-from projectionist.ops.bench.figures import costs_of
-from projectionist.ops.bench.live import Live, Rounds
-from projectionist.ops.bench.load import Load, messages
-from projectionist.ops.bench.lone import Lone
-from projectionist.ops.bench.meters import Used
-from projectionist.ops.bench.report import document, text
-from projectionist.ops.bench.scene import Scene, environment
-from projectionist.ops.bench.trial import Cost
 
 LOAD = Load(events=500, aggregates=20, payload=300)
 SCENE = Scene(stream="S", schema="bench_1", durables=("d",), consumer=7)

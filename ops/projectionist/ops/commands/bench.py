@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure on the servers of the settings, or, where they name none, on servers started for this alone."""
-    from projectionist.ops.bench.ground import servers
+    from projectionist.bench.ground import servers
 
     # To end in order: there are servers and tables to remove.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace, settings: Settings, embedded: Embedded | None) -> int:
-    from projectionist.ops.bench.ground import ground
-    from projectionist.ops.bench.report import about
-    from projectionist.ops.bench.suite import Asked, suite
+    from projectionist.bench.ground import ground
+    from projectionist.bench.report import about
+    from projectionist.bench.suite import Asked, suite
 
     asked = Asked(
         events=args.events,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from projectionist.bench import variants
 from projectionist.core.postgres import connections
 from projectionist.core.settings.settings import load
 from projectionist.migrations import migrate
-from projectionist.ops.bench import variants
 from projectionist.runner.app import App
 from projectionist.runner.read_models.migrate import ReadModels
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, TYPE_CHECKING
 
+from projectionist.bench.scene import Scene, environment
 from projectionist.core.errors import ProjectionistError
-from projectionist.ops.bench.scene import Scene, environment
 
 if TYPE_CHECKING:
     from resource import struct_rusage

@@ -20,8 +20,8 @@ from eventsourcing.postgres import PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.sql import SQL
 
+from projectionist.bench.scene import told
 from projectionist.core.settings.settings import Settings, load
-from projectionist.ops.bench.scene import told
 from projectionist.ops.cli.output import say_json
 
 CHANGES, AT_ONCE, PATIENCE_S = 9, 200, 600.0

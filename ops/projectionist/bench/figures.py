@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from projectionist.ops.bench.trial import Cost
+    from projectionist.bench.trial import Cost
 
 
 def costs_of(costs: Sequence[Cost], what: str = "events") -> dict[str, Any]:

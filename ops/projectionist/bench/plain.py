@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from projectionist.bench.shop import ORDERS, SCENE
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Settings, load
-from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.ops.cli import event_loop
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.bench.children import BenchError, Child, running
+from projectionist.bench.contenders import Contender, contenders, variants
+from projectionist.bench.ground import ground as made
+from projectionist.bench.load import SOURCE, Load, messages
+from projectionist.bench.trial import caught_up
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench.children import BenchError, Child, running
-from projectionist.ops.bench.contenders import Contender, contenders, variants
-from projectionist.ops.bench.ground import ground as made
-from projectionist.ops.bench.load import SOURCE, Load, messages
-from projectionist.ops.bench.trial import caught_up
 from projectionist.ops.cli.output import table
 from projectionist.outbox import intent_key
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
+    from projectionist.bench.ground import Ground
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.bench.ground import Ground
 
 RATES = (1, 100, 1000, 5000)
 """Events a second."""
@@ -34,7 +34,7 @@ SECONDS, WARM_S = 8.0, 1.5
 """How long a rate is kept up, and how long before its events count."""
 PROBES_PER_S = 200
 """So many events a second are watched at most."""
-RELAY = ("-m", "projectionist.ops.bench.relay_product", "nats")
+RELAY = ("-m", "projectionist.bench.relay_product", "nats")
 LONGEST_S = 20.0
 """An event that has not arrived by then ends the benchmark."""
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
@@ -92,7 +92,7 @@ async def _visible(settings: Settings, load: Load, one: Contender, rate: int) ->
         running(settings, scene, one.arguments) as child,
     ):
         await caught_up(child, scene, ground.client)
-        statement = Statements("projectionist.ops.bench", scene.schema)["visible_of"]
+        statement = Statements("projectionist.bench", scene.schema)["visible_of"]
 
         async def look(watch: Watch) -> None:
             """Ask again and again which of them are committed."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from projectionist.ops.bench.load import CHANGED, PLACED
-from projectionist.ops.bench.scene import told
+from projectionist.bench.load import CHANGED, PLACED
+from projectionist.bench.scene import told
 from projectionist.projections import Event, Projection, definition, on
 
 SCENE = told()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.scene import told
+from projectionist.bench import plain
+from projectionist.bench.scene import told
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

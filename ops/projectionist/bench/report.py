@@ -9,14 +9,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from projectionist.bench.figures import USED, costs_of, ratio, shown, spread, used
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench.figures import USED, costs_of, ratio, shown, spread, used
 from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
-    from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.live import Live, Rounds
-    from projectionist.ops.bench.load import Load
+    from projectionist.bench.ground import Ground
+    from projectionist.bench.live import Live, Rounds
+    from projectionist.bench.load import Load
 
 _PACKAGES = (
     *("projectionist", "asyncpg", "msgspec", "nats-py", "uvloop"),
@@ -107,7 +107,7 @@ def _lines(rounds: Rounds, base: str, ratios_of: Callable[[str], Sequence[float]
 
 async def about(ground: Ground, servers: str, sync: str) -> dict[str, Any]:
     """Where and with what it was measured."""
-    facts = await ground.connection.fetch(Statements("projectionist.ops.bench", "projectionist")["facts"])
+    facts = await ground.connection.fetch(Statements("projectionist.bench", "projectionist")["facts"])
     postgres = {row["name"]: row["value"] for row in facts}
     nats = ground.client.connected_server_version
     broker = f"{nats.major}.{nats.minor}.{nats.patch}"

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import msgspec
 from nats.errors import Error as NatsError
 
+from projectionist.bench.children import LOOK_S, BenchError, Child, running
+from projectionist.bench.meters import Used
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
-from projectionist.ops.bench.meters import Used
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.ops.bench.contenders import Contender
-    from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.load import Load
-    from projectionist.ops.bench.scene import Scene
+    from projectionist.bench.contenders import Contender
+    from projectionist.bench.ground import Ground
+    from projectionist.bench.load import Load
+    from projectionist.bench.scene import Scene
 
 LONG_S = 5
 """A run that lasts so long must have given retention its turn."""
@@ -62,11 +62,9 @@ async def run(ground: Ground, load: Load, one: Contender) -> Cost:
     async with ground.scene(app=one.app, past=one.past, random_ids=load.random_ids) as scene:
         wanted = one.messages(load)
         cost = await trial(ground, scene, one, wanted, load.messages)
-        settled = await ground.connection.fetchval(
-            Statements("projectionist.ops.bench", scene.schema)["settled"]
-        )
+        settled = await ground.connection.fetchval(Statements("projectionist.bench", scene.schema)["settled"])
         left = (
-            await ground.connection.fetchval(Statements("projectionist.ops.bench", scene.schema)["past_left"])
+            await ground.connection.fetchval(Statements("projectionist.bench", scene.schema)["past_left"])
             if one.purges
             else 0
         )
@@ -117,7 +115,7 @@ async def _watched(
 
 async def _settled(ground: Ground, child: Child, scene: Scene) -> float:
     """Wait until what was acked is settled too; the seconds since the durable was made."""
-    waits = Statements("projectionist.ops.bench", scene.schema)["waits"]
+    waits = Statements("projectionist.bench", scene.schema)["waits"]
     deadline = time.monotonic() + 10 * PATIENCE_S
     while await ground.connection.fetchval(waits):
         child.check()

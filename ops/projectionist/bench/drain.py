@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from projectionist.bench import plain
 from projectionist.core.settings.settings import Settings
-from projectionist.ops.bench import plain
 
 
 async def work(settings: Settings) -> None:

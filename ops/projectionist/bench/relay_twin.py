@@ -12,10 +12,10 @@ from uuid import uuid4
 import msgspec
 import nats
 
+from projectionist.bench import plain
+from projectionist.bench.relay_app import SCENE
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.relay_app import SCENE
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -26,7 +26,7 @@ BATCH = 500
 async def relay(settings: Settings) -> None:
     """Send all there is, then wait to be ended."""
     connection = await connections.connect(settings.postgres, application_name="bench twin")
-    sql = Statements("projectionist.ops.bench", SCENE.schema)
+    sql = Statements("projectionist.bench", SCENE.schema)
     client = await nats.connect([url.reveal() for url in settings.nats.url])
     stream = client.jetstream()
     while rows := await connection.fetch(sql["relay_twin_lease"], uuid4(), BATCH):

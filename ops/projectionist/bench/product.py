@@ -7,4 +7,4 @@ import sys
 from projectionist.ops.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(["run", f"projectionist.ops.bench.variants:{sys.argv[1]}"]))
+    sys.exit(main(["run", f"projectionist.bench.variants:{sys.argv[1]}"]))

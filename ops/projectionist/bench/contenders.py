@@ -11,9 +11,9 @@ import msgspec
 from projectionist.core.settings.settings import Nats
 
 if TYPE_CHECKING:
-    from projectionist.ops.bench.load import Load
+    from projectionist.bench.load import Load
 
-PRODUCT = ("-m", "projectionist.ops.bench.product", "plain")
+PRODUCT = ("-m", "projectionist.bench.product", "plain")
 PEER_SHARE, PEER_LEAST = 20, 2000
 """A slow peer gets one event of so many, and at least so many: it would need minutes for all."""
 
@@ -155,7 +155,7 @@ def _telling(collector: str) -> dict[str, str]:
 
 
 def _module(name: str, *arguments: str) -> tuple[str, ...]:
-    return ("-m", f"projectionist.ops.bench.{name}", *arguments)
+    return ("-m", f"projectionist.bench.{name}", *arguments)
 
 
 def _product(app: str) -> tuple[str, ...]:

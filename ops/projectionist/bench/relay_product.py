@@ -7,4 +7,4 @@ import sys
 from projectionist.ops.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(["relay", f"projectionist.ops.bench.relay_app:{sys.argv[1]}"]))
+    sys.exit(main(["relay", f"projectionist.bench.relay_app:{sys.argv[1]}"]))

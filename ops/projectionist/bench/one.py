@@ -6,12 +6,12 @@ import asyncio
 import sys
 from zlib import crc32
 
+from projectionist.bench import plain
+from projectionist.bench.careful import Handler
+from projectionist.bench.shop import SCENE
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.postgres import connections
 from projectionist.core.settings.settings import Settings
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.careful import Handler
-from projectionist.ops.bench.shop import SCENE
 
 
 async def work(settings: Settings) -> None:

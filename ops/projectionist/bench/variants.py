@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from projectionist.ops.bench.shop import SCENE, BenchOrders, OrderChanged, OrderPlaced
+from projectionist.bench.shop import SCENE, BenchOrders, OrderChanged, OrderPlaced
 from projectionist.outbox import Intent
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
 from projectionist.runner.app import App

@@ -7,4 +7,4 @@ import sys
 from projectionist.ops.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(["rebuild", "projectionist.ops.bench.variants:plain", "BenchOrders", "--json"]))
+    sys.exit(main(["rebuild", "projectionist.bench.variants:plain", "BenchOrders", "--json"]))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops.bench import latency, live, rebuild, relay, report, size
-from projectionist.ops.bench.ground import ground
-from projectionist.ops.bench.load import Load
+from projectionist.bench import latency, live, rebuild, relay, report, size
+from projectionist.bench.ground import ground
+from projectionist.bench.load import Load
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from projectionist.ops.bench.scene import STUB, told
+from projectionist.bench.scene import STUB, told
 from projectionist.outbox.providers import Http, NatsPublish
 from projectionist.outbox.providers.http import HttpSettings
 from projectionist.outbox.providers.nats import NatsSettings

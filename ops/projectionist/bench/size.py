@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops.bench.contenders import PRODUCT, Contender, variants
-from projectionist.ops.bench.curves import Curve, svg
-from projectionist.ops.bench.ground import ground as made
-from projectionist.ops.bench.trial import run
+from projectionist.bench.contenders import PRODUCT, Contender, variants
+from projectionist.bench.curves import Curve, svg
+from projectionist.bench.ground import ground as made
+from projectionist.bench.trial import run
 from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
+    from projectionist.bench.load import Load
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.bench.load import Load
     from projectionist.ops.embedded import Embedded
 
 INBOX = 10_000_000

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.bench import plain
+from projectionist.bench.load import PLACED
+from projectionist.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.load import PLACED
-from projectionist.ops.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
 from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.database.barrier import barrier_key
 
 if TYPE_CHECKING:
+    from projectionist.bench.plain import Read
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.bench.plain import Read
 
 _placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(OrderChanged)
 Rows = dict[str, list[Any]]
@@ -33,7 +33,7 @@ class Twin:
 
     def __init__(self, connection: Connection, schema: str, number: int) -> None:
         self._connection, self._number = connection, number
-        self._sql = Statements("projectionist.ops.bench", schema)
+        self._sql = Statements("projectionist.bench", schema)
         table = ORDERS.table
         assert table is not None
         self._rows = ReadModel(

@@ -12,6 +12,10 @@ import asyncpg
 import msgspec
 from nats.js.errors import NotFoundError
 
+from projectionist.bench.children import BenchError, finished
+from projectionist.bench.load import SOURCE, Load, Message, messages
+from projectionist.bench.meters import OURS, Meter
+from projectionist.bench.scene import Scene
 from projectionist.core import project_servers
 from projectionist.core.identifiers import quoted
 from projectionist.core.nats import connections
@@ -20,10 +24,6 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import FILE, Nats, Postgres, Settings
 from projectionist.core.settings.settings import load as load_settings
-from projectionist.ops.bench.children import BenchError, finished
-from projectionist.ops.bench.load import SOURCE, Load, Message, messages
-from projectionist.ops.bench.meters import OURS, Meter
-from projectionist.ops.bench.scene import Scene
 from projectionist.ops.embedded import Embedded, temporary
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Ground:
         the first beforehand."""
         scene = Scene(self.stream, f"bench_{token_hex(4)}")
         try:
-            await finished(self.settings, scene, ("-m", "projectionist.ops.bench.prepare", app))
-            sql = Statements("projectionist.ops.bench", scene.schema)
+            await finished(self.settings, scene, ("-m", "projectionist.bench.prepare", app))
+            sql = Statements("projectionist.bench", scene.schema)
             rows = await self.connection.fetch(sql["registered"])
             durables = tuple(row["durable"] for row in rows)
             scene = msgspec.structs.replace(scene, durables=durables, consumer=rows[0]["number"])

@@ -13,11 +13,11 @@ from faststream import AckPolicy, FastStream
 from faststream.nats import JStream, NatsBroker, NatsMessage
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
+from projectionist.bench import plain
+from projectionist.bench.careful import Handler
+from projectionist.bench.shop import SCENE
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.postgres import connections
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.careful import Handler
-from projectionist.ops.bench.shop import SCENE
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

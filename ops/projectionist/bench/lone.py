@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.bench.children import BenchError, Child, running
+from projectionist.bench.ground import ground as made
+from projectionist.bench.load import SOURCE, Load, Message, messages
+from projectionist.bench.trial import caught_up
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench.children import BenchError, Child, running
-from projectionist.ops.bench.ground import ground as made
-from projectionist.ops.bench.load import SOURCE, Load, Message, messages
-from projectionist.ops.bench.trial import caught_up
 
 if TYPE_CHECKING:
-    from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.scene import Scene
+    from projectionist.bench.ground import Ground
+    from projectionist.bench.scene import Scene
 
 EVENTS, UNCOUNTED = 500, 20
 """How many at most, or a tenth of the load; and how many before them, while everything warms up."""
@@ -53,7 +53,7 @@ async def lone(ground: Ground, load: Load, arguments: Sequence[str]) -> Lone:
 async def _seen(quiet: Ground, scene: Scene, child: Child, message: Message) -> float:
     """Publish one event, look until it is committed, and say how many milliseconds that took."""
     await asyncio.sleep(random.uniform(0.002, 0.02))  # noqa: S311
-    statement = Statements("projectionist.ops.bench", scene.schema)["visible"]
+    statement = Statements("projectionist.bench", scene.schema)["visible"]
     identity = message.headers[DEFAULTS["id"]]
     begun = time.perf_counter()
     await quiet.client.publish(quiet.subject(message), message.body, headers=message.headers)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from projectionist.bench import plain
+from projectionist.bench.load import PLACED
+from projectionist.bench.shop import ORDERS, OrderChanged, OrderPlaced
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.load import PLACED
-from projectionist.ops.bench.shop import ORDERS, OrderChanged, OrderPlaced
 from projectionist.projections.tables.ddl import physical
 
 _placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(OrderChanged)
@@ -19,7 +19,7 @@ class Handler:
 
     def __init__(self, connection: connections.Connection, schema: str, number: int) -> None:
         self._connection, self._number = connection, number
-        self._sql = Statements("projectionist.ops.bench", schema)
+        self._sql = Statements("projectionist.bench", schema)
         table = ORDERS.table
         assert table is not None
         orders = physical(table, schema, generation=1)

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from projectionist.bench import plain
+from projectionist.bench.load import PLACED
+from projectionist.bench.shop import ORDERS, SCENE
 from projectionist.core.nats import connections
 from projectionist.core.nats.subject_relations import ALL
 from projectionist.core.postgres import connections as db
 from projectionist.core.settings.settings import Settings
-from projectionist.ops.bench import plain
-from projectionist.ops.bench.load import PLACED
-from projectionist.ops.bench.shop import ORDERS, SCENE
 from projectionist.ops.cli.output import say_json
 from projectionist.projections.tables import ddl
 from projectionist.runner.jetstream import api

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.ops.bench.contenders import PRODUCT, Contender, contenders, tracing, variants
-from projectionist.ops.bench.ground import ground as made
-from projectionist.ops.bench.lone import Lone, lone
-from projectionist.ops.bench.stub import stub
-from projectionist.ops.bench.trial import Cost, run, trial
+from projectionist.bench.contenders import PRODUCT, Contender, contenders, tracing, variants
+from projectionist.bench.ground import ground as made
+from projectionist.bench.lone import Lone, lone
+from projectionist.bench.stub import stub
+from projectionist.bench.trial import Cost, run, trial
 
 if TYPE_CHECKING:
+    from projectionist.bench.ground import Ground
+    from projectionist.bench.load import Load
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.load import Load
     from projectionist.ops.embedded import Embedded
 
 VARIED_SHARE = 4

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.ops.bench.children import BenchError, running
-from projectionist.ops.bench.contenders import contenders
-from projectionist.ops.bench.figures import USED, costs_of, ratio, spread, used
-from projectionist.ops.bench.ground import ground as made
-from projectionist.ops.bench.trial import Cost, run, trial
+from projectionist.bench.children import BenchError, running
+from projectionist.bench.contenders import contenders
+from projectionist.bench.figures import USED, costs_of, ratio, spread, used
+from projectionist.bench.ground import ground as made
+from projectionist.bench.trial import Cost, run, trial
 from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
-    from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.load import Load
-    from projectionist.ops.bench.meters import Used
-    from projectionist.ops.bench.scene import Scene
+    from projectionist.bench.ground import Ground
+    from projectionist.bench.load import Load
+    from projectionist.bench.meters import Used
+    from projectionist.bench.scene import Scene
 
 PATIENCE_S = 3600
 
@@ -35,7 +35,7 @@ LIVE_SHARE = 5
 """A live consumer beside the rebuild gets as many events as one of so many."""
 PEER_SHARE = 100
 """The peer gets one event of so many, of a store of its own."""
-MODULES = {"rebuild": "projectionist.ops.bench.rebuilder", "twin": "projectionist.ops.bench.refold"}
+MODULES = {"rebuild": "projectionist.bench.rebuilder", "twin": "projectionist.bench.refold"}
 
 
 class Built(msgspec.Struct):
@@ -95,7 +95,7 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
     for number in range(repeats):
         some = str(max(1000, load.events // PEER_SHARE))
         async with ground.scene() as other:
-            cost, _ = await _built(ground, other, "projectionist.ops.bench.rebuild_peer", some)
+            cost, _ = await _built(ground, other, "projectionist.bench.rebuild_peer", some)
         measured.costs["eventsourcing"].append(cost)
         tell(f"round {number + 1} of {repeats}: eventsourcing {cost.rate:,.0f} events/s")
     return measured

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.bench.children import LOOK_S, BenchError, Child, running
+from projectionist.bench.figures import USED, costs_of, used
+from projectionist.bench.scene import STUB, Scene
+from projectionist.bench.stub import stub
+from projectionist.bench.trial import PATIENCE_S, Cost
 from projectionist.core.identifiers import quoted
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.settings import Nats
 from projectionist.migrations import migrate
-from projectionist.ops.bench.children import LOOK_S, BenchError, Child, running
-from projectionist.ops.bench.figures import USED, costs_of, used
-from projectionist.ops.bench.scene import STUB, Scene
-from projectionist.ops.bench.stub import stub
-from projectionist.ops.bench.trial import PATIENCE_S, Cost
 from projectionist.ops.cli.output import table
 from projectionist.outbox.intents.staging import open_all
 
 if TYPE_CHECKING:
+    from projectionist.bench.ground import Ground
+    from projectionist.bench.meters import Used
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.bench.ground import Ground
-    from projectionist.ops.bench.meters import Used
 
 TITLES = {
     "product": "product: projectionist relay, NATS provider, every guarantee on",
@@ -140,7 +140,7 @@ async def _scene(ground: Ground) -> AsyncIterator[Scene]:
 
 async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
     """One that sends the intents of the table: measured by when they were settled, by the database's clock."""
-    sql = Statements("projectionist.ops.bench", scene.schema)
+    sql = Statements("projectionist.bench", scene.schema)
     intents = backlog.intents // HTTP_SHARE if name == "http" else backlog.intents
     sizes = max(intents, 1), backlog.aggregates, backlog.payload
     await ground.connection.execute(sql["relay_fill"], *sizes, scene.schema)
@@ -174,7 +174,7 @@ async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
 
 def _contender(settings: Settings, scene: Scene, name: str, *sizes: int, url: str = "") -> Any:
     module, *arguments = COMMANDS[name]
-    command = ("-m", f"projectionist.ops.bench.{module}", *arguments, *map(str, sizes))
+    command = ("-m", f"projectionist.bench.{module}", *arguments, *map(str, sizes))
     return running(settings, scene, command, {STUB: url} if url else None)
 
 
