@@ -1,1 +1,0 @@
-"""Waiting until a consumer has applied what was written: read your own writes."""
