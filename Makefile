@@ -36,9 +36,9 @@ stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work 
 	@$(BIN)/python -m tests.support.stress $(or $(TIMES),5) -q -n auto --dist loadfile $(TESTS)
 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, and hundreds of histories in which anything happens
-	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/holding/test_outages.py
+	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/process/test_outages.py
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
-	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/rim
+	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults
 
 check: $(STAMP)  ## ruff, format, mypy strict, import contracts
 	@$(BIN)/ruff check .
@@ -56,7 +56,7 @@ alerts: $(STAMP) $(DEBIAN)/.unpacked  ## check and test the alert rules with Deb
 	@$(BIN)/python -m pytest -q tests/integration/telemetry/test_prometheus.py tests/integration/telemetry/test_dead_fleet.py
 
 snapshot: $(STAMP)  ## write the schema that all migrations make, for review
-	@REGENERATE_SNAPSHOT=1 $(BIN)/python -m pytest -q tests/integration/test_snapshot.py
+	@REGENERATE_SNAPSHOT=1 $(BIN)/python -m pytest -q tests/integration/migrations/test_snapshot.py
 
 lowest:  ## the tests on the lower bounds of every dependency (its own .venv-lowest; needs uv from PyPI)
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

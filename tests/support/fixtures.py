@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
 from tests.support.lab import Lab, Stream
+from tests.support.rebuilding import Yard
 from tests.support.rig import Rig, rig
+from tests.support.spans import listening_to_spans
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +46,29 @@ async def live(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
     async with rig(lab, database, stream) as made:
         yield made
         await made.assert_sound()
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+    """What the runner has logged at INFO and above, as it grows."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    log, keep = logging.getLogger("projectionist"), Keep()
+    log.addHandler(keep)
+    with caplog.at_level(logging.INFO, logger="projectionist"):
+        yield lines
+    log.removeHandler(keep)
+
+
+@pytest_asyncio.fixture
+async def yard(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Yard]:
+    """A rig with builders."""
+    async with rig(lab, database, stream) as made:
+        yield Yard(made)
+
+
+kept = pytest.fixture(listening_to_spans)

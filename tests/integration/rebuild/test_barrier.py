@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.integration.live.test_evolve import grown
+from tests.integration.consumers.test_evolve import grown
 from tests.support.lab import SCHEMA
 from tests.support.rebuilding import Yard
 from tests.support.rig import Rig

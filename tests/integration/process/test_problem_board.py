@@ -1,0 +1,118 @@
+"""What a process cannot do is told by `status` and by the doctor, as long as it is so and no longer."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from tests.integration.doctor.test_doctor import examined, waits
+from tests.support.rig import Rig
+from tests.support.shop import shop
+
+from projectionist.core.retry_policy import Retry
+from projectionist.ops.commands import status
+from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.database.chores import TOLD_FROM, Chore
+from projectionist.runner.process import problem_board
+from projectionist.runner.process.problem_board import Board, Told, failing
+
+pytestmark = pytest.mark.asyncio
+
+OVER = Told("Orders", "", "ended", "newer code has taken over", "Deploy the newer code")
+AWAY = Told("Spend", "", "waits", "stream SHOP does not exist", "")
+
+
+def board_of(live: Rig, found: list[Told]) -> Board:
+    return Board(live.office, live.settings.postgres.schema, lambda: found)
+
+
+async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_process_and_the_next_step(
+    live: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfit = NotRegistered("it is not in the database yet", remedy="Run `projectionist migrate`")
+    await board_of(live, [problem_board.told("Orders", "retried", unfit)]).step()
+
+    found = await status.look(live.settings)
+    assert not found.well
+    status.show(found)
+    text = capsys.readouterr().out
+    (one,) = found.setbacks
+    assert f"Orders: does not run and is tried again in process {one.pid} on {one.host} since " in text
+    assert "it is not in the database yet. Run `projectionist migrate`" in text
+
+
+async def test_what_waits_for_something_that_is_away_is_told_and_asks_nobody_to_act(live: Rig) -> None:
+    await board_of(live, [AWAY]).step()
+    found = await status.look(live.settings)
+    assert ([one.consumer for one in found.setbacks], found.well) == (["Spend"], True)
+
+
+async def test_the_doctor_names_a_setback_and_what_mends_it(live: Rig) -> None:
+    cls = shop(live.stream).Orders
+    await live.migrate(cls)
+    await board_of(live, [OVER]).step()
+    check = waits(await examined(live, cls))["Orders: setback"]
+    assert check.found.startswith("it has ended in process ")
+    assert check.mend == "Deploy the newer code"
+
+
+async def test_a_setback_is_written_once_a_change_and_keeps_since_when_it_is(live: Rig) -> None:
+    found = [OVER]
+    told = board_of(live, found)
+    written = "select xmin::text, since, reason from {s}.setbacks"
+    await told.step()
+    before = await live.fetch(written)
+    await told.step()
+    assert await live.fetch(written) == before
+
+    found[0] = Told("Orders", "", "ended", "another reason", "")
+    await told.step()
+    ((_, since, reason),) = await live.fetch(written)
+    assert (since, reason) == (before[0][1], "another reason")
+
+    found.clear()
+    await told.step()
+    assert await live.fetch(written) == []
+
+
+async def test_what_a_process_told_that_is_gone_is_shown_no_more_and_the_next_one_removes_it(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(problem_board, "INSTANCE", uuid4())
+        await board_of(live, [OVER]).step()
+    await live.fetch("update {s}.setbacks set until = clock_timestamp() - interval '1 second'")
+    assert (await status.look(live.settings)).setbacks == []
+
+    await board_of(live, [AWAY]).step()
+    assert await live.fetch("select consumer from {s}.setbacks") == [("Spend",)]
+
+
+async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_well(live: Rig) -> None:
+    fails = True
+
+    async def sweep() -> None:
+        if fails:
+            raise KeyError("generation\0")
+
+    at_once = Retry(initial_s=0, maximum_s=0)
+    chore = Chore("dropping", sweep, at_once, consumer="Orders", book=live.office.book)
+    told = Board(live.office, live.settings.postgres.schema, lambda: failing(live.office.book))
+    for _ in range(TOLD_FROM - 1):
+        await chore.step()
+    await told.step()
+    assert (await status.look(live.settings)).setbacks == []
+
+    await chore.step()
+    await told.step()
+    found = await status.look(live.settings)
+    assert [(one.consumer, one.what, one.state) for one in found.setbacks] == [
+        ("Orders", "dropping", "failing")
+    ]
+    assert "KeyError" in found.setbacks[0].reason
+    assert not found.well
+
+    fails = False
+    await chore.step()
+    await told.step()
+    assert (await status.look(live.settings)).well

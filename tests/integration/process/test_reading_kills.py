@@ -1,0 +1,52 @@
+"""An event that ends its process while it is read, before anything of it is marked."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from tests.integration.process.test_peers import environment, quick
+from tests.support.decoding_app import notes
+from tests.support.process import projectionist
+from tests.support.rig import Rig
+from tests.support.shop import OrderNoted
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio
+
+STARTS = 10
+
+
+async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_others_are_applied(
+    live: Rig,
+) -> None:
+    cls = notes(live.stream)
+    await live.migrate(cls)
+    quick(live)
+    await live.publish(OrderNoted("kill"), "bad", 1)
+    await live.publish(OrderNoted("x"), "bad", 2)
+    for number in range(3):
+        await live.publish(OrderNoted("x"), f"g{number}", 1)
+
+    for _ in range(STARTS):
+        async with projectionist("run", "tests.support.decoding_app:app", env=environment(live)) as child:
+
+            async def over() -> bool:
+                kept = await live.value("select count(*) from {s}.quarantine where state = 'quarantined'")
+                return bool(kept) or child.has_ended
+
+            await eventually(over)
+            if not child.has_ended:
+                await live.settled(cls)
+                child.signal(signal.SIGTERM)
+                assert (await child.ended()).code == 0
+                break
+            assert (await child.ended()).code == -signal.SIGKILL
+    else:
+        raise AssertionError(f"{STARTS} processes were not enough")
+
+    assert await live.value("select array_agg(note order by note) from notes") == ["g0", "g1", "g2"]
+    assert await live.fetch("select reason, detail from {s}.quarantine") == [
+        ("fault", "every try of reading it ended the process")
+    ]
+    assert await live.value("select count(*) from {s}.tried") == 1  # by this code it is read no more

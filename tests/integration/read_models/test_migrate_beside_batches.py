@@ -1,0 +1,113 @@
+"""`migrate` beside what else may happen to the tables of a consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from tests.integration.consumers.test_evolve import grown
+from tests.support.crew import crew
+from tests.support.lab import SCHEMA
+from tests.support.rig import Rig
+from tests.support.shop import OrderPlaced, mended, shop
+from tests.support.waiting import eventually
+
+from projectionist.projections import definition
+from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.read_models import migrate
+from projectionist.runner.read_models.migrate import ReadModelError
+
+pytestmark = pytest.mark.asyncio
+
+SWAP = """
+create table projectionist.orders__g2 (like projectionist.orders__g1 including all);
+update projectionist.generations set state = 'kept';
+insert into projectionist.generations (consumer, generation, state, tables, shape, code)
+    select consumer, 2, 'live', tables, shape, code from projectionist.generations;
+update projectionist.consumers set generation = 2, epoch = epoch + 1;
+create or replace view public.orders as select * from projectionist.orders__g2;
+"""
+
+
+async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_not_made(live: Rig) -> None:
+    """It would alter the old table and note the new one as altered: no batch could be written any more."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    number = await live.value("select number from {s}.consumers")
+    async with live.pool.acquire() as builder, builder.transaction():
+        await builder.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
+        migrating = asyncio.create_task(live.migrate(grown(live.stream)))
+
+        async def waits() -> bool:
+            return bool(
+                await builder.fetchval(
+                    "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+                )
+            )
+
+        await eventually(waits)
+        await builder.execute(SWAP)
+    with pytest.raises(ReadModelError, match="changed since this was planned"):
+        await migrating
+
+    await live.migrate(grown(live.stream))
+    assert await live.value("select carrier from orders") is None
+
+
+async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_told(
+    live: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches wait behind the change: not for as long as a report takes."""
+    monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders) as (hand,), live.pool.acquire() as reader, reader.transaction():
+        await reader.fetch("select * from orders")
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(ReadModelError, match="in use"):
+            await live.migrate(grown(live.stream))
+        assert asyncio.get_running_loop().time() - begun < 6
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+    assert await live.rows("orders") == [("o1", "placed", 1, '["placed"]')]
+    await live.migrate(grown(live.stream))
+
+
+async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
+    live: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with crew(live, s.Orders):
+        pass
+    await live.pool.execute(
+        "insert into projectionist.names (consumer, kind, name, owner)"
+        " select number, 'slot', 'Gone', 'x' from projectionist.consumers"
+    )
+    await live.pool.execute("delete from projectionist.names where name = 'Receipt'")
+    caplog.set_level(logging.INFO, logger="projectionist.runner")
+    with pytest.raises(Exception, match="slot 'Gone' is gone"):
+        async with crew(live, mended(live.stream)):
+            pass
+
+    assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
+    assert not [record for record in caplog.records if "new code taken up" in record.getMessage()]
+
+
+@pytest.mark.parametrize("kind", ["view", "table"])
+async def test_a_name_that_is_taken_by_the_users_own_view_or_table_is_left_to_it(
+    live: Rig, kind: str
+) -> None:
+    """A view with the same columns would have been replaced without a word."""
+    s = shop(live.stream)
+    columns = "''::text as status, 1::bigint as cents, null::jsonb as history"
+    await live.pool.execute(
+        f"create {kind} orders as select 'mine'::text collate \"C\" as order_id, {columns}"
+    )
+    with pytest.raises(ReadModelError, match=r"public\.orders"):
+        await live.migrate(s.Orders)
+
+    assert await live.fetch("select order_id from orders") == [("mine",)]
+    assert await live.fetch("select name from {s}.consumers") == []
+    await live.pool.execute(f"drop {kind} orders")
+    await live.migrate(s.Orders)

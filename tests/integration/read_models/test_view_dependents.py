@@ -1,0 +1,350 @@
+"""What stands around a view survives a swap and a change of its table, or is refused by name."""
+
+from __future__ import annotations
+
+import asyncpg
+import msgspec
+import pytest
+from tests.integration.consumers.test_evolve import grown
+from tests.support.rebuilding import Yard
+from tests.support.roles import hand_over, plain
+from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import listening
+
+from projectionist.core.settings.secret import Url
+from projectionist.projections import Projection, on
+from projectionist.runner.database.queries import RebuildError
+from projectionist.runner.read_models.generations import sweep
+from projectionist.runner.read_models.view_dependents import InTheWay
+
+pytestmark = pytest.mark.asyncio
+
+OPTIONS = "select reloptions from pg_class where oid = 'orders'::regclass"
+INVOKER = ["security_barrier=true", "security_invoker=true"]
+
+
+async def _filled(yard: Yard) -> type:
+    rig = yard.rig
+    orders: type = shop(rig.stream).Orders
+    await rig.migrate(orders)
+    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await rig.publish(OrderPlaced("bob", 1), "o2", 1)
+    await rig.settle(orders)
+    return orders
+
+
+def _spent(yard: Yard, revision: int = 1, table: str = "spent") -> type:
+    stream = yard.rig.stream
+
+    class Spent(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table=table,
+        key="order_id",
+        revision=revision,
+    ):
+        order_id: str
+        cents: int = 0
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents = event.cents
+
+    return Spent
+
+
+def _retyped(yard: Yard) -> type:
+    stream = yard.rig.stream
+
+    class Spent(
+        Projection,
+        stream=stream.name,
+        subjects=stream.subject("order", "{aggregate}"),
+        table="spent",
+        key="order_id",
+        revision=2,
+    ):
+        order_id: str
+        cents: str = ""
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.cents = str(event.cents)
+
+    return Spent
+
+
+async def test_the_options_of_a_view_survive_a_swap_and_a_new_column(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    await rig.pool.execute("alter view orders set (security_barrier = true, security_invoker = true)")
+
+    await yard.rebuild(orders)
+    assert await rig.value(OPTIONS) == INVOKER
+
+    await rig.migrate(grown(rig.stream))
+    assert await rig.value("select carrier from orders where order_id = 'o1'") == "none"
+    assert await rig.value(OPTIONS) == INVOKER
+
+
+async def test_whom_row_level_security_shows_one_row_is_shown_one_row_after_a_swap_and_the_way_back(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    async with plain(rig, "tenant") as url:
+        await rig.pool.execute(
+            """
+            alter view orders set (security_invoker = true);
+            grant usage on schema projectionist to tenant;
+            grant select on orders, projectionist.orders__g1 to tenant;
+            alter table projectionist.orders__g1 enable row level security;
+            create policy own on projectionist.orders__g1 to tenant using (order_id = 'o1')"""
+        )
+        tenant = await asyncpg.connect(url)
+        for back_to in (None, 1, 2):
+            await yard.rebuild(orders, back_to=back_to)
+            assert [row["order_id"] for row in await tenant.fetch("select order_id from orders")] == ["o1"]
+        await tenant.close()
+
+
+async def test_a_view_of_another_owner_can_be_read_after_a_swap(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    async with plain(rig, "the_owner"), plain(rig, "the_reader") as url:
+        await rig.pool.execute(
+            """
+            grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
+            alter view orders owner to the_owner; grant select on orders to the_reader"""
+        )
+        reader = await asyncpg.connect(url)
+        assert len(await reader.fetch("select * from orders")) == 2
+        await yard.rebuild(orders)
+        assert len(await reader.fetch("select * from orders")) == 2
+        await reader.close()
+
+
+AROUND = """
+create table written (what text);
+create function note() returns trigger language plpgsql as
+    $$ begin insert into written values ('trigger'); return null; end $$;
+grant insert on written to the_owner;
+create trigger noted instead of update on spent for each row execute function note();
+create rule deleted as on delete to spent do instead insert into written values ('rule');
+comment on view spent is 'the view'; comment on column spent.order_id is 'the column';
+alter view spent alter column cents set default 7;
+alter view spent set (security_barrier = true);
+grant select on spent to the_reader; grant update (order_id) on spent to the_reader;
+alter view spent owner to the_owner;
+"""
+FACTS = """select obj_description('spent'::regclass), col_description('spent'::regclass, 1),
+    (select array_agg(tgname::text) from pg_trigger where tgrelid = 'spent'::regclass),
+    (select array_agg(rulename::text order by 1) from pg_rewrite where ev_class = 'spent'::regclass),
+    (select array_agg(adnum) from pg_attrdef where adrelid = 'spent'::regclass), reloptions, relowner::regrole::text,
+    has_table_privilege('the_reader', 'spent', 'select'),
+    has_column_privilege('the_reader', 'spent', 'order_id', 'update'),
+    has_table_privilege('the_reader', 'spent', 'update')
+    from pg_class where oid = 'spent'::regclass"""
+
+
+async def test_what_stands_around_a_view_that_is_made_anew_is_made_again(yard: Yard) -> None:
+    rig = yard.rig
+    await rig.migrate(_spent(yard))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spent(yard))
+    async with plain(rig, "the_owner"), plain(rig, "the_reader"):
+        await rig.pool.execute("grant create, usage on schema public to the_owner")
+        await rig.pool.execute(AROUND)
+        before = await rig.fetch(FACTS)
+
+        await yard.rebuild(_retyped(yard))
+
+        assert await rig.fetch(FACTS) == before
+        await rig.pool.execute("update spent set cents = '1'; delete from spent")
+        assert await rig.rows("written") == [("rule",), ("trigger",)]
+        assert await rig.rows("spent") == [("o1", "100")]
+        await rig.pool.execute("drop function note cascade")
+
+
+POLICY = "create policy own on {g} using (cents > (select avg(cents) from {g}))"
+TRIGGER = """
+create function note() returns trigger language plpgsql as $$ begin return null; end $$;
+create trigger noted after insert on {g} for each row execute function note();"""
+
+
+FUNCTION = """
+create function listed() returns setof {g} language sql begin atomic select * from {g}; end"""
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ("alter view spent rename column cents to money", "somebody has defined it anew"),
+        ("create or replace view spent as select * from {g} where cents > 5", "defined it anew"),
+        ("create or replace view spent as select *, 1 as more from {g}", "defined it anew"),
+        (POLICY, "policy own"),
+        (TRIGGER, "trigger noted"),
+        ("create publication copies for table {g}", "publication copies"),
+        ("create view report as select * from {g}", "view report, which stands on"),
+        ("create materialized view report as select cents from {g}", "materialized view report"),
+        ("create table bills (order_id text references {g})", "bills_order_id_fkey on table bills"),
+        ("create table more () inherits ({g})", "table more"),
+        (FUNCTION, "function listed"),
+    ],
+)
+async def test_what_cannot_be_carried_over_is_refused_by_name(yard: Yard, made: str, named: str) -> None:
+    rig = yard.rig
+    await rig.migrate(_spent(yard))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spent(yard))
+    await rig.pool.execute(made.replace("{g}", "projectionist.spent__g1"))
+
+    with listening() as heard, pytest.raises(InTheWay, match=named):
+        await yard.rebuild(_spent(yard))
+
+    assert heard.counts["rebuild.copied"] == 0  # it is told before hours of building
+    assert await yard.generation(_spent(yard)) == 1
+
+
+async def test_a_view_that_is_no_longer_fed_goes_with_the_swap_unless_something_stands_on_it(
+    yard: Yard,
+) -> None:
+    rig = yard.rig
+    await rig.migrate(_spent(yard))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spent(yard))
+    await rig.pool.execute("create view report as table spent")
+    renamed = _spent(yard, revision=2, table="spent_more")
+
+    with pytest.raises(RebuildError, match=r"public\.spent is no longer fed, and view report stands on it"):
+        await yard.rebuild(renamed)
+
+    await rig.pool.execute("drop view report")
+    await yard.rebuild(renamed)
+    assert await rig.value("select to_regclass('spent')") is None
+    await rig.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
+    async with rig.pool.acquire() as connection:
+        number = await rig.value("select number from {s}.consumers")
+        assert await sweep(yard.desk(connection), number) == [1]
+    assert await rig.rows("spent_more") == [("o1", 100)]
+
+
+async def test_the_way_back_does_not_take_a_name_that_somebody_uses_by_now(yard: Yard) -> None:
+    rig = yard.rig
+    await rig.migrate(_spent(yard))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spent(yard))
+    await yard.rebuild(_spent(yard, revision=2, table="spent_more"))
+    await rig.pool.execute("create view spent as select 'o1'::text as order_id, 1::bigint as cents")
+
+    with pytest.raises(InTheWay, match=r"spent.* is not the view that was made"):
+        await yard.rebuild(_spent(yard), back_to=1)
+
+    assert await rig.rows("spent") == [("o1", 1)]
+
+
+ON_TABLE = """
+create index on {g} (cents) where cents > 5; create unique index mine on {g} (lower(order_id));
+create table members (known text); insert into members values ('o1');
+alter table {g} set (fillfactor = 70); alter table {g} replica identity full;
+alter table {g} alter cents set statistics 500; alter table {g} add constraint positive check (cents > 0);
+comment on column {g}.cents is 'in cents'; alter table {g} enable row level security;
+create policy own on {g} using (exists (select from members where known = order_id))"""
+ABOUT_TABLE = r"""select reloptions, relreplident::text, col_description(c.oid, 2), relrowsecurity,
+    (select attstattarget from pg_attribute where attrelid = c.oid and attnum = 2),
+    (select array_agg(conname::text) from pg_constraint where conrelid = c.oid and contype = 'c'),
+    (select array_agg(regexp_replace(qual, '__g\d+', '')) from pg_policies where tablename = relname),
+    (select array_agg(split_part(indexdef, ' USING ', 2) order by indexdef ~ 'lower', indexdef ~ 'cents')
+        from pg_indexes where tablename = relname)
+    from pg_class c where c.oid = 'projectionist.spent__g1'::regclass"""
+
+
+async def test_what_stands_on_the_table_behind_a_view_is_made_on_the_next_one(yard: Yard) -> None:
+    rig = yard.rig
+    await rig.migrate(_spent(yard))
+    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+    await rig.settle(_spent(yard))
+    await rig.pool.execute(ON_TABLE.replace("{g}", "projectionist.spent__g1"))
+    before = await rig.fetch(ABOUT_TABLE)
+
+    for generation in (2, 3):
+        await yard.rebuild(_spent(yard))
+        now = ABOUT_TABLE.replace("spent__g1", f"spent__g{generation}")
+        assert await rig.fetch(now) == before
+
+
+async def test_nobody_is_given_a_right_or_a_restriction_by_a_swap(yard: Yard) -> None:
+    """Neither default privileges nor what was so when a kept generation was live."""
+    rig = yard.rig
+    async with plain(rig, "the_reader") as url:
+        await rig.pool.execute(
+            """grant usage on schema projectionist to the_reader;
+            alter default privileges grant select on tables to the_reader"""
+        )
+        await rig.migrate(_spent(yard))
+        await rig.publish(OrderPlaced("ann", 100), "o1", 1)
+        await rig.settle(_spent(yard))
+        await rig.pool.execute(
+            """revoke all on spent, projectionist.spent__g1 from the_reader;
+            grant select (order_id) on spent, projectionist.spent__g1 to the_reader"""
+        )
+        reader = await asyncpg.connect(url)
+        for revision in (_spent(yard), _retyped(yard)):
+            await yard.rebuild(revision)
+            for table in ("spent", f"projectionist.spent__g{await yard.generation(revision)}"):
+                assert await reader.fetchval(f"select order_id from {table}") == "o1"
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await reader.fetchval(f"select * from {table}")
+
+        await rig.pool.execute("alter table projectionist.spent__g2 enable row level security")
+        await rig.pool.execute("create policy none on projectionist.spent__g2 using (false)")
+        await rig.pool.execute("grant select on projectionist.spent__g2 to the_reader")
+        await yard.rebuild(_spent(yard), back_to=2)
+        assert await reader.fetchval("select order_id from projectionist.spent__g2") == "o1"
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await reader.fetchval("select * from projectionist.spent__g2")
+        await reader.close()
+        await rig.pool.execute("alter default privileges revoke select on tables from the_reader")
+
+
+async def test_a_policy_that_reads_another_generation_is_refused(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    await rig.migrate(_spent(yard))
+    await rig.settle(_spent(yard))
+    await rig.pool.execute(
+        "create policy p on projectionist.orders__g1 using (order_id in (select order_id from projectionist.spent__g1))"
+    )
+
+    for one in (orders, _spent(yard)):
+        with pytest.raises(InTheWay, match="policy p"):
+            await yard.rebuild(one)
+
+
+async def test_migrate_changes_a_view_of_another_owner(yard: Yard) -> None:
+    rig = yard.rig
+    await _filled(yard)
+    async with plain(rig, "the_owner"):
+        await rig.pool.execute(
+            """grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
+            alter view orders owner to the_owner"""
+        )
+        await rig.migrate(grown(rig.stream))
+        assert await rig.value("select carrier from orders where order_id = 'o1'") == "none"
+
+
+async def test_whoever_may_not_change_the_view_is_told_what_to_do(yard: Yard) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    async with plain(rig, "the_runner") as ours, plain(rig, "the_owner"):
+        await hand_over(rig, "the_runner")
+        await rig.pool.execute(
+            "grant create on schema public to the_owner; alter view orders owner to the_owner"
+        )
+        rig.settings = msgspec.structs.replace(
+            rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
+        )
+        with pytest.raises(InTheWay, match="must be owner of view orders"):
+            await yard.rebuild(orders)
+        assert await yard.generation(orders) == 1
