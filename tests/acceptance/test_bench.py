@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.lab import Lab
 from tests.support.process import run_projectionist
+from tests.support.servers import Lab
 
 from projectionist.bench import latency, live, size
 from projectionist.bench.contenders import variants

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.process import ROOT, projectionist, run_projectionist
-from tests.support.rig import Rig
 
 from projectionist.ops.commands import init
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.desk import Desk
+from tests.support.cli import Desk
+from tests.support.consumer_harness import Rig
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.waiting import eventually
 
 from projectionist.projections import Event

@@ -15,7 +15,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
-from tests.support.lab import Lab, Stream
+from tests.support.servers import Lab, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.nats import connections

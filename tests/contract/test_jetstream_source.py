@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 from tests.contract.source_suite import Bench, SourceSuite, take_all
-from tests.support.lab import Lab, Stream
 from tests.support.proxy import proxied
+from tests.support.servers import Lab, Stream
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.nats import fast_client

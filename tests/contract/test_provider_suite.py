@@ -12,8 +12,8 @@ import nats
 import pytest
 from nats.aio.client import Client
 from tests.support import stub_provider as stubs
-from tests.support.lab import Lab, Stream
 from tests.support.mail_server import HANG, MailServer, mail_server
+from tests.support.servers import Lab, Stream
 from tests.support.stub_provider import StubProvider, stub_provider
 
 from projectionist.core.errors import ProjectionistError, SettingsError

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.crash.test_run import stop
+from tests.support.consumer_harness import Rig
 from tests.support.fleet_app import APP, raised, release
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.scrape import free_port, get
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import eventually

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.ledger import decisions, facts, reckon
+from tests.support.consumer_harness import Rig
 from tests.support.process import Child, projectionist
-from tests.support.rig import Rig
+from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.desk import Desk
-from tests.support.lab import SCHEMA
+from tests.support.cli import Desk
+from tests.support.consumer_harness import Rig
 from tests.support.outbox import Outbox, answer, made, outbox, scripted
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually, listening
 

@@ -7,8 +7,8 @@ import signal
 import sys
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.process import ROOT
-from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment
 from tests.support.waiting import eventually

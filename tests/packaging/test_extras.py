@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.installed import Installed, built
 from tests.support.otlp import sink
-from tests.support.rig import Rig
 from tests.support.scrape import free_port, get
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from tests.support import debian
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 
 class Clock:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 
 @asynccontextmanager

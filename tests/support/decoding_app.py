@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 
 from projectionist.projections import Event, Projection, on
 from projectionist.runner import App

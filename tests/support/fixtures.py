@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from tests.support.lab import Lab, Stream
+from tests.support.consumer_harness import Rig, rig
 from tests.support.rebuilding import Yard
-from tests.support.rig import Rig, rig
+from tests.support.servers import Lab, Stream
 from tests.support.spans import listening_to_spans
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderRow, mended, shop
 from tests.support.shop_app import environment
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, Receipt, shop
 
 from projectionist.projections import Projection, on

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.waiting import cancelled
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import asyncpg
 import msgspec
-from tests.support.lab import SCHEMA
+from tests.support.servers import SCHEMA
 from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core.postgres.statements import Statements

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.support import debian
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 from projectionist.ops.embedded import processes
 

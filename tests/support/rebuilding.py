@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 from nats.aio.client import Client
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 from tests.support.waiting import eventually
 
 from projectionist.core import testpoints
@@ -211,7 +211,7 @@ def dying(point: str) -> Iterator[None]:
 
 
 SHOP_APP = """
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import shop
 from projectionist.runner import App
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.settings.settings import Policy

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, settings
 from nats.js.errors import NotFoundError
+from tests.support.consumer_harness import Rig, rig
 from tests.support.faults import Faults, faulty
-from tests.support.lab import SCHEMA, Lab, Stream
-from tests.support.ledger import Decisions, Fact, Reckoning, reckon
 from tests.support.load import tuned
 from tests.support.oddities import Message
-from tests.support.rig import Rig, rig
+from tests.support.reference_fold import Decisions, Fact, Reckoning, reckon
+from tests.support.servers import SCHEMA, Lab, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 

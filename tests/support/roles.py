@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 
 _TAKE = """do $$ declare one text; begin
 for one in

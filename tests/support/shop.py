@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 
 from projectionist.outbox import Intent
 from projectionist.projections import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import shop
 
 from projectionist.runner import App

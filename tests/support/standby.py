@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 from tests.support.waiting import eventually
 
 from projectionist.ops.embedded import processes

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 from tests.support.waiting import eventually
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import shop
 
 from projectionist.outbox.providers import Http

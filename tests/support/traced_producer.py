@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced
 
 from projectionist.core.nats import connections

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crew import Hand, crew, stalled
-from tests.support.rig import Rig
+from tests.support.batch_driver import Hand, crew, stalled
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Policy

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.crew import crew
-from tests.support.desk import Desk
+from tests.support.batch_driver import crew
+from tests.support.cli import Desk
+from tests.support.consumer_harness import Rig
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually, listening

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.desk import Desk
+from tests.support.cli import Desk
+from tests.support.consumer_harness import Rig
 from tests.support.process import projectionist
 from tests.support.rebuilding import Yard
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
 from projectionist.core.settings.settings import Policy

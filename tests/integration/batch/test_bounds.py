@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.crew import crew
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 

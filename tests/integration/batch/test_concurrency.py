@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.crew import Hand, Stalled, crew, stalled
-from tests.support.ledger import decisions, facts, reckon
-from tests.support.rig import Rig
+from tests.support.batch_driver import Hand, Stalled, crew, stalled
+from tests.support.consumer_harness import Rig
+from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 

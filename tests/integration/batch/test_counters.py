@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.crew import Hand, arrival, crew
-from tests.support.rig import Rig
+from tests.support.batch_driver import Hand, arrival, crew
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
 from projectionist.runner.batch import counted_types

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.crew import crew
-from tests.support.rig import Rig, headers_of
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import Heard, listening
 

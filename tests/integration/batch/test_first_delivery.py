@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, OrderShipped, shop
 
 from projectionist.core.settings.settings import Policy

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.support.consumer_harness import PATIENCE, Rig, rig
 from tests.support.deadlines import begin_anew
-from tests.support.lab import Lab
-from tests.support.ledger import decisions, facts, reckon
-from tests.support.rig import PATIENCE, Rig, rig
+from tests.support.reference_fold import decisions, facts, reckon
+from tests.support.servers import Lab
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
 from projectionist.core.settings.settings import Batch as Limits

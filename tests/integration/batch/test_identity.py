@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.crew import crew
-from tests.support.rig import Rig, headers_of
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Batch as Limits

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.support.crew import crew
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderRow, Receipt, shop
 
 from projectionist.outbox import Intent, intent_key

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.crew import crew
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 
 from projectionist.core.postgres.statements import Statements
 

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
-from tests.support.lab import SCHEMA, Stream
+from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import shop
 
 from projectionist.core.postgres.statements import Statements

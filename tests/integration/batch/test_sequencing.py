@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crew import crew
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S
 

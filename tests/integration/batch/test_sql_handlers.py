@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.crew import crew
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted
 
 from projectionist.projections import Delete, Event, SqlProjection, Tx, on

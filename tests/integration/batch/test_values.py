@@ -8,9 +8,9 @@ from enum import Enum
 from uuid import UUID
 
 import pytest
-from tests.support.crew import crew
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, OrderPlaced
 
 from projectionist.projections import Delete, Event, Projection, on

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 from projectionist.bench import latency
 from projectionist.bench import trial as trials

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 from projectionist.bench import rebuild
 from projectionist.bench.ground import ground

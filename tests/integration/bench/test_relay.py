@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 from projectionist.bench import relay
 from projectionist.bench.ground import Ground, ground

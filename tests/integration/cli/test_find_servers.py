@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.lab import Lab
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Lab
 from tests.support.shop import OrderPlaced, shop
 
 from projectionist.core.settings.secret import Url

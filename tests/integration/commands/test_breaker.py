@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.support.lab import SCHEMA
+from tests.support.consumer_harness import Rig
 from tests.support.process import Ended, run_projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually
 

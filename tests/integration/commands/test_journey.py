@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.desk import Desk
+from tests.support.cli import Desk
+from tests.support.consumer_harness import Rig
 from tests.support.retention import age, purge, sent
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Projection, on

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 
 from projectionist.ops.cli.output import Exit
 from projectionist.ops.main import main

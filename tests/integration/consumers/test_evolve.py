@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crew import crew
-from tests.support.lab import SCHEMA, Stream
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, OrderShipped, mended, shop
 from tests.support.waiting import listening
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import mended, shop
 from tests.support.waiting import eventually
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import nkeys  # type: ignore[import-untyped]  # it comes without types
 import pytest
 import trustme
-from tests.support.lab import Lab
 from tests.support.proxy import proxied
+from tests.support.servers import Lab
 from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.nats import connections, fast_client

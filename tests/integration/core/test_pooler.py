@@ -7,12 +7,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.lab import SCHEMA, Lab
+from tests.support.consumer_harness import Rig
 from tests.support.load import Load, tuned
 from tests.support.outbox import outbox
 from tests.support.pooler import pooler
 from tests.support.process import projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA, Lab
 from tests.support.shop import shop
 from tests.support.shop_app import APP, environment
 from tests.support.stub_provider import stub_provider

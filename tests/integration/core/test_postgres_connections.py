@@ -7,8 +7,8 @@ from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.shop_app import APP, environment
 
 from projectionist.core.errors import ProjectionistError, SettingsError

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import asyncpg
 import pytest
-from tests.support.lab import SCHEMA
+from tests.support.servers import SCHEMA
 
 from projectionist.core.states import Cause, Decided, Effect, Entry, Head
 from projectionist.projections.folding.version_verdict import Verdict

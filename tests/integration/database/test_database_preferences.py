@@ -6,9 +6,9 @@ import asyncio
 
 import asyncpg
 import pytest
-from tests.support.crew import crew
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 

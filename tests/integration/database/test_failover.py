@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.gateway import gateway
-from tests.support.lab import SCHEMA
 from tests.support.load import Load, tuned
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import shop
 from tests.support.standby import standby
 from tests.support.waiting import listening

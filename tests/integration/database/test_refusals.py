@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.gateway import gateway
-from tests.support.lab import SCHEMA
 from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import shop
 from tests.support.waiting import HANG_S, cancelled, listening, silent_for
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.support.lab import Stream
+from tests.support.consumer_harness import Rig
 from tests.support.process import ROOT
-from tests.support.rig import Rig
+from tests.support.servers import Stream
 from tests.support.waiting import cancelled, eventually
 
 from projectionist.core.nats import connections

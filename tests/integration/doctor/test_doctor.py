@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
+from tests.support.consumer_harness import Rig
 from tests.support.load import tuned
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
 from tests.support.shop_app import APP, environment
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.load import tuned
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

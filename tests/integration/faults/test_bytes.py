@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.lab import Lab
 from tests.support.oddities import Message, messages
 from tests.support.rim import examples, rim
+from tests.support.servers import Lab
 
 ODD = st.lists(messages, min_size=5, max_size=25)
 

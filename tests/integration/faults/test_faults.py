@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 from tests.support.faults import Fault, Faults, faulty
-from tests.support.lab import SCHEMA
+from tests.support.servers import SCHEMA
 
 from projectionist.core.postgres.statements import Statements
 

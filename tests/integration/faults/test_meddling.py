@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.lab import Lab
 from tests.support.meddling import ACTS, Act
 from tests.support.rim import Rim, examples, rim
+from tests.support.servers import Lab
 
 SEVERAL = st.lists(st.sampled_from(ACTS), min_size=2, max_size=4, unique=True)
 

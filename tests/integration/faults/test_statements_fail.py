@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 from tests.support.faults import ANY, Fault
-from tests.support.lab import Lab
 from tests.support.rim import MANY, VICTIM, rim
+from tests.support.servers import Lab
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(3600 if MANY else 240)]
 

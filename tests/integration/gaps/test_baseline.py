@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 

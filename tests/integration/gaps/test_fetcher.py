@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

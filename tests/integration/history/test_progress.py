@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.process import ROOT, run_projectionist
 from tests.support.rebuilding import Yard, shop_app
-from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 
 pytestmark = pytest.mark.asyncio

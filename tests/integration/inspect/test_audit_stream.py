@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.shop_app import APP, environment
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.crew import crew
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, Receipt
 
 from projectionist.outbox import Intent

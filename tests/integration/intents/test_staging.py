@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.consumer_harness import Rig
 from tests.support.outbox import Outbox, made, outbox, scripted
-from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
-from tests.support.lab import Lab, Stream
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Lab, Stream
 from tests.support.shop import OrderPlaced
 
 from projectionist.core.nats import connections

@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import HANG_S, listening
 

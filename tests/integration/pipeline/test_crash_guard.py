@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.integration.process.test_peers import quick, running
-from tests.support.lab import SCHEMA
+from tests.support.consumer_harness import Rig
 from tests.support.process import projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

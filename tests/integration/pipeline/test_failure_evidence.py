@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
-from tests.support.crew import crew
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
 from tests.support.load import Load, flowing, tuned
 from tests.support.notes import notes
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

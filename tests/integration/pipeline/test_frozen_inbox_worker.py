@@ -6,15 +6,15 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.process import Child, projectionist
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 
 APP = """
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import shop
 from projectionist.runner import App
 

@@ -6,8 +6,8 @@ import time
 
 import msgspec
 import pytest
-from tests.support.crew import crew
-from tests.support.rig import Rig
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted
 
 from projectionist.core.postgres import connections

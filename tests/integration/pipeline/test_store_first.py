@@ -7,8 +7,8 @@ import random
 import asyncpg
 import pytest
 from nats.js.errors import NotFoundError
-from tests.support.lab import SCHEMA, Stream
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

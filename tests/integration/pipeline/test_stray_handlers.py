@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.support.lab import Stream
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import listening
 

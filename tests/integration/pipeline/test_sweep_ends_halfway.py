@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 

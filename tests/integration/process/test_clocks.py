@@ -10,12 +10,12 @@ import asyncpg
 import msgspec
 import pytest
 from tests.support.clocks import Clock, clocked
-from tests.support.lab import SCHEMA, Lab
+from tests.support.consumer_harness import Rig
 from tests.support.load import Load, flowing, tuned
 from tests.support.outbox import FORGETS, SLOW, answer, execute, held_until, made, outbox, scripted
 from tests.support.process import projectionist
 from tests.support.retention import DAY, age, forgets_after, purge, went
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA, Lab
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually, listening

@@ -9,10 +9,10 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.gateway import Gateway, gateway
 from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist, run_projectionist
-from tests.support.rig import Rig
 from tests.support.shop import shop
 from tests.support.waiting import Heard, eventually, listening, silent_for
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import asyncpg
 import pytest
-from tests.support.lab import SCHEMA
+from tests.support.consumer_harness import Rig
 from tests.support.load import Load, tuned
 from tests.support.process import Child, projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 

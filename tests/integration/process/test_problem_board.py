@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from tests.integration.doctor.test_doctor import examined, waits
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import shop
 
 from projectionist.core.retry_policy import Retry

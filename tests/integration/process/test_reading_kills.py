@@ -6,9 +6,9 @@ import signal
 
 import pytest
 from tests.integration.process.test_peers import environment, quick
+from tests.support.consumer_harness import Rig
 from tests.support.decoding_app import notes
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted
 from tests.support.waiting import eventually
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.load import tuned
-from tests.support.rig import Rig
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 

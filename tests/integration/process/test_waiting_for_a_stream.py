@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.lab import Lab
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
+from tests.support.servers import Lab
 from tests.support.waiting import listening
 
 from projectionist.outbox import Intent

@@ -15,8 +15,8 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import StreamConfig, SubjectTransform
-from tests.support.lab import Lab, Stream
 from tests.support.letters import UNPRINTABLE
+from tests.support.servers import Lab, Stream
 from tests.support.stream_files import StreamFiles
 
 from projectionist.core import clock

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import SubjectTransform
 from opentelemetry.sdk.trace import TracerProvider
-from tests.support.lab import Lab, Stream
+from tests.support.servers import Lab, Stream
 from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.nats import connections

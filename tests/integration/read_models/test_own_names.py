@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.lab import SCHEMA
 from tests.support.rebuilding import Yard, dying
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on

@@ -7,10 +7,10 @@ import asyncio
 import asyncpg
 import pytest
 from tests.integration.consumers.test_evolve import grown
-from tests.support.crew import crew
-from tests.support.lab import SCHEMA
+from tests.support.batch_driver import crew
+from tests.support.consumer_harness import Rig
 from tests.support.rebuilding import Yard
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 

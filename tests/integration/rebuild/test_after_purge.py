@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support.consumer_harness import PATIENCE, Rig
 from tests.support.rebuilding import Yard
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
-from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import definition

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.integration.consumers.test_evolve import grown
-from tests.support.lab import SCHEMA
+from tests.support.consumer_harness import Rig
 from tests.support.rebuilding import Yard
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.lab import Stream
 from tests.support.rebuilding import Yard
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 
 from projectionist.core.postgres.connections import Connection

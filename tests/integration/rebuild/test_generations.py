@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.lab import SCHEMA
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import Yard, dying, shop_app
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.support.consumer_harness import Rig, rig
 from tests.support.deadlines import begin_anew
-from tests.support.lab import SCHEMA, Lab
 from tests.support.rebuilding import Yard
-from tests.support.rig import Rig, rig
+from tests.support.servers import SCHEMA, Lab
 from tests.support.shop import OrderNoted, OrderPlaced
 
 from projectionist.core.settings.settings import Batch

@@ -8,9 +8,9 @@ from typing import Any
 import asyncpg
 import msgspec
 import pytest
-from tests.support.lab import Lab
 from tests.support.rebuilding import Yard
 from tests.support.roles import hand_over, plain
+from tests.support.servers import Lab
 from tests.support.shop import OrderPlaced, shop
 from tests.support.standby import standby
 from tests.support.waiting import listening

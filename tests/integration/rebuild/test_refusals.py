@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.lab import Stream
 from tests.support.rebuilding import Yard, dying
+from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.desk import Desk
+from tests.support.cli import Desk
+from tests.support.consumer_harness import Rig
 from tests.support.rebuilding import Yard
 from tests.support.retention import sent
-from tests.support.rig import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, OrderRow, shop
 
 from projectionist.runner.read_models.migrate import ReadModelError

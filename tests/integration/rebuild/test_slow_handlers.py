@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.support.lab import Stream
 from tests.support.rebuilding import Yard
+from tests.support.servers import Stream
 from tests.support.shop import OrderPlaced
 from tests.support.waiting import listening
 

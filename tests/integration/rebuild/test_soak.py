@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from tests.support.lab import SCHEMA, Lab, Stream
+from tests.support.consumer_harness import Rig
 from tests.support.onlookers import Crowd, Onlooker, Wait, made_to_wait, note
 from tests.support.rebuilding import Yard
-from tests.support.rig import Rig
 from tests.support.roles import hand_over, plain
+from tests.support.servers import SCHEMA, Lab, Stream
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.standby import standby
 from tests.support.waiting import cancelled, eventually, listening

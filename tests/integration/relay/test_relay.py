@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.support.lab import Lab
 from tests.support.outbox import (
     FAST,
     FORGETS,
@@ -26,6 +25,7 @@ from tests.support.outbox import (
     outbox,
     scripted,
 )
+from tests.support.servers import Lab
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.circuit_breaker import BreakerPolicy

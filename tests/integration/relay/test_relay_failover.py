@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.support.lab import Lab
 from tests.support.outbox import FORGETS, REMEMBERS, SLOW, Outbox, Scripted, answer, made, outbox, scripted
+from tests.support.servers import Lab
 from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
 

@@ -14,9 +14,9 @@ import pytest_asyncio
 import standardwebhooks
 from nats.aio.client import Client
 from tests.support import stub_provider as stubs
-from tests.support.lab import Lab, Stream
 from tests.support.mail_server import DROP, mail_server
 from tests.support.outbox import FAST, SLOW, Outbox, outbox
+from tests.support.servers import Lab, Stream
 from tests.support.stub_provider import Step, StubProvider, stub_provider
 from tests.support.waiting import eventually
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
-from tests.support.lab import Lab, Stream
 from tests.support.outbox import Outbox, outbox
 from tests.support.process import Child, projectionist
+from tests.support.servers import Lab, Stream
 
 from projectionist.core.nats import connections
 from projectionist.core.settings.secret import Url

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crew import crew, stalled
+from tests.support.batch_driver import crew, stalled
+from tests.support.consumer_harness import PATIENCE, Rig
 from tests.support.load import tuned
 from tests.support.retention import DAY, age, forgets_after, purge, went
-from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.postgres.connections import Connection

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.lab import SCHEMA
+from tests.support.consumer_harness import Rig
 from tests.support.process import Ended, projectionist
 from tests.support.retention import age
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually

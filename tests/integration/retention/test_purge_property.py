@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.consumer_harness import PATIENCE, Rig
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
-from tests.support.rig import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate

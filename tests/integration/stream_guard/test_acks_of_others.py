@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
-from tests.support.lab import Stream
+from tests.support.consumer_harness import Rig
 from tests.support.load import Load, tuned
-from tests.support.rig import Rig
+from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

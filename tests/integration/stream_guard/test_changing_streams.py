@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from nats.js.errors import NotFoundError
-from tests.support.lab import SCHEMA, Stream
+from tests.support.consumer_harness import Rig
 from tests.support.load import Load
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

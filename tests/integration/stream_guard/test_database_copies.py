@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.copies import copy_beside, dump_elsewhere, dumped, loaded
-from tests.support.lab import SCHEMA
 from tests.support.load import Load, tuned
 from tests.support.outbox import FORGETS, made, outbox, scripted
 from tests.support.process import run_projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 

@@ -15,11 +15,11 @@ import msgspec
 import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
+from tests.support.consumer_harness import Rig
 from tests.support.copies import copy_of
-from tests.support.lab import SCHEMA
 from tests.support.load import Load, tuned
 from tests.support.process import run_projectionist
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.support.lab import Lab
 from tests.support.process import projectionist, run_projectionist
+from tests.support.servers import Lab
 from tests.support.waiting import HANG_S
 
 from projectionist.core.project_servers import runs

@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import nats
 import pytest
-from tests.support.lab import Lab, Stream
+from tests.support.servers import Lab, Stream
 from tests.support.waiting import eventually, listening
 
 from projectionist.core import testpoints
@@ -78,7 +78,7 @@ async def test_a_moment_in_this_process_can_be_awaited() -> None:
 
 _SESSION = """
 import sys, time
-from tests.support.lab import Lab
+from tests.support.servers import Lab
 with Lab() as lab:
     servers = lab._servers
     print(servers.postgres.pid(), servers.postgres.folder, servers.nats.pid(), servers.home, flush=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.crew import Hand, Stalled, crew, stalled
-from tests.support.rig import Rig
+from tests.support.batch_driver import Hand, Stalled, crew, stalled
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.spans import Kept, attributes
 

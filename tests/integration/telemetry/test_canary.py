@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.otlp import sink
 from tests.support.process import projectionist
-from tests.support.rig import Rig
 from tests.support.scrape import free_port, get
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.integration.telemetry.test_scrape import telling
+from tests.support.consumer_harness import Rig
 from tests.support.process import Child, projectionist
 from tests.support.promtool import State, firing
-from tests.support.rig import Rig
 from tests.support.scrape import free_port, get, series
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.traced_app import APP

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import pytest
 import yaml
 from tests.integration.telemetry.test_scrape import some_history, telling
+from tests.support.consumer_harness import Rig
 from tests.support.debian import program
 from tests.support.process import ROOT, projectionist
-from tests.support.rig import Rig
 from tests.support.scrape import free_port, get
 from tests.support.shop import shop
 from tests.support.traced_app import APP

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from nats.aio.client import Client
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderPlaced
 from tests.support.spans import Kept, attributes
 

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Mapping
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.gateway import gateway
 from tests.support.otlp import sink
 from tests.support.process import ROOT, projectionist
-from tests.support.rig import Rig
 from tests.support.scrape import families, free_port, get, series
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from tests.support.lab import SCHEMA
+from tests.support.consumer_harness import Rig
 from tests.support.outbox import outbox
 from tests.support.rebuilding import Slow
-from tests.support.rig import Rig
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Alerts

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.otlp import Sink, Span, sink
 from tests.support.process import ROOT, projectionist
-from tests.support.rig import Rig
 from tests.support.shop import shop
 from tests.support.shop_app import environment
 from tests.support.traced_app import APP

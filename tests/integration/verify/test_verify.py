@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.lab import SCHEMA
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import ACT, Yard, shop_app
+from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Event, Projection, definition, on

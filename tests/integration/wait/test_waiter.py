@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.consumer_harness import Rig
 from tests.support.load import tuned
 from tests.support.process import projectionist
 from tests.support.retention import age, purge
-from tests.support.rig import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 from tests.support.shop_app import APP, environment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import shop
 
 from projectionist.core.settings.settings import Policy

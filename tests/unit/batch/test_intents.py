@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.deliveries import delivery
-from tests.support.lab import Stream
+from tests.support.servers import Stream
 from tests.support.shop import Receipt, shop
 
 from projectionist.core.settings.settings import Policy

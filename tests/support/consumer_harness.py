@@ -13,7 +13,7 @@ import msgspec
 import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from tests.support.lab import SCHEMA, Lab, Stream
+from tests.support.servers import SCHEMA, Lab, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core.nats import connections

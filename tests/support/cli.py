@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.support.consumer_harness import Rig
 from tests.support.process import Ended, run_projectionist
-from tests.support.rig import Rig
 
 
 class Desk:

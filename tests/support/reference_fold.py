@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tests.support.rig import Rig
+from tests.support.consumer_harness import Rig
 
 Row = tuple[Any, ...]
 

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from tests.support.lab import SCHEMA
-from tests.support.rig import Rig, headers_of
+from tests.support.consumer_harness import Rig, headers_of
+from tests.support.servers import SCHEMA
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats.fast_client import Arrival
