@@ -23,10 +23,10 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats
 from projectionist.projections.compiled.subject_pattern import Subjects
-from projectionist.runner.decoding.delivery import told
+from projectionist.runner.decoding.delivery import parse_ack_subject
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable import DurableUnfit, StreamUnfit
-from projectionist.runner.jetstream.pull_source import JetStreamSource, Pending, SourceLost
+from projectionist.runner.jetstream.pull_source import BrokerProgress, JetStreamSource, SourceLost
 
 MANY = 16 << 20
 DURABLE = "orders"
@@ -89,7 +89,7 @@ class Bench:
 
 
 def sequences(arrivals: Sequence[Arrival]) -> list[int]:
-    return [told(arrival.reply)[0] for arrival in arrivals]
+    return [parse_ack_subject(arrival.reply)[0] for arrival in arrivals]
 
 
 async def take_all(source: JetStreamSource, count: int, most: int = 1000) -> list[Arrival]:
@@ -153,11 +153,11 @@ class SourceSuite:
         taken = await take_all(source, 5)
         assert source.ack(taken[1:]) == 4
         (again,) = await take_all(source, 1)
-        assert told(again.reply)[:2] == (1, 2)
+        assert parse_ack_subject(again.reply)[:2] == (1, 2)
         assert source.ack([again]) == 1
 
         async def done() -> bool:
-            return await source.pending() == Pending(5, 0, 0, 5)
+            return await source.pending() == BrokerProgress(5, 0, 0, 5)
 
         assert await eventually(done)
 

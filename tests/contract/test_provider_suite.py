@@ -26,10 +26,10 @@ from projectionist.outbox.providers import (
     Outcome,
     Profile,
     Provider,
+    ProviderContext,
     ProviderSettings,
     Reply,
     Request,
-    Site,
     Smtp,
     Webhook,
 )
@@ -38,10 +38,10 @@ from projectionist.outbox.providers.runtime import attempt, prepare, running
 from projectionist.testing.providers import ProviderContract, World
 
 SECRET = "whsec_" + "A" * 44
-SITE = Site(environ={"SECRET": SECRET})
+SITE = ProviderContext(environ={"SECRET": SECRET})
 
 
-def made(factory: type[Provider], site: Site = SITE, **section: Any) -> Provider:
+def made(factory: type[Provider], site: ProviderContext = SITE, **section: Any) -> Provider:
     settings = build(factory.Settings, section, ("providers", "p"), Layers(Settings, None, {}))
     return factory("p", settings, site)
 
@@ -156,7 +156,7 @@ class TestNatsPublish(ProviderContract):
         async def given() -> Client:
             return client
 
-        provider = made(NatsPublish, Site(nats=given), subject=self.stream.subject("{order_id}"))
+        provider = made(NatsPublish, ProviderContext(nats=given), subject=self.stream.subject("{order_id}"))
         await provider.open()
         try:
             yield _StreamWorld(provider, client, self.stream.name)
@@ -197,7 +197,7 @@ class _OwnWorld(World):
 class TestOwn(ProviderContract):
     @asynccontextmanager
     async def world(self) -> AsyncIterator[World]:
-        provider = Own("own", ProviderSettings(), Site())
+        provider = Own("own", ProviderSettings(), ProviderContext())
         provider.ledger = Ledger()
         yield _OwnWorld(provider)
 
@@ -211,7 +211,7 @@ class _Careless(Own):
 class _CarelessContract(ProviderContract):
     @asynccontextmanager
     async def world(self) -> AsyncIterator[World]:
-        provider = _Careless("own", ProviderSettings(), Site())
+        provider = _Careless("own", ProviderSettings(), ProviderContext())
         provider.ledger = Ledger()
         yield _OwnWorld(provider)
 
@@ -233,7 +233,7 @@ def test_what_a_provider_raises_is_unknown_and_its_text_is_not_told() -> None:
         async def send(self, request: Request) -> Reply:
             raise RuntimeError(request.body.decode())
 
-    provider = Broken("own", ProviderSettings(), Site())
+    provider = Broken("own", ProviderSettings(), ProviderContext())
     request = Request(key="k", provider="own", destination="own", intent="I", body=b"canary")
     reply = asyncio.run(attempt(provider, request))
     assert (reply.outcome, reply.reason) == (Outcome.UNKNOWN, "the provider raised RuntimeError")
@@ -245,7 +245,7 @@ def test_a_provider_that_never_returns_is_cut_off() -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-    provider = Endless("own", ProviderSettings(), Site())
+    provider = Endless("own", ProviderSettings(), ProviderContext())
     request = Request(key="k", provider="own", destination="own", intent="I", body=b"{}", timeout_s=0.01)
     assert asyncio.run(attempt(provider, request)).outcome is Outcome.UNKNOWN
 
@@ -256,7 +256,7 @@ def test_a_provider_that_cannot_render_refuses_that_intent_only() -> None:
             raise KeyError(request.body.decode())
 
     request = Request(key="k", provider="own", destination="own", intent="I", body=b"canary")
-    reply = prepare(Broken("own", ProviderSettings(), Site()), request)
+    reply = prepare(Broken("own", ProviderSettings(), ProviderContext()), request)
     assert isinstance(reply, Reply)
     assert (reply.outcome, reply.reason) == (Outcome.REFUSED, "rendering raised KeyError")
 
@@ -272,7 +272,7 @@ def test_providers_of_an_app_are_built_opened_and_closed() -> None:
             happened.append(f"close {self.name}")
 
     async def run(settings: Settings) -> None:
-        async with running({"a": Noted, "b": Noted}, settings, Site()) as providers:
+        async with running({"a": Noted, "b": Noted}, settings, ProviderContext()) as providers:
             happened.append(f"concurrency {providers['b'].settings.concurrency}")
 
     def settings_of(**section: Any) -> Settings:

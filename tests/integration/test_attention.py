@@ -22,7 +22,7 @@ from projectionist.outbox.admin import status
 from projectionist.outbox.providers import Outcome, Smtp
 from projectionist.projections import definition
 from projectionist.runner import App
-from projectionist.runner.telemetry.state_metrics import Observer
+from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 pytestmark = pytest.mark.asyncio
 
@@ -69,7 +69,7 @@ async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(li
         ended = await desk.run("select_status")
         shown = await desk.seen("status")
         async with live.pool.acquire() as connection:
-            await Observer([definition(s.Orders)], live.settings).look(connection, live.nats)
+            await StateMetrics([definition(s.Orders)], live.settings).look(connection, live.nats)
     assert ended.code == 3
     assert (
         "Orders: 1 waiting for new code or a person. `projectionist parked list --consumer Orders`"

@@ -16,16 +16,16 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Event, definition
-from projectionist.runner.batch.batch_session import Session
+from projectionist.runner.batch.batch_session import BatchSession
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
-from projectionist.runner.batch.types import Applied, Batch
+from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.batch.writes import Identity
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
-from projectionist.runner.pipeline.batch_retry import Settler
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.pipeline.batch_retry import BatchSettler
+from projectionist.runner.process.database_access import DatabaseAccess
 
 _sequences = count(1)
 
@@ -33,10 +33,10 @@ _sequences = count(1)
 class Hand:
     """One process of a consumer, batch by batch as the test says."""
 
-    def __init__(self, consumer: Consumer, session: Session, rig: Rig) -> None:
+    def __init__(self, consumer: Consumer, session: BatchSession, rig: Rig) -> None:
         self.consumer = consumer
         self.session = session
-        self.settler = Settler(consumer, session)
+        self.settler = BatchSettler(consumer, session)
         self._rig = rig
 
     def read(
@@ -67,7 +67,7 @@ class Hand:
         assert isinstance(found, Delivery), found
         return found
 
-    async def settle(self, *deliveries: Delivery, due: Sequence[str] = (), **given: Any) -> list[Applied]:
+    async def settle(self, *deliveries: Delivery, due: Sequence[str] = (), **given: Any) -> list[BatchResult]:
         """Settle one batch."""
         return await self.settler.settle(Batch(deliveries, due=due, **given))
 
@@ -129,12 +129,12 @@ async def crew(
 ) -> AsyncIterator[list[Hand]]:
     """So many processes of one consumer, whose read model is there."""
     stream = await api.stream(rig.nats, rig.stream.name)
-    office = Office(rig.pool, SCHEMA)
+    office = DatabaseAccess(rig.pool, SCHEMA)
     made: list[Hand] = []
     try:
         for _ in range(hands):
             consumer = await office.join(definition(cls), policy or rig.policy, stream)
-            session = Session(consumer, rig.settings.postgres, lambda c, who: model_for(c, who, SCHEMA))
+            session = BatchSession(consumer, rig.settings.postgres, lambda c, who: model_for(c, who, SCHEMA))
             made.append(Hand(consumer, session, rig))
         yield made
     finally:

@@ -19,24 +19,24 @@ from tests.support.waiting import HANG_S, cancelled, eventually
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings.secret import Url
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Nats, Policy, Postgres, Run, Settings
-from projectionist.outbox.intents.staging import open_all
+from projectionist.outbox.intents.staging import unpack_all
 from projectionist.projections import Definition, Event, definition
 from projectionist.projections.compiled.subject_pattern import Subjects
-from projectionist.runner.admin.parked_actions import Verbs
-from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
+from projectionist.runner.admin.parked_actions import ParkedActions
+from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.consumers.registry import Registry
-from projectionist.runner.process.consumer_worker import Worker
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.consumer_worker import ConsumerWorker
+from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.read_models.migrate import ReadModels
 
 PATIENCE = Policy(
-    ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=Retry(initial_s=0.01, maximum_s=0.05, attempts=3)
+    ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=3)
 )
 """What tests run by: little of it."""
 STOPPING_S = 20.0
@@ -89,7 +89,7 @@ class Rig:
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
         self.policy = settings.consumer_defaults
-        self.office = Office(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
+        self.office = DatabaseAccess(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
         self.tampered = False
         """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
@@ -152,7 +152,7 @@ class Rig:
         policy: Policy | None = None,
         limits: Limits | None = None,
         supervised: bool = False,
-    ) -> AsyncIterator[list[Worker]]:
+    ) -> AsyncIterator[list[ConsumerWorker]]:
         """The consumers at work in this process, as `processes` processes would be; `supervised`: what one of them
         raises is tried again, as `run` does it."""
         settings = self.settings
@@ -162,7 +162,7 @@ class Rig:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await connections.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
         office = await self._office(settings)
-        crews = [[Worker(definition(cls), settings, c, office) for cls in consumers] for c in clients]
+        crews = [[ConsumerWorker(definition(cls), settings, c, office) for cls in consumers] for c in clients]
         workers = [worker for crew in crews for worker in crew]
         running = (
             [supervise([Supervised(worker) for worker in crew]) for crew in crews]
@@ -190,7 +190,7 @@ class Rig:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _office(self, settings: Settings) -> Office:
+    async def _office(self, settings: Settings) -> DatabaseAccess:
         """The rig's own, unless what runs is to see another server, or this one through something."""
         pool, heartbeat_s = self.pool, settings.run.heartbeat_s
         if settings.postgres != self._postgres:
@@ -198,7 +198,7 @@ class Rig:
             self._pools.append(pool)
         elif settings.run == self._run:
             return self.office
-        return Office(pool, SCHEMA, heartbeat_s=heartbeat_s)
+        return DatabaseAccess(pool, SCHEMA, heartbeat_s=heartbeat_s)
 
     def close(self) -> None:
         """Give up the connections made for what ran."""
@@ -260,7 +260,7 @@ class Rig:
         """Who looks at intents opens what is wished for, as every command does."""
         if "{s}.intents" in sql or "{s}.outbox" in sql:
             async with self.pool.acquire() as connection:
-                await open_all(connection, Statements("projectionist.outbox", SCHEMA))
+                await unpack_all(connection, Statements("projectionist.outbox", SCHEMA))
 
     async def failed_tries(self) -> int:
         """How many tries of an event have failed, over all consumers."""
@@ -375,17 +375,17 @@ class Rig:
         return await asyncpg.connect(self.database)
 
     @asynccontextmanager
-    async def verbs(self, cls: type) -> AsyncIterator[Verbs]:
+    async def verbs(self, cls: type) -> AsyncIterator[ParkedActions]:
         """The operator's verbs for one consumer."""
         async with self.pool.acquire() as connection:
             registered = await Registry(connection, SCHEMA).checked(definition(cls))
-            yield Verbs(store_of(connection, SCHEMA, registered["number"]))
+            yield ParkedActions(store_of(connection, SCHEMA, registered["number"]))
 
     @asynccontextmanager
-    async def quarantine(self, cls: type) -> AsyncIterator[QuarantineVerbs]:
+    async def quarantine(self, cls: type) -> AsyncIterator[QuarantineActions]:
         """The operator's verbs for what one consumer has put into quarantine."""
         async with self.verbs(cls) as verbs:
-            yield QuarantineVerbs(verbs._store)
+            yield QuarantineActions(verbs._store)
 
 
 def headers_of(

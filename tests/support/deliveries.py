@@ -9,7 +9,7 @@ import msgspec
 from tests.support.shop import OrderPlaced
 
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.runner.batch.planning import Position
+from projectionist.runner.batch.planning import LockedPosition
 from projectionist.runner.decoding.delivery import Delivery, Reason, Unreadable
 
 
@@ -45,7 +45,7 @@ def unreadable(seq: int) -> Unreadable:
     return Unreadable(Reason.TYPE, "no type", "SHOP", seq, "SHOP.order.o1", None, b"", 0, b"", 0, 1, arrival)
 
 
-def position(version: int = 0, head: str = "clear", **given: Any) -> Position:
+def position(version: int = 0, head: str = "clear", **given: Any) -> LockedPosition:
     """The locked row of order/o1."""
     made: dict[str, Any] = {
         "aggregate": "order/o1",
@@ -55,5 +55,7 @@ def position(version: int = 0, head: str = "clear", **given: Any) -> Position:
         "parked": 0,
         "due": None,
     }
-    known = {field: value for field, value in (made | given).items() if field in Position.__struct_fields__}
-    return msgspec.convert(known, Position)
+    known = {
+        field: value for field, value in (made | given).items() if field in LockedPosition.__struct_fields__
+    }
+    return msgspec.convert(known, LockedPosition)

@@ -18,7 +18,15 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Postgres, Settings
 from projectionist.outbox.intents.keys import body_hash
-from projectionist.outbox.providers import Outcome, Profile, Provider, ProviderSettings, Reply, Request, Site
+from projectionist.outbox.providers import (
+    Outcome,
+    Profile,
+    Provider,
+    ProviderContext,
+    ProviderSettings,
+    Reply,
+    Request,
+)
 from projectionist.outbox.providers.profiles import NONE
 from projectionist.outbox.providers.settings import ProviderRetry
 from projectionist.outbox.relay.relay import Relay
@@ -253,7 +261,7 @@ def made(
 ) -> Any:
     """A provider as the relay would build it; `fields` are settings, retries are fast."""
     chosen = settings or cls.Settings(**{"retry": FAST, "timeout_s": 5.0, **fields})
-    return cls(name, chosen, Site(environ={}))
+    return cls(name, chosen, ProviderContext(environ={}))
 
 
 @asynccontextmanager

@@ -22,9 +22,9 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres.connections import Connection
 from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, Progress
-from projectionist.runner.rebuild.rebuild import Builder, Options, Rebuilt, give_up
+from projectionist.runner.rebuild.rebuild import Options, Rebuild, Rebuilt, give_up
 from projectionist.runner.verify.recompute import Recomputed, recompute
 from projectionist.runner.verify.verify import Verified, Verifier
 
@@ -70,7 +70,7 @@ class Yard:
         try:
             one = definition(cls)
             told = progress or Logged(one.name)
-            return await Builder(one, self.rig.settings, client, told, Options(**options)).run()
+            return await Rebuild(one, self.rig.settings, client, told, Options(**options)).run()
         finally:
             await client.close()
 
@@ -86,11 +86,11 @@ class Yard:
             return await recompute(desk, definition(cls), self.rig.settings, client, key, ACT)
 
     @asynccontextmanager
-    async def _desk(self, name: str) -> AsyncIterator[tuple[Desk, Client]]:
+    async def _desk(self, name: str) -> AsyncIterator[tuple[Queries, Client]]:
         client = await connections.connect(self.rig.settings.nats, name=name)
         try:
             async with self.rig.pool.acquire() as connection:
-                yield Desk(connection, SCHEMA), client
+                yield Queries(connection, SCHEMA), client
         finally:
             await client.close()
 
@@ -160,9 +160,9 @@ class Yard:
             await fetch("select * from {s}.parked order by consumer, source, id"),
         )
 
-    def desk(self, connection: Connection) -> Desk:
+    def desk(self, connection: Connection) -> Queries:
         """A builder's desk on a connection of the test's."""
-        return Desk(connection, SCHEMA)
+        return Queries(connection, SCHEMA)
 
     async def generation(self, cls: type) -> int:
         """The live generation."""

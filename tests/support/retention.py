@@ -13,7 +13,7 @@ from projectionist.core.postgres.connections import Connection
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.retention.background_purge import streams
-from projectionist.runner.retention.purge import Purger, Report
+from projectionist.runner.retention.purge import Purger, PurgeReport
 
 DAY = 86_400.0
 
@@ -53,7 +53,7 @@ async def sent(rig: Rig) -> None:
 
 async def purge(
     rig: Rig, *classes: type, dry_run: bool = False, policy: Policy | None = None, **retention: Any
-) -> Report:
+) -> PurgeReport:
     """Purge for these consumers, by the rig's settings but for the retention given."""
     settings = msgspec.structs.replace(
         rig.settings,
@@ -70,7 +70,7 @@ async def purge(
     return await Purger(lend, settings, names, streams(rig.nats), rest=0).run(dry_run=dry_run)
 
 
-def went(report: Report) -> dict[str, int]:
+def went(report: PurgeReport) -> dict[str, int]:
     """How many rows went, by table."""
     counted: dict[str, int] = {}
     for one in report.went:

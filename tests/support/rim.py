@@ -25,14 +25,14 @@ from tests.support.servers import SCHEMA, Lab, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import Event, definition
 
 DRAIN_S = 60.0
 """Within so long of the end of all trouble everything has drained: many times what it takes, for busy machines."""
 GOOD, VICTIM = "good-", "victim-"
 """How the ids begin of aggregates to which nothing bad happens, and of those that are to fail."""
-RETRIES = Retry(initial_s=0.05, maximum_s=0.2, attempts=12)
+RETRIES = RetryPolicy(initial_s=0.05, maximum_s=0.2, attempts=12)
 """What fails for a while is tried again for longer than any trouble lasts here, and soon."""
 _ONE = threading.Lock()
 """Databases are made and dropped one at a time, and meanwhile whoever shares the loop goes on."""

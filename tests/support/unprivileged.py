@@ -11,13 +11,13 @@ import sys
 
 from projectionist.ops import main
 from projectionist.ops.embedded import binaries
-from projectionist.ops.embedded.account import Account
+from projectionist.ops.embedded.account import SystemAccount
 
 
-def account() -> Account:
+def account() -> SystemAccount:
     """The normal user."""
     entry = pwd.getpwnam("nobody")
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return SystemAccount(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,14 @@ import asyncpg
 
 from projectionist.core.postgres.connections import Connection, advisory_key
 from projectionist.core.postgres.statements import Statements
-from projectionist.migrations.catalog import PACKAGE, Applied, Migration, MigrationError, pending, released
+from projectionist.migrations.catalog import (
+    PACKAGE,
+    AppliedMigration,
+    Migration,
+    MigrationError,
+    pending,
+    released,
+)
 
 PATIENCE = "60s"
 """How long an applier waits for another one before it says so and gives up."""
@@ -101,8 +108,8 @@ def _remedy(error: asyncpg.PostgresError, schema: str) -> str:
             return kept
 
 
-async def _applied(connection: Connection, schema: str) -> list[Applied]:
+async def _applied(connection: Connection, schema: str) -> list[AppliedMigration]:
     statements = Statements(PACKAGE, schema)
     if not await connection.fetchval(statements["has_ledger"], schema):
         return []
-    return [Applied(*row) for row in await connection.fetch(statements["applied"])]
+    return [AppliedMigration(*row) for row in await connection.fetch(statements["applied"])]

@@ -31,7 +31,7 @@ class Migration(msgspec.Struct, frozen=True):
     sql: str
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedMigration(msgspec.Struct, frozen=True):
     """A row of the ledger."""
 
     number: int
@@ -53,7 +53,7 @@ def released(schema: str) -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
-def pending(known: Sequence[Migration], applied: Sequence[Applied]) -> list[Migration]:
+def pending(known: Sequence[Migration], applied: Sequence[AppliedMigration]) -> list[Migration]:
     """What `known` holds beyond `applied`, or a MigrationError where the two contradict each other."""
     if len(applied) > len(known):
         newest = applied[-1]

@@ -6,15 +6,15 @@ import msgspec
 
 from projectionist.bench import plain
 from projectionist.bench.load import PLACED
-from projectionist.bench.shop import ORDERS, OrderChanged, OrderPlaced
+from projectionist.bench.shop import ORDERS, BenchOrderPlaced, OrderChanged
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.statements import Statements
 from projectionist.projections.tables.ddl import physical
 
-_placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(OrderChanged)
+_placed, _changed = msgspec.json.Decoder(BenchOrderPlaced), msgspec.json.Decoder(OrderChanged)
 
 
-class Handler:
+class CarefulHandler:
     """What a careful user would write into the subscriber's function."""
 
     def __init__(self, connection: connections.Connection, schema: str, number: int) -> None:
@@ -31,7 +31,7 @@ class Handler:
         )
         self._change = f"update {orders} set total_cents = $2, changes = changes + 1 where order_id = $1"
 
-    async def settle(self, event: plain.Read) -> None:
+    async def settle(self, event: plain.PlainRead) -> None:
         """One event, one transaction."""
         run, number = self._connection.execute, self._number
         async with self._connection.transaction():

@@ -13,7 +13,7 @@ import msgspec
 from nats.js.errors import NotFoundError
 
 from projectionist.bench.children import BenchError, finished
-from projectionist.bench.load import SOURCE, Load, Message, messages
+from projectionist.bench.load import SOURCE, Load, LoadMessage, messages
 from projectionist.bench.meters import OURS, Meter
 from projectionist.bench.scene import Scene
 from projectionist.core import project_servers
@@ -46,7 +46,7 @@ class Ground:
         self.client = client
         self.stream = stream
 
-    def subject(self, message: Message) -> str:
+    def subject(self, message: LoadMessage) -> str:
         """Where a message goes."""
         return f"{self.stream}.order.{message.order}"
 

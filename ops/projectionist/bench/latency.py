@@ -48,7 +48,7 @@ TITLES = {
 Tell = Callable[[str], None]
 
 
-class Measured(msgspec.Struct):
+class LatencyResult(msgspec.Struct):
     """Milliseconds by what was watched, by rate, by share; and how many events they come from."""
 
     found: dict[str, dict[int, dict[str, float]]]
@@ -68,10 +68,10 @@ class Watch:
             self.taken.append((time.perf_counter() - begun) * 1000)
 
 
-async def latency(settings: Settings, load: Load, tell: Tell) -> Measured:
+async def latency(settings: Settings, load: Load, tell: Tell) -> LatencyResult:
     """Measure; `tell` hears what is being done."""
     part, skipped = contenders(settings.nats, past=0)
-    measured = Measured({name: {} for name in TITLES}, skipped)
+    measured = LatencyResult({name: {} for name in TITLES}, skipped)
     for rate in RATES:
         shown = await _visible(settings, load, part["product"], rate)
         measured.found["visible_ms"][rate] = shown
@@ -202,7 +202,7 @@ def figures(taken: Sequence[float]) -> dict[str, float]:
     return found | {"events": len(ranked)}
 
 
-def document(measured: Measured) -> dict[str, Any]:
+def document(measured: LatencyResult) -> dict[str, Any]:
     """Everything, for programs: `latency.visible_ms.{rate}.{p50,p90,p99,p999}`."""
     found: dict[str, Any] = {
         name: {str(rate): shares for rate, shares in rates.items()} for name, rates in measured.found.items()
@@ -210,7 +210,7 @@ def document(measured: Measured) -> dict[str, Any]:
     return {"latency": found | {"skipped": measured.skipped}}
 
 
-def text(measured: Measured) -> str:
+def text(measured: LatencyResult) -> str:
     """Everything, for people."""
     lines: list[tuple[str, ...]] = [("events/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "watched", "")]
     for name, rates in measured.found.items():

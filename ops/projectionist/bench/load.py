@@ -46,7 +46,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         return self.events + again
 
 
-class Message(NamedTuple):
+class LoadMessage(NamedTuple):
     """One event as it travels."""
 
     order: str
@@ -54,14 +54,14 @@ class Message(NamedTuple):
     body: bytes
 
 
-def messages(load: Load) -> Iterator[Message]:
+def messages(load: Load) -> Iterator[LoadMessage]:
     """The messages in the order of the stream: the versions of every order from 1 on, other orders in between."""
     if not load.duplicates and not load.gaps:
         yield from _in_order(load)
         return
     twice, late = _every(load.duplicates), _every(load.gaps)
-    held: dict[str, Message] = {}
-    behind: deque[tuple[int, Message]] = deque()
+    held: dict[str, LoadMessage] = {}
+    behind: deque[tuple[int, LoadMessage]] = deque()
     for number, message in enumerate(_in_order(load)):
         if message.order in held:
             behind.append((number + _BEHIND, held.pop(message.order)))
@@ -83,7 +83,7 @@ def _every(share: float) -> int:
     return round(1 / share) if share else sys.maxsize
 
 
-def _in_order(load: Load) -> Iterator[Message]:
+def _in_order(load: Load) -> Iterator[LoadMessage]:
     chance = random.Random(20)  # noqa: S311  the same events each time
     versions = [0] * load.aggregates
     for number in range(load.events):
@@ -92,7 +92,7 @@ def _in_order(load: Load) -> Iterator[Message]:
         yield _message(load, number, str(_FIRST_ORDER + at), versions[at], chance.getrandbits(122))
 
 
-def _message(load: Load, number: int, order: str, version: int, bits: int) -> Message:
+def _message(load: Load, number: int, order: str, version: int, bits: int) -> LoadMessage:
     time = _BEGIN + number * _APART
     headers = {
         DEFAULTS["id"]: str(_identity(load, time, bits)),
@@ -104,7 +104,7 @@ def _message(load: Load, number: int, order: str, version: int, bits: int) -> Me
     if load.traced is not None:
         sampled = load.traced > 0 and number % _every(load.traced) == 0
         headers[TRACEPARENT] = f"00-{bits | 1:032x}-{number + 1:016x}-{sampled:02x}"
-    return Message(order, headers, _body(load.payload, number, version))
+    return LoadMessage(order, headers, _body(load.payload, number, version))
 
 
 def _identity(load: Load, time: datetime, bits: int) -> UUID:

@@ -13,7 +13,7 @@ import msgspec
 
 from projectionist.bench.children import BenchError, Child, running
 from projectionist.bench.ground import ground as made
-from projectionist.bench.load import SOURCE, Load, Message, messages
+from projectionist.bench.load import SOURCE, Load, LoadMessage, messages
 from projectionist.bench.trial import caught_up
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.postgres.statements import Statements
@@ -50,7 +50,7 @@ async def lone(ground: Ground, load: Load, arguments: Sequence[str]) -> Lone:
     return Lone(p50, p90, p99, len(taken))
 
 
-async def _seen(quiet: Ground, scene: Scene, child: Child, message: Message) -> float:
+async def _seen(quiet: Ground, scene: Scene, child: Child, message: LoadMessage) -> float:
     """Publish one event, look until it is committed, and say how many milliseconds that took."""
     await asyncio.sleep(random.uniform(0.002, 0.02))  # noqa: S311
     statement = Statements("projectionist.bench", scene.schema)["visible"]

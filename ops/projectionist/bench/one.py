@@ -7,7 +7,7 @@ import sys
 from zlib import crc32
 
 from projectionist.bench import plain
-from projectionist.bench.careful import Handler
+from projectionist.bench.careful import CarefulHandler
 from projectionist.bench.shop import SCENE
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.postgres import connections
@@ -21,7 +21,7 @@ async def work(settings: Settings) -> None:
 
     async def settle(lane: asyncio.Queue[Arrival]) -> None:
         connection = await connections.connect(settings.postgres, application_name="bench one")
-        handler = Handler(connection, settings.postgres.schema, SCENE.consumer)
+        handler = CarefulHandler(connection, settings.postgres.schema, SCENE.consumer)
         while True:
             arrival = await lane.get()
             await handler.settle(plain.read(arrival))

@@ -14,7 +14,7 @@ from faststream.nats import JStream, NatsBroker, NatsMessage
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from projectionist.bench import plain
-from projectionist.bench.careful import Handler
+from projectionist.bench.careful import CarefulHandler
 from projectionist.bench.shop import SCENE
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.postgres import connections
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
 
 
-def read(message: NatsMessage) -> plain.Read:
+def read(message: NatsMessage) -> plain.PlainRead:
     """The same as `plain.read`, from what FastStream hands over."""
     headers, raw = message.headers, message.raw_message
     assert not isinstance(raw, list)
-    return plain.Read(
+    return plain.PlainRead(
         headers[DEFAULTS["source"]],
         headers[DEFAULTS["id"]],
         headers[DEFAULTS["type"]],
@@ -45,7 +45,7 @@ async def work(settings: Settings) -> None:
     connection: asyncpg.Connection[asyncpg.Record] = await connections.connect(
         settings.postgres, application_name="bench peer"
     )
-    handler = Handler(connection, schema, SCENE.consumer)
+    handler = CarefulHandler(connection, schema, SCENE.consumer)
     broker = NatsBroker([url.reveal() for url in settings.nats.url], logger=None)
 
     @broker.subscriber(

@@ -18,7 +18,7 @@ _ID, _SOURCE, _TYPE, _VERSION = (DEFAULTS[word] for word in ("id", "source", "ty
 ACK_WAIT_S = 30
 
 
-class Read(NamedTuple):
+class PlainRead(NamedTuple):
     """An event of the load, read without a single check."""
 
     source: str
@@ -31,13 +31,13 @@ class Read(NamedTuple):
     subject: str
 
 
-def read(arrival: Arrival) -> Read:
+def read(arrival: Arrival) -> PlainRead:
     """Take an arrival apart."""
     assert arrival.head is not None
     values = dict([line.split(": ", 1) for line in arrival.head.decode().split("\r\n")[1:-2]])
     order = arrival.subject.rpartition(".")[2]
     seq = int(arrival.reply.split(b".")[-4 if arrival.reply.count(b".") == 8 else -5])
-    return Read(
+    return PlainRead(
         values[_SOURCE],
         values[_ID],
         values[_TYPE],
@@ -49,7 +49,7 @@ def read(arrival: Arrival) -> Read:
     )
 
 
-def hashed(event: Read) -> bytes:
+def hashed(event: PlainRead) -> bytes:
     """The hash the inbox keeps, over the same bytes as the product's."""
     named = f"{len(event.kind)}:{event.kind}1:{len(event.aggregate)}:{event.aggregate}{event.version}:"
     return blake2b(named.encode() + event.data, digest_size=16).digest()

@@ -51,7 +51,7 @@ class _Said(msgspec.Struct):
     rebuilt: list[Built]
 
 
-class Measured(msgspec.Struct):
+class RebuildResult(msgspec.Struct):
     """The cost of each round, by contender, and how the product's time is made up."""
 
     costs: dict[str, list[Cost]]
@@ -68,11 +68,11 @@ class Measured(msgspec.Struct):
         return [product.rate / other.rate for product, other in pairs]
 
 
-async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str], None]) -> Measured:
+async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str], None]) -> RebuildResult:
     """Let the product settle the load once, then rebuild it in rounds."""
     tell(f"publishing {load.events:,} events")
     await ground.publish(load)
-    measured = Measured({name: [] for name in TITLES}, [])
+    measured = RebuildResult({name: [] for name in TITLES}, [])
     async with ground.scene(random_ids=load.random_ids) as scene:
         tell("settling them")
         part, _ = contenders(ground.settings.nats, past=0)
@@ -150,7 +150,7 @@ def _document(text: str) -> str:
     return text[: f"{text}\n".index("\n}\n") + 2]
 
 
-def document(measured: Measured) -> dict[str, Any]:
+def document(measured: RebuildResult) -> dict[str, Any]:
     """Everything, for programs: `rebuild.ratio_drain`, `rebuild.ratio_twin`, and what each cost."""
     found: dict[str, Any] = {}
     for name in ("drain", "twin", "eventsourcing"):
@@ -162,7 +162,7 @@ def document(measured: Measured) -> dict[str, Any]:
     return {"rebuild": found | {"skipped": measured.skipped}}
 
 
-def text(measured: Measured, load: Load) -> str:
+def text(measured: RebuildResult, load: Load) -> str:
     """Everything, for people."""
     above, below = USED
     lines = [("ratio", "events/s", *above, "RSS MB", ""), ("", "", *below, "", "")]
@@ -189,6 +189,6 @@ def text(measured: Measured, load: Load) -> str:
     )
 
 
-def _phases(measured: Measured) -> dict[str, float]:
+def _phases(measured: RebuildResult) -> dict[str, float]:
     names = measured.phases[0]
     return {name: round(median(phases[name] for phases in measured.phases), 3) for name in names}

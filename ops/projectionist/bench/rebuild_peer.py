@@ -27,7 +27,7 @@ from projectionist.ops.cli.output import say_json
 CHANGES, AT_ONCE, PATIENCE_S = 9, 200, 600.0
 
 
-class Order(Aggregate):
+class PeerOrder(Aggregate):
     """The peer's own event-sourced aggregate, with the content of the load."""
 
     @event("Placed")
@@ -44,7 +44,7 @@ class Shop(Application[UUID]):
     """Where the orders are."""
 
 
-class View(PostgresTrackingRecorder):
+class PeerView(PostgresTrackingRecorder):
     """The rows, and beside them how far they are."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
@@ -63,7 +63,7 @@ class View(PostgresTrackingRecorder):
             cursor.execute(statement, values)
 
 
-class Orders(Projection[View]):
+class Orders(Projection[PeerView]):
     """The same projection as the product's."""
 
     @singledispatchmethod
@@ -71,7 +71,7 @@ class Orders(Projection[View]):
         """What is no event of an order."""
 
     @process_event.register
-    def _(self, domain_event: Order.Placed, tracking: Tracking) -> None:  # type: ignore[name-defined] # made by @event
+    def _(self, domain_event: PeerOrder.Placed, tracking: Tracking) -> None:  # type: ignore[name-defined] # made by @event
         one = domain_event
         self.view.write(
             SQL("insert into bench_peer values (%s, %s, %s, %s)"),
@@ -80,7 +80,7 @@ class Orders(Projection[View]):
         )
 
     @process_event.register
-    def _(self, domain_event: Order.Changed, tracking: Tracking) -> None:  # type: ignore[name-defined] # made by @event
+    def _(self, domain_event: PeerOrder.Changed, tracking: Tracking) -> None:  # type: ignore[name-defined] # made by @event
         self.view.write(
             SQL("update bench_peer set total_cents = %s, changes = changes + 1 where order_id = %s"),
             (domain_event.total_cents, domain_event.originator_id),
@@ -108,7 +108,7 @@ def fill(shop: Shop, events: int) -> int:
     done = 0
     while done < events:
         orders = [
-            Order(f"customer-{n}", f"c{n}@shop.example", n)
+            PeerOrder(f"customer-{n}", f"c{n}@shop.example", n)
             for n in range(min(AT_ONCE, -(-(events - done) // (CHANGES + 1))))
         ]
         for order in orders:
@@ -125,7 +125,7 @@ def main(events: int) -> None:
     done = fill(Shop(env), events)
     began = time.monotonic()
     with ProjectionRunner(
-        application_class=Shop, projection_class=Orders, view_class=View, env=env
+        application_class=Shop, projection_class=Orders, view_class=PeerView, env=env
     ) as runner:
         runner.wait(done, timeout=PATIENCE_S)
         took = time.monotonic() - began

@@ -23,7 +23,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.settings import Nats
 from projectionist.migrations import migrate
 from projectionist.ops.cli.output import table
-from projectionist.outbox.intents.staging import open_all
+from projectionist.outbox.intents.staging import unpack_all
 
 if TYPE_CHECKING:
     from projectionist.bench.ground import Ground
@@ -53,7 +53,7 @@ class Backlog(msgspec.Struct, frozen=True):
     payload: int
 
 
-class Measured(msgspec.Struct, frozen=True):
+class RelayResult(msgspec.Struct, frozen=True):
     """For each contender the cost of each round."""
 
     costs: dict[str, list[Cost]]
@@ -65,7 +65,7 @@ class Measured(msgspec.Struct, frozen=True):
         return [product.rate / other.rate for product, other in pairs]
 
 
-async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[str], None]) -> Measured:
+async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[str], None]) -> RelayResult:
     """Measure; `tell` hears what is being done."""
     skipped = _skipped(ground.settings.nats)
     names = [name for name in TITLES if name not in skipped]
@@ -76,10 +76,10 @@ async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[
                 cost = await (_peer if name == "pgqueuer" else _sent)(ground, scene, name, backlog)
             costs[name].append(cost)
             tell(f"round {number + 1} of {repeats}: {name} {cost.rate:,.0f} intents/s")
-    return Measured(costs, skipped)
+    return RelayResult(costs, skipped)
 
 
-def document(measured: Measured) -> dict[str, Any]:
+def document(measured: RelayResult) -> dict[str, Any]:
     """Everything, for programs: `relay.ratio_NAME`, and what each contender cost."""
     found: dict[str, Any] = {}
     for name in TITLES:
@@ -91,7 +91,7 @@ def document(measured: Measured) -> dict[str, Any]:
     return {"relay": found | {"skipped": measured.skipped}}
 
 
-def text(measured: Measured, backlog: Backlog) -> str:
+def text(measured: RelayResult, backlog: Backlog) -> str:
     """Everything, for people."""
     above, below = USED
     lines = [("ratio", "spread", "intents/s", *above, "RSS MB", ""), ("", "", "", *below, "", "")]
@@ -145,7 +145,7 @@ async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
     sizes = max(intents, 1), backlog.aggregates, backlog.payload
     await ground.connection.execute(sql["relay_fill"], *sizes, scene.schema)
     if name == "twin":  # it knows only what is in the queue; to open it is part of what the product does
-        await open_all(ground.connection, Statements("projectionist.outbox", scene.schema))
+        await unpack_all(ground.connection, Statements("projectionist.outbox", scene.schema))
     await ground.settle_down()
     found: list[Used] = []
     async with (

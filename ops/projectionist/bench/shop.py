@@ -9,7 +9,7 @@ from projectionist.projections import Event, Projection, definition, on
 SCENE = told()
 
 
-class OrderPlaced(Event, type=PLACED):
+class BenchOrderPlaced(Event, type=PLACED):
     customer: str
     email: str
     total_cents: int
@@ -36,8 +36,8 @@ class BenchOrders(
     total_cents: int = 0
     changes: int = 0
 
-    @on(OrderPlaced)
-    def placed(self, event: OrderPlaced) -> None:
+    @on(BenchOrderPlaced)
+    def placed(self, event: BenchOrderPlaced) -> None:
         self.customer, self.email, self.total_cents = event.customer, event.email, event.total_cents
 
     @on(OrderChanged)

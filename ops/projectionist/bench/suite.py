@@ -39,7 +39,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Report(msgspec.Struct):
+class BenchReport(msgspec.Struct):
     """The result for programs and for people."""
 
     document: dict[str, Any]
@@ -48,7 +48,9 @@ class Report(msgspec.Struct):
     plot: str = ""
 
 
-async def suite(what: str, asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> Report:
+async def suite(
+    what: str, asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell
+) -> BenchReport:
     """Run the benchmark of this name, or with "all" everything but `size`."""
     if what != "all":
         return await _PARTS[what](asked, settings, embedded, tell)
@@ -64,52 +66,54 @@ async def suite(what: str, asked: Asked, settings: Settings, embedded: Embedded 
         "relay": document["relay"]["product"]["rss_mb"],
     }
     texts = [f"{name}\n\n{one.text}\n" for name, one in reports.items()]
-    return Report(document, {name: one.settings for name, one in reports.items()}, "\n".join(texts))
+    return BenchReport(document, {name: one.settings for name, one in reports.items()}, "\n".join(texts))
 
 
-async def _live(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> Report:
+async def _live(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> BenchReport:
     load = asked.load(200_000, 20_000)
     async with ground(settings, embedded) as made:
         measured = await live.live(made, load, asked.repeats, asked.inbox_rows, tell)
     if asked.variants:
         measured.varied = await live.varied(settings, embedded, load, asked.repeats, tell)
         measured.traced = await live.traced(settings, embedded, load, asked.repeats, tell)
-    return Report(report.document(measured), _settings(load, asked), report.text(measured, load))
+    return BenchReport(report.document(measured), _settings(load, asked), report.text(measured, load))
 
 
-async def _rebuild(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> Report:
+async def _rebuild(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> BenchReport:
     load = asked.load(1_000_000, 100_000)
     async with ground(settings, embedded) as made:
         measured = await rebuild.rebuild(made, load, asked.repeats, tell)
-    return Report(rebuild.document(measured), _settings(load, asked), rebuild.text(measured, load))
+    return BenchReport(rebuild.document(measured), _settings(load, asked), rebuild.text(measured, load))
 
 
-async def _relay(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> Report:
+async def _relay(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> BenchReport:
     backlog = relay.Backlog(asked.events or 50_000, asked.aggregates or 20_000, asked.payload)
     async with ground(settings, embedded) as made:
         measured = await relay.relay(made, backlog, asked.repeats, tell)
     sizes = msgspec.structs.asdict(backlog) | {"repeats": asked.repeats}
-    return Report(relay.document(measured), sizes, relay.text(measured, backlog))
+    return BenchReport(relay.document(measured), sizes, relay.text(measured, backlog))
 
 
-async def _latency(asked: Asked, settings: Settings, _: Embedded | None, tell: Tell) -> Report:
+async def _latency(asked: Asked, settings: Settings, _: Embedded | None, tell: Tell) -> BenchReport:
     load = asked.load(0, 20_000)
     measured = await latency.latency(settings, load, tell)
     sizes = {"aggregates": load.aggregates, "payload": load.payload, "seconds": latency.SECONDS}
-    return Report(latency.document(measured), sizes, latency.text(measured))
+    return BenchReport(latency.document(measured), sizes, latency.text(measured))
 
 
-async def _size(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> Report:
+async def _size(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> BenchReport:
     load = asked.load(100_000, 10_000)
     measured = await size.size(settings, embedded, load, asked.inbox_rows or size.INBOX, asked.repeats, tell)
-    return Report(size.document(measured), _settings(load, asked), size.text(measured), size.plot(measured))
+    return BenchReport(
+        size.document(measured), _settings(load, asked), size.text(measured), size.plot(measured)
+    )
 
 
 def _settings(load: Load, asked: Asked) -> dict[str, Any]:
     return msgspec.structs.asdict(load) | {"repeats": asked.repeats}
 
 
-_PARTS: dict[str, Callable[[Asked, Settings, Embedded | None, Tell], Awaitable[Report]]] = {
+_PARTS: dict[str, Callable[[Asked, Settings, Embedded | None, Tell], Awaitable[BenchReport]]] = {
     "live": _live,
     "rebuild": _rebuild,
     "relay": _relay,

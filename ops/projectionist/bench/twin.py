@@ -13,18 +13,18 @@ import msgspec
 
 from projectionist.bench import plain
 from projectionist.bench.load import PLACED
-from projectionist.bench.shop import ORDERS, SCENE, OrderChanged, OrderPlaced
+from projectionist.bench.shop import ORDERS, SCENE, BenchOrderPlaced, OrderChanged
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.statements import Statements
 from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.database.barrier import barrier_key
 
 if TYPE_CHECKING:
-    from projectionist.bench.plain import Read
+    from projectionist.bench.plain import PlainRead
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
 
-_placed, _changed = msgspec.json.Decoder(OrderPlaced), msgspec.json.Decoder(OrderChanged)
+_placed, _changed = msgspec.json.Decoder(BenchOrderPlaced), msgspec.json.Decoder(OrderChanged)
 Rows = dict[str, list[Any]]
 
 
@@ -43,7 +43,7 @@ class Twin:
         self._placed: set[str] = set()
         self._batches = itertools.count(1)
 
-    async def settle(self, events: list[Read]) -> None:
+    async def settle(self, events: list[PlainRead]) -> None:
         """One batch, one transaction. The numbers are those of the product's own transaction."""
         run, sql, number = self._connection.execute, self._sql, self._number
         events.sort(key=lambda event: (event.source, event.id))
@@ -68,7 +68,7 @@ class Twin:
             await run(sql["twin_advance"], number, aggregates, *moved)  # 11
         self._placed.update(fresh)
 
-    async def _claim(self, events: list[Read], incarnation: int) -> None:
+    async def _claim(self, events: list[PlainRead], incarnation: int) -> None:
         tag = await self._connection.execute(
             self._sql["twin_claim"],
             *(self._number, next(self._batches), incarnation),
@@ -84,7 +84,9 @@ class Twin:
         assert tag == f"INSERT 0 {len(events)}", "the twin meets no event twice"
 
 
-def fold(events: list[Read], versions: dict[str, int], rows: Rows) -> tuple[dict[str, int], dict[str, int]]:
+def fold(
+    events: list[PlainRead], versions: dict[str, int], rows: Rows
+) -> tuple[dict[str, int], dict[str, int]]:
     """Apply the events to `rows` and `versions`, in order; the sequence each aggregate was moved by last."""
     seqs: dict[str, int] = {}
     for event in sorted(events, key=lambda event: event.seq):

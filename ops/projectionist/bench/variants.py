@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from projectionist.bench.shop import SCENE, BenchOrders, OrderChanged, OrderPlaced
+from projectionist.bench.shop import SCENE, BenchOrderPlaced, BenchOrders, OrderChanged
 from projectionist.outbox import Intent
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
 from projectionist.runner.app import App
@@ -20,8 +20,8 @@ class BenchSpend(
     order_id: str
     total_cents: int = 0
 
-    @on(OrderPlaced)
-    def placed(self, event: OrderPlaced) -> None:
+    @on(BenchOrderPlaced)
+    def placed(self, event: BenchOrderPlaced) -> None:
         self.total_cents = event.total_cents
 
     @on(OrderChanged)
@@ -45,7 +45,7 @@ def _spend(number: int) -> type[Projection]:
     return More
 
 
-class Told(Intent, provider="events"):
+class BenchIntent(Intent, provider="events"):
     """One side effect an event."""
 
     order: str
@@ -68,16 +68,16 @@ class BenchTelling(
     total_cents: int = 0
     changes: int = 0
 
-    @on(OrderPlaced)
-    def placed(self, event: OrderPlaced) -> Told:
+    @on(BenchOrderPlaced)
+    def placed(self, event: BenchOrderPlaced) -> BenchIntent:
         self.customer, self.email, self.total_cents = event.customer, event.email, event.total_cents
-        return Told(self.order_id, event.total_cents)
+        return BenchIntent(self.order_id, event.total_cents)
 
     @on(OrderChanged)
-    def changed(self, event: OrderChanged) -> Told:
+    def changed(self, event: OrderChanged) -> BenchIntent:
         self.total_cents = event.total_cents
         self.changes += 1
-        return Told(self.order_id, event.total_cents)
+        return BenchIntent(self.order_id, event.total_cents)
 
 
 class BenchSql(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
@@ -87,8 +87,8 @@ class BenchSql(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
         f"{SCENE.schema}.bench_totals": "order_id text primary key, total_cents bigint not null"
     }
 
-    @on(OrderPlaced)
-    async def placed(self, tx: Tx, event: OrderPlaced, envelope: Envelope) -> None:
+    @on(BenchOrderPlaced)
+    async def placed(self, tx: Tx, event: BenchOrderPlaced, envelope: Envelope) -> None:
         await tx.execute(
             "insert into {bench_totals} values ($1, $2)", envelope.aggregate_id, event.total_cents
         )

@@ -69,7 +69,7 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     """Answers a command that is not there with the nearest one, where argparse would list all."""
 
     def error(self, message: str) -> NoReturn:
@@ -84,7 +84,7 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line, with a parser of its own for each command."""
     known = list(found())
-    parser = _Parser(
+    parser = _CommandParser(
         prog="projectionist",
         usage="projectionist [-h] [--version] COMMAND ...",
         description=_DESCRIPTION,
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(subparsers: argparse._SubParsersAction[_Parser], name: str, command: Command) -> None:
+def _add(subparsers: argparse._SubParsersAction[_CommandParser], name: str, command: Command) -> None:
     sub = subparsers.add_parser(
         name,
         description=command.HELP,

@@ -11,9 +11,9 @@ from projectionist.core.errors import DefinitionError
 from projectionist.projections.compiled.definition import (
     ATTRIBUTE,
     Baseline,
+    ClassOptions,
     Effects,
     Kind,
-    Policy,
     Sequencing,
     compiled,
 )
@@ -23,7 +23,7 @@ from projectionist.projections.tables.columns import columns_of
 from projectionist.projections.tables.sql_tables import checked_tables
 from projectionist.projections.tables.table import Index, Table
 
-_POLICY = tuple(Policy.__dataclass_fields__)
+_POLICY = tuple(ClassOptions.__dataclass_fields__)
 
 
 @dataclass_transform(field_specifiers=(msgspec.field,))
@@ -50,7 +50,7 @@ class ProjectionMeta(msgspec.StructMeta):
             raise DefinitionError(f"{class_name}: {error}", remedy=order) from error
         if policy or table or key:
             _require(class_name, {"table": table, "key": key, **policy}, "stream", "subjects", "table", "key")
-            _compile(cls, Policy(**policy), table or "", key or "", indexes)
+            _compile(cls, ClassOptions(**policy), table or "", key or "", indexes)
         return cls
 
 
@@ -145,7 +145,9 @@ class SqlProjection:
         _stateless(self, name)
 
 
-def _compile(cls: type[Projection], policy: Policy, name: str, key: str, indexes: Sequence[Index]) -> None:
+def _compile(
+    cls: type[Projection], policy: ClassOptions, name: str, key: str, indexes: Sequence[Index]
+) -> None:
     handlers = collected(cls, has_row=True)
     table = Table(name, columns_of(cls, key), key, indexes)
     column = table.columns[table.key_at]
@@ -155,10 +157,10 @@ def _compile(cls: type[Projection], policy: Policy, name: str, key: str, indexes
     setattr(cls, ATTRIBUTE, compiled(cls, Kind.PROJECTION, policy, handlers, table=table))
 
 
-def _policy(cls: type, given: Mapping[str, Any]) -> Policy:
+def _policy(cls: type, given: Mapping[str, Any]) -> ClassOptions:
     keywords = {word: given[word] for word in _POLICY}
     _require(cls.__name__, keywords, "stream", "subjects")
-    return Policy(**keywords)
+    return ClassOptions(**keywords)
 
 
 def _require(name: str, given: Mapping[str, Any], *words: str) -> None:

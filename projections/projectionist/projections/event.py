@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 import msgspec
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.printable_text import TEXT_BYTES, fits
+from projectionist.core.printable_text import TEXT_BYTES, is_printable
 from projectionist.projections.errors import EventError, without_value
 from projectionist.projections.upcasting import stepped
 
@@ -155,7 +155,7 @@ def _custom(found: object, seen: set[int]) -> Any:
 
 
 def _check(name: str, type: str, schema: int) -> None:  # noqa: A002
-    if not type or not fits(type, TEXT_BYTES):
+    if not type or not is_printable(type, TEXT_BYTES):
         raise DefinitionError(
             f"{name} has the type {type!r}",
             remedy="A type is printable text of at most 512 bytes: order.placed",

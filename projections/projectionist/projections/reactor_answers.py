@@ -10,7 +10,7 @@ from projectionist.outbox.intents.intent import Intent, Slotted, content_of, opt
 from projectionist.projections.handler_results import Delete
 
 
-class Answer(msgspec.Struct, gc=False):
+class HandlerResult(msgspec.Struct, gc=False):
     """A handler's answer, taken apart."""
 
     intents: list[tuple[str, Intent, bytes]]
@@ -18,20 +18,20 @@ class Answer(msgspec.Struct, gc=False):
     delete: bool = False
 
 
-IDLE = Answer([])
+IDLE = HandlerResult([])
 """The answer of a handler that was not called, because its condition did not hold: compared by identity."""
 
 
-def answer_of(result: object) -> Answer:
+def answer_of(result: object) -> HandlerResult:
     """Take apart what a handler returned; a generator runs here. Raises TypeError for what is no answer."""
     if isinstance(result, Intent):  # nearly always
-        return Answer([(options_of(result).slot, result, content_of(result))])
-    answer = Answer([])
+        return HandlerResult([(options_of(result).slot, result, content_of(result))])
+    answer = HandlerResult([])
     _take(result, answer)
     return answer
 
 
-def _take(result: object, answer: Answer) -> None:
+def _take(result: object, answer: HandlerResult) -> None:
     if isinstance(result, Intent):
         _add(options_of(result).slot, result, answer)
     elif isinstance(result, Slotted):
@@ -47,7 +47,7 @@ def _take(result: object, answer: Answer) -> None:
         )
 
 
-def _add(slot: str, intent: Intent, answer: Answer) -> None:
+def _add(slot: str, intent: Intent, answer: HandlerResult) -> None:
     if answer.intents and any(slot == taken for taken, _, _ in answer.intents):
         raise TypeError(
             f"two intents in slot {slot!r} from one event: name the second, "

@@ -12,7 +12,7 @@ STOPPING_S = 5.0
 """How long it is waited for when it is to end."""
 
 
-class Beside:
+class BackgroundThread:
     """Runs `work` from `start` until it returns, which it has to do soon after the event it is given is set."""
 
     def __init__(self, name: str, work: Callable[[asyncio.Event], Awaitable[None]]) -> None:

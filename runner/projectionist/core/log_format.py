@@ -41,7 +41,7 @@ def facts(*, traceparent: str | None = None, **given: Any) -> dict[str, Any]:
     return {"facts": found}
 
 
-class Human(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """One line for people; the facts stand behind it."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Human(logging.Formatter):
         return line + "".join(f" {name}={value}" for name, value in found.items())
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line, for programs."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -72,7 +72,7 @@ class Json(logging.Formatter):
         return msgspec.json.encode(shown).decode()
 
 
-class Repeats(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Lets a line of one kind (of one consumer) through once in a while, and counts the others.
 
     `every`: a line that names no kind is held back as well, by its logger.
@@ -105,9 +105,12 @@ def configure(level: int = logging.INFO, form: Literal["human", "json"] = "human
     if logging.getLogger("projectionist").handlers or logging.getLogger().handlers:
         return
     # An exporter whose collector is away says so at every try.
-    for name, repeats in (("projectionist", Repeats()), ("opentelemetry", Repeats(AWAY_S, every=True))):
+    for name, repeats in (
+        ("projectionist", RateLimitFilter()),
+        ("opentelemetry", RateLimitFilter(AWAY_S, every=True)),
+    ):
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(Json() if form == "json" else Human())
+        handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
         handler.addFilter(repeats)
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(level)

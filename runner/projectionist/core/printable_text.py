@@ -16,7 +16,7 @@ TEXT_BYTES: Final = 512
 _SHOWN = 100
 
 
-def fits(text: str, most: int) -> bool:
+def is_printable(text: str, most: int) -> bool:
     """Whether `text` can be printed, and has at most so many bytes as UTF-8.
 
     Control and format characters, line breaks, half surrogate pairs, private and unassigned code points cannot be.
@@ -28,7 +28,7 @@ def fits(text: str, most: int) -> bool:
 
 def flaw(text: str, most: int) -> str | None:
     """Why `text` does not fit, for people, with its beginning in ASCII; None if it does."""
-    if fits(text, most):
+    if is_printable(text, most):
         return None
     shown = f"{text[:_SHOWN]!a}"
     if any("\ud800" <= letter <= "\udfff" for letter in text):

@@ -17,7 +17,7 @@ LONGEST_ASKED = 31_536_000.0
 _LONGEST_TEXT = 64
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often and how fast a thing is tried again, in Temporal's words.
 
     `initial_s` is the first interval, each later one is `coefficient` times as long, none is longer than
@@ -34,7 +34,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"initial_s ({self.initial_s:g}) is more than maximum_s ({self.maximum_s:g})")
 
 
-def interval(policy: Retry, attempt: int) -> float:
+def interval(policy: RetryPolicy, attempt: int) -> float:
     """The longest wait after attempt number `attempt` (from 1), before jitter."""
     try:
         grown = policy.initial_s * policy.coefficient ** (attempt - 1)
@@ -43,7 +43,7 @@ def interval(policy: Retry, attempt: int) -> float:
     return min(grown, policy.maximum_s)
 
 
-def wait(policy: Retry, attempt: int, *, chance: float, asked_s: float | None = None) -> float:
+def wait(policy: RetryPolicy, attempt: int, *, chance: float, asked_s: float | None = None) -> float:
     """Seconds until the next try after attempt number `attempt`.
 
     `chance` is a random number in [0, 1), drawn by the caller. Without `asked_s` the jitter is full: anything
@@ -56,7 +56,7 @@ def wait(policy: Retry, attempt: int, *, chance: float, asked_s: float | None = 
     return min(floor + chance * policy.initial_s, policy.maximum_s)
 
 
-def exhausted(policy: Retry, attempt: int) -> bool:
+def exhausted(policy: RetryPolicy, attempt: int) -> bool:
     """Whether attempt number `attempt` was the last one the policy allows."""
     return attempt >= policy.attempts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Entry(StrEnum):
+class InboxState(StrEnum):
     """Where one event stands in a consumer's inbox."""
 
     APPLIED = "applied"
@@ -17,7 +17,7 @@ class Entry(StrEnum):
     DISCARDED = "discarded"
 
 
-class Head(StrEnum):
+class AggregateState(StrEnum):
     """What stands at the head of an aggregate: nothing, or what its next step waits for."""
 
     CLEAR = "clear"
@@ -51,7 +51,7 @@ class Cause(StrEnum):
     STORED = "stored"
 
 
-class Decided(StrEnum):
+class DecisionKind(StrEnum):
     """The kinds of recorded acts that rebuild and verify repeat."""
 
     SKIP = "skip"
@@ -62,7 +62,7 @@ class Decided(StrEnum):
     BASELINE = "baseline"
 
 
-class Fact(StrEnum):
+class IncidentKind(StrEnum):
     """The kinds of incidents: facts that must not be explained away."""
 
     IDENTITY_REUSE = "identity_reuse"
@@ -84,7 +84,7 @@ class Fact(StrEnum):
     ACKED_ELSEWHERE = "acked_elsewhere"
 
 
-class Effect(StrEnum):
+class IntentState(StrEnum):
     """Where an intent stands on its way to the provider."""
 
     READY = "ready"

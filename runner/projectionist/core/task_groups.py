@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def flattened() -> Iterator[None]:
+def unwrap_single_exception() -> Iterator[None]:
     """Raise the one error inside exception groups; several different ones stay a group."""
     try:
         yield

@@ -12,8 +12,8 @@ from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.wait.outcome import Answer
-    from projectionist.runner.wait.waiter import Ack
+    from projectionist.runner.wait.outcome import WaitResult
+    from projectionist.runner.wait.waiter import PublishReceipt
 
 ProviderFactory = Callable[..., Any]
 
@@ -57,9 +57,9 @@ class App:
         aggregate: str | None = None,
         version: int | None = None,
         *,
-        ack: Ack | None = None,
+        ack: PublishReceipt | None = None,
         timeout_s: float = 10,
-    ) -> Answer:
+    ) -> WaitResult:
         """Return when a consumer has applied a version of an aggregate (`type/id`), or what a publish has stored.
 
         Returns at once where it is parked behind something that failed, and says why; after `timeout_s` with how far

@@ -14,7 +14,7 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act, NotThere, Seen, TooLate, Verbs
+from projectionist.runner.admin.parked_actions import Act, NotThere, ParkedActions, SeenHead, TooLate
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "ticket 7")
@@ -77,7 +77,7 @@ async def scene(live: Rig, head: str) -> AsyncIterator[Scene]:
         yield Scene(live, s.Orders, hand, s.trouble)
 
 
-Verb = Callable[[Verbs], Awaitable[None]]
+Verb = Callable[[ParkedActions], Awaitable[None]]
 
 
 async def act(live: Rig, cls: type, verb: Verb) -> None:
@@ -86,17 +86,17 @@ async def act(live: Rig, cls: type, verb: Verb) -> None:
         await verb(verbs)
 
 
-def retry(verbs: Verbs) -> Awaitable[None]:
+def retry(verbs: ParkedActions) -> Awaitable[None]:
     """Try the head again."""
     return verbs.retry(AGGREGATE, ACT)
 
 
-def skip(verbs: Verbs) -> Awaitable[None]:
+def skip(verbs: ParkedActions) -> Awaitable[None]:
     """Step over the head."""
     return verbs.skip(AGGREGATE, ACT)
 
 
-def accept(verbs: Verbs) -> Awaitable[None]:
+def accept(verbs: ParkedActions) -> Awaitable[None]:
     """Accept that version 2 is missing."""
     return verbs.accept_gap(AGGREGATE, 2, 2, ACT)
 
@@ -280,9 +280,9 @@ async def test_accepting_a_part_of_a_gap_leaves_the_rest_of_it(live: Rig) -> Non
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda verbs: verbs.retry(AGGREGATE, ACT, seen=Seen(0, ("shop", "2"), 1)),
-        lambda verbs: verbs.skip(AGGREGATE, ACT, seen=Seen(1, ("shop", "3"), 1)),
-        lambda verbs: verbs.skip(AGGREGATE, ACT, seen=Seen(1, ("shop", "2"), 0)),
+        lambda verbs: verbs.retry(AGGREGATE, ACT, seen=SeenHead(0, ("shop", "2"), 1)),
+        lambda verbs: verbs.skip(AGGREGATE, ACT, seen=SeenHead(1, ("shop", "3"), 1)),
+        lambda verbs: verbs.skip(AGGREGATE, ACT, seen=SeenHead(1, ("shop", "2"), 0)),
         lambda verbs: verbs.accept_gap(AGGREGATE, 5, 6, ACT),
         lambda verbs: verbs.discard(("shop", "unknown"), ACT),
     ],

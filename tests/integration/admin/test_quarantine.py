@@ -15,7 +15,7 @@ from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Projection, on
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.jetstream import api
-from projectionist.runner.jetstream.api import BrokerError, Message
+from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 
 pytestmark = pytest.mark.asyncio
 
@@ -440,7 +440,7 @@ async def test_an_entry_of_which_only_the_beginning_was_kept_is_read_from_the_st
     assert await live.value("select octet_length(data) < size from {s}.quarantine")
     ask = api.message
 
-    async def down(*_: Any) -> Message | None:
+    async def down(*_: Any) -> StoredMessage | None:
         raise BrokerError("no leader")
 
     monkeypatch.setattr(api, "message", down)

@@ -14,7 +14,7 @@ from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import Event
 
 pytestmark = pytest.mark.asyncio

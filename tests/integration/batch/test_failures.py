@@ -9,7 +9,7 @@ from tests.support.consumer_harness import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings.settings import Policy
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.pipeline import loop
@@ -87,7 +87,7 @@ async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers
     s.trouble.later.update({"one", "two"})
     await live.migrate(s.Orders)
     policy = msgspec.structs.replace(
-        live.policy, retry=Retry(initial_s=0.01, maximum_s=0.01, attempts=10_000)
+        live.policy, retry=RetryPolicy(initial_s=0.01, maximum_s=0.01, attempts=10_000)
     )
     async with live.running(s.Orders, policy=policy):
         for number, note in enumerate(("one", "two"), 1):

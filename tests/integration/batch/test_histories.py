@@ -16,7 +16,7 @@ from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.servers import Lab
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import Event
 from projectionist.runner.admin.parked_actions import Act
 

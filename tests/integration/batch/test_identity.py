@@ -9,7 +9,7 @@ from tests.support.batch_driver import crew
 from tests.support.consumer_harness import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import definition
 
 pytestmark = pytest.mark.asyncio

@@ -10,12 +10,12 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.migrations import migrate
 from projectionist.projections import definition
-from projectionist.runner.admin.parked_actions import Act, Verbs
-from projectionist.runner.batch.batch_session import Session, store_of
+from projectionist.runner.admin.parked_actions import Act, ParkedActions
+from projectionist.runner.batch.batch_session import BatchSession, store_of
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.jetstream import api
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
@@ -35,10 +35,10 @@ async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, sch
         models = ReadModels(connection, schema)
         await models.apply(consumers, await models.plan(consumers))
     stream = await api.stream(live.nats, live.stream.name)
-    office = Office(live.pool, schema)
+    office = DatabaseAccess(live.pool, schema)
     for one in consumers:
         consumer = await office.join(one, live.policy, stream)
-        session = Session(consumer, settings, lambda c, who: model_for(c, who, schema))
+        session = BatchSession(consumer, settings, lambda c, who: model_for(c, who, schema))
         hand = Hand(consumer, session, live)
         try:
             await hand.settle(
@@ -48,7 +48,9 @@ async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, sch
             )
             store, _ = await session.ready()
             s.trouble.poison.clear()
-            await Verbs(store_of(store.connection, schema, consumer.number)).retry(f"order/{LONG}", ACT)
+            await ParkedActions(store_of(store.connection, schema, consumer.number)).retry(
+                f"order/{LONG}", ACT
+            )
             await hand.settler.settle(Batch(due=await store.due(10)))
             await hand.settle_due()
             (position,) = await store.connection.fetch(

@@ -12,10 +12,10 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S
 
-from projectionist.core.settings.settings import Batch as Limits
-from projectionist.runner.batch.inbox_store import Store
-from projectionist.runner.batch.sequencing import Turn
-from projectionist.runner.batch.types import Applied, Batch
+from projectionist.core.settings.settings import BatchLimits as Limits
+from projectionist.runner.batch.inbox_store import InboxStore
+from projectionist.runner.batch.sequencing import BatchOrder
+from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.batch.writes import Again
 
 pytestmark = pytest.mark.asyncio
@@ -25,12 +25,12 @@ async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(l
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with crew(live, s.Orders, hands=2) as hands:
-        turn: Turn | None = None
-        tasks: list[asyncio.Task[list[Applied]]] = []
+        turn: BatchOrder | None = None
+        tasks: list[asyncio.Task[list[BatchResult]]] = []
         for n in range(1, 41):
             hand = hands[n % 2]
             event = OrderPlaced("ann", 1) if n == 1 else OrderNoted(str(n))
-            turn = Turn(turn)
+            turn = BatchOrder(turn)
             if len(tasks) > 1:
                 await tasks[-2]  # each has one connection
             tasks.append(asyncio.create_task(hand.settler.settle(Batch([hand.read(event, "o1", n)]), turn)))
@@ -46,9 +46,9 @@ async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_h
     """Both hold one identity: the second gets it when the first is rolled back, and the first wants it again."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    place, rolled_back = Store.place, False
+    place, rolled_back = InboxStore.place, False
 
-    async def stumbling(store: Store, *arguments: Any) -> None:
+    async def stumbling(store: InboxStore, *arguments: Any) -> None:
         nonlocal rolled_back
         if not rolled_back:
             await live.value_of(
@@ -58,12 +58,14 @@ async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_h
             raise Again("the test wants it")
         await place(store, *arguments)
 
-    monkeypatch.setattr(Store, "place", stumbling)
+    monkeypatch.setattr(InboxStore, "place", stumbling)
     async with crew(live, s.Orders, hands=2) as (one, other):
-        first = Turn()
+        first = BatchOrder()
         settling = (
             one.settler.settle(Batch([one.read(OrderPlaced("ann", 1), "o1", 1, seq=1001)]), first),
-            other.settler.settle(Batch([other.read(OrderPlaced("ann", 1), "o1", 1, seq=1002)]), Turn(first)),
+            other.settler.settle(
+                Batch([other.read(OrderPlaced("ann", 1), "o1", 1, seq=1002)]), BatchOrder(first)
+            ),
         )
         await asyncio.wait_for(asyncio.gather(*settling), HANG_S)
 

@@ -7,7 +7,7 @@ from tests.support.batch_driver import crew
 from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio

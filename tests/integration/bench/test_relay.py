@@ -39,7 +39,7 @@ async def test_product_and_twin_publish_every_intent_once_and_no_schema_stays(he
 
 async def test_the_ratios_are_those_of_one_round() -> None:
     costs = {name: [Cost(100, seconds, 0.1, 50.0)] * 2 for name, seconds in (("product", 2.0), ("twin", 1.0))}
-    measured = relay.Measured(costs, {"pgqueuer": "it is not installed"})
+    measured = relay.RelayResult(costs, {"pgqueuer": "it is not installed"})
     found = relay.document(measured)
     assert (found["relay"]["ratio_twin"], found["relay"]["ratio_pgqueuer"]) == (0.5, None)
     assert found["relay"]["product"]["intents_per_s"] == 50.0

@@ -13,7 +13,7 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.settings.settings import Breaker, Policy
+from projectionist.core.settings.settings import BreakerLimits, Policy
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,7 +26,7 @@ async def tripped(live: Rig, tmp_path: Path) -> Path:
     await live.migrate(s.Orders)
     for number in range(3):
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
-    async with live.running(s.Orders, policy=Policy(breaker=Breaker(keys=3))):
+    async with live.running(s.Orders, policy=Policy(breaker=BreakerLimits(keys=3))):
         await eventually(
             lambda: live.value("select count(*) from {s}.consumer_breakers where state = 'open'")
         )

@@ -18,7 +18,7 @@ from tests.support.waiting import listening
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
@@ -278,7 +278,7 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: Rig) -> Non
 
     with pytest.raises(Superseded, match="--readopt"):
         await live.settle(s.Orders)
-    live.office = Office(live.pool, SCHEMA, readopt=True)
+    live.office = DatabaseAccess(live.pool, SCHEMA, readopt=True)
     await live.settle(s.Orders)
     assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
     assert await live.value("select count(*) from {s}.codes") == 2

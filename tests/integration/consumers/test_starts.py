@@ -15,7 +15,7 @@ from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.jetstream import api
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.database_access import DatabaseAccess
 
 pytestmark = pytest.mark.asyncio
 
@@ -28,7 +28,7 @@ async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_to
     async with live.pool.acquire() as taker, taker.transaction():
         await taker.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
         joining = asyncio.create_task(
-            Office(live.pool, SCHEMA).join(definition(s.Orders), live.policy, stream)
+            DatabaseAccess(live.pool, SCHEMA).join(definition(s.Orders), live.policy, stream)
         )
         waiting = "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
 
@@ -46,14 +46,14 @@ async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_recon
     s, new = shop(live.stream), mended(live.stream)
     await live.migrate(s.Orders)
     stream = await api.stream(live.nats, live.stream.name)
-    plain = Office(live.pool, SCHEMA)
+    plain = DatabaseAccess(live.pool, SCHEMA)
     await plain.join(definition(s.Orders), live.policy, stream)
     await plain.join(definition(new), live.policy, stream)
 
-    back = Office(live.pool, SCHEMA, readopt=True)
+    back = DatabaseAccess(live.pool, SCHEMA, readopt=True)
     await back.join(definition(s.Orders), live.policy, stream)
     await back.join(definition(s.Orders), live.policy, stream)
-    await Office(live.pool, SCHEMA, readopt=True).join(definition(new), live.policy, stream)
+    await DatabaseAccess(live.pool, SCHEMA, readopt=True).join(definition(new), live.policy, stream)
 
     with pytest.raises(Superseded):
         await back.join(definition(s.Orders), live.policy, stream)

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from tests.support.servers import SCHEMA
 
-from projectionist.core.states import Cause, Decided, Effect, Entry, Head
+from projectionist.core.states import AggregateState, Cause, DecisionKind, InboxState, IntentState
 from projectionist.projections.folding.version_verdict import Verdict
 
 pytestmark = pytest.mark.asyncio
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("table", "column", "names"),
     [
-        ("inbox", "state", Entry),
+        ("inbox", "state", InboxState),
         ("inbox", "verdict", Verdict),
-        ("positions", "head", Head),
+        ("positions", "head", AggregateState),
         ("parked", "cause", Cause),
-        ("decisions", "kind", Decided),
+        ("decisions", "kind", DecisionKind),
     ],
 )
 async def test_a_column_allows_exactly_the_states_of_the_code(
@@ -34,8 +34,8 @@ async def test_a_column_allows_exactly_the_states_of_the_code(
 async def test_an_intent_is_open_with_a_state_in_the_outbox_or_done_with(database: str) -> None:
     done = await allowed(database, "intents", "state") - {"open"}
 
-    assert done == {Effect.SENT, Effect.DISCARDED}
-    assert await allowed(database, "outbox", "state") == set(Effect) - done
+    assert done == {IntentState.SENT, IntentState.DISCARDED}
+    assert await allowed(database, "outbox", "state") == set(IntentState) - done
 
 
 async def allowed(database: str, table: str, column: str) -> set[str]:

@@ -14,8 +14,8 @@ from tests.support.waiting import eventually
 
 from projectionist.core.postgres import connections
 from projectionist.runner.batch.consumer import Superseded
-from projectionist.runner.batch.handlers import Folded
-from projectionist.runner.batch.sql_handlers import OwnSql
+from projectionist.runner.batch.handlers import FoldedBatch
+from projectionist.runner.batch.sql_handlers import SqlHandlers
 
 pytestmark = pytest.mark.asyncio
 
@@ -75,8 +75,8 @@ async def test_what_is_acked_is_on_disk_whatever_a_database_prefers(
     await live.migrate(s.Journal)
     seen: list[str] = []
 
-    class Watching(OwnSql):
-        async def write(self, folded: Folded) -> None:
+    class Watching(SqlHandlers):
+        async def write(self, folded: FoldedBatch) -> None:
             seen.append(await self._connection.fetchval("show synchronous_commit"))
 
     async with crew(live, s.Journal) as (hand,):

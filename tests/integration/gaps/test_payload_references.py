@@ -10,18 +10,22 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.retry_policy import Retry
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.retry_policy import RetryPolicy
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Policy
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
-from projectionist.runner.jetstream.api import BrokerError, Message
+from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 
 pytestmark = pytest.mark.asyncio
 
 ME = Act("ann", "test")
 POLICY = Policy(
-    parked_limit=3, drain_limit=4, gap_grace_ms=50, late_s=0, retry=Retry(initial_s=0.01, maximum_s=0.01)
+    parked_limit=3,
+    drain_limit=4,
+    gap_grace_ms=50,
+    late_s=0,
+    retry=RetryPolicy(initial_s=0.01, maximum_s=0.01),
 )
 
 
@@ -244,7 +248,7 @@ async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attem
     await behind_a_gap(live, s, 9)
     asked, ask = 0, api.message
 
-    async def down(*_: Any) -> Message | None:
+    async def down(*_: Any) -> StoredMessage | None:
         nonlocal asked
         asked += 1
         raise BrokerError("no leader")
@@ -271,7 +275,7 @@ async def test_the_broker_is_never_asked_inside_a_transaction(
     await behind_a_gap(live, s, 9)
     ask, open_ones = api.message, []
 
-    async def watched(*args: Any) -> Message | None:
+    async def watched(*args: Any) -> StoredMessage | None:
         open_ones.append(
             await live.value(
                 "select count(*) from pg_stat_activity where datname = current_database()"

@@ -23,10 +23,18 @@ from projectionist.core.settings.settings import Postgres
 from projectionist.migrations import migrate
 from projectionist.outbox import Intent
 from projectionist.outbox.intents.keys import body_hash, frozen_body
-from projectionist.outbox.intents.staging import AT_ONCE, INTENTS, Wish, open_all, open_wishes, packed, parts
+from projectionist.outbox.intents.staging import (
+    AT_ONCE,
+    INTENTS,
+    StagedIntent,
+    encode_intents,
+    intent_chunks,
+    unpack_all,
+    unpack_some,
+)
 from projectionist.outbox.relay import relay as relays
-from projectionist.outbox.relay.database_link import Link
-from projectionist.outbox.relay.notify import Waker, channel
+from projectionist.outbox.relay.database_link import DatabaseLink
+from projectionist.outbox.relay.notify import Notifier, channel
 from projectionist.projections.reactor_answers import answer_of
 
 pytestmark = pytest.mark.asyncio
@@ -41,16 +49,18 @@ async def here(database: str) -> AsyncIterator[Outbox]:
         yield made
 
 
-def wish(number: int, *, lane: str = "a", body: bytes = b"{}", key: str = "") -> Wish:
-    return Wish(
+def wish(number: int, *, lane: str = "a", body: bytes = b"{}", key: str = "") -> StagedIntent:
+    return StagedIntent(
         *(key or f"key-{number}", "shop", f"e{number}", lane, number, "Receipt", "Receipt", "stub", "stub"),
         *(lane, "pass", body, None, None, number),
     )
 
 
-async def write(connection: asyncpg.Connection[asyncpg.Record], *wishes: Wish, consumer: int = 1) -> None:
+async def write(
+    connection: asyncpg.Connection[asyncpg.Record], *wishes: StagedIntent, consumer: int = 1
+) -> None:
     """As a batch does."""
-    rows = [(len(part), packed(part)) for part in parts(wishes)]
+    rows = [(len(part), encode_intents(part)) for part in intent_chunks(wishes)]
     await connection.execute(WRITE, consumer, 1, *zip(*rows, strict=True))
 
 
@@ -59,11 +69,11 @@ async def test_what_is_opened_is_what_was_wished_for(here: Outbox) -> None:
     asked = wish(7, lane="order/ö", body=content)
     await write(here.connection, asked)
 
-    assert await open_wishes(here.connection, SQL) == 1
+    assert await unpack_some(here.connection, SQL) == 1
     (row,) = await here.connection.fetch("select * from projectionist.intents")
     found = {
         name: row["class" if name == "class_name" else name]
-        for name in Wish.__struct_fields__
+        for name in StagedIntent.__struct_fields__
         if name != "seq"
     }
     assert found == {name: getattr(asked, name) for name in found}
@@ -81,7 +91,7 @@ async def test_openers_at_once_open_each_wish_once_and_lanes_keep_their_order(
         await write(here.connection, *(wish(n, lane=lanes[n % 7]) for n in range(begin, begin + 20)))
     connections = [await asyncpg.connect(database) for _ in range(4)]
     try:
-        await asyncio.gather(*(open_all(connection, SQL) for connection in connections))
+        await asyncio.gather(*(unpack_all(connection, SQL) for connection in connections))
     finally:
         for connection in connections:
             await connection.close()
@@ -102,9 +112,9 @@ async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_in
 ) -> None:
     await write(here.connection, wish(1, key="k", body=b'{"a":1}'), wish(2, key="k", body=b'{"a":2}'))
     await write(here.connection, wish(3, key="k", body=b'{"a":1}'))
-    await open_all(here.connection, SQL)
+    await unpack_all(here.connection, SQL)
     await write(here.connection, wish(4, key="k", body=b'{"a":3}'), wish(5, key="k", body=b'{"a":1}'))
-    await open_all(here.connection, SQL)
+    await unpack_all(here.connection, SQL)
 
     assert [row["body"] for row in await here.connection.fetch("select body from projectionist.intents")] == [
         b'{"a":1}'
@@ -118,10 +128,10 @@ async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_in
 
 async def test_one_row_holds_so_many_and_a_large_content_stands_alone() -> None:
     many = [wish(n) for n in range(2 * INTENTS + 1)]
-    assert [len(part) for part in parts(many)] == [INTENTS, INTENTS, 1]
+    assert [len(part) for part in intent_chunks(many)] == [INTENTS, INTENTS, 1]
     large = [wish(n, body=b"x" * 5_000_000) for n in range(3)]
-    assert [len(part) for part in parts(large)] == [1, 1, 1]
-    assert [one for part in parts(many) for one in part] == many
+    assert [len(part) for part in intent_chunks(large)] == [1, 1, 1]
+    assert [one for part in intent_chunks(many) for one in part] == many
 
 
 async def test_who_finds_others_opening_waits_until_all_is_open(here: Outbox, database: str) -> None:
@@ -130,8 +140,8 @@ async def test_who_finds_others_opening_waits_until_all_is_open(here: Outbox, da
     other = await asyncpg.connect(database)
     try:
         async with other.transaction():
-            assert await open_wishes(other, SQL) == AT_ONCE
-            looking = asyncio.create_task(open_all(here.connection, SQL))
+            assert await unpack_some(other, SQL) == AT_ONCE
+            looking = asyncio.create_task(unpack_all(here.connection, SQL))
             await blocked(other)
         await looking
         assert await here.connection.fetchval("select count(*) from projectionist.intents") == 2 * AT_ONCE
@@ -165,7 +175,7 @@ async def test_whatever_a_handler_addresses_it_can_be_opened_or_is_refused_at_on
         here.connection,
         msgspec.structs.replace(wish(1, key=name, body=body), slot=slot, destination=where),
     )
-    await open_all(here.connection, SQL)
+    await unpack_all(here.connection, SQL)
     row = await here.connection.fetchrow(
         "select destination, body from projectionist.intents where key = $1", name
     )
@@ -194,7 +204,7 @@ async def test_a_consumers_commit_wakes_the_relay(live: Rig, monkeypatch: pytest
     monkeypatch.setattr(relays, "POLL_S", 600)
     s, provider = shop(live.stream), scripted()
     await live.migrate(s.Orders)
-    waker = Waker(live.settings.postgres)
+    waker = Notifier(live.settings.postgres)
     live.office.wake = waker.wake  # as `projectionist run` does it
     waking = asyncio.create_task(waker.run())
     try:
@@ -220,7 +230,7 @@ async def test_a_schema_of_any_name_has_a_channel_that_is_heard(database: str, s
     connection = await asyncpg.connect(database)
     heard = asyncio.Event()
     postgres = Postgres(url=Url(database), schema=schema)
-    waker = Waker(postgres)
+    waker = Notifier(postgres)
     waking = asyncio.create_task(waker.run())
     try:
         await migrate(connection, schema)
@@ -247,7 +257,7 @@ async def test_starts_and_replies_are_on_disk_although_the_database_prefers_spee
     )
     said = {}
     for setup in ("steady", "steady_loose"):
-        link = Link(here.settings.postgres, setup, setup=setup)
+        link = DatabaseLink(here.settings.postgres, setup, setup=setup)
         async with link.lent() as connection:
             said[setup] = await connection.fetchval("show synchronous_commit")
         await link.close()
@@ -270,7 +280,7 @@ async def test_a_wish_that_cannot_be_opened_is_put_aside_and_keeps_no_other_wait
     assert row is not None
     assert (row["wished"], "null value" in row["refused"]) == (broken, True)
 
-    await here.connection.execute("update projectionist.wishes set wished = $1", packed([wish(3)]))
+    await here.connection.execute("update projectionist.wishes set wished = $1", encode_intents([wish(3)]))
     async with here.relaying(made(stub)):
         await here.becomes("key-3", "sent")
     assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0

@@ -10,7 +10,7 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import HANG_S, listening
 
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import definition
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.pipeline import batch_retry

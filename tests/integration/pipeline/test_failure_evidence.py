@@ -19,11 +19,11 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch import failure_evidence
-from projectionist.runner.decoding.decoder import Reader
-from projectionist.runner.failures.consumer_breaker import Breaker
+from projectionist.runner.decoding.decoder import Decoder
+from projectionist.runner.failures.consumer_breaker import ConsumerBreaker
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "the row is free again")
@@ -172,9 +172,9 @@ async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-def retrying(attempts: int) -> Retry:
+def retrying(attempts: int) -> RetryPolicy:
     """A schedule that begins at once."""
-    return Retry(initial_s=0.01, maximum_s=0.05, attempts=attempts)
+    return RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=attempts)
 
 
 @pytest.mark.parametrize("state", ["42501", "42703", "55000", "XX001", "58030", "42601"])
@@ -285,7 +285,7 @@ async def test_a_process_that_an_error_ends_says_no_goodbye_and_one_that_is_stop
     async def broken(*_: object) -> None:
         raise KeyError("a fault of ours")
 
-    monkeypatch.setattr(Breaker, "note", broken)
+    monkeypatch.setattr(ConsumerBreaker, "note", broken)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     with pytest.raises(KeyError):
         await live.settle(s.Orders)
@@ -330,7 +330,7 @@ async def test_an_entry_of_quarantine_that_nobody_can_read_again_keeps_no_other_
     def broken(*_: object) -> None:
         raise KeyError("a fault of ours")
 
-    monkeypatch.setattr(Reader, "reread", broken)
+    monkeypatch.setattr(Decoder, "reread", broken)
     with listening() as heard:
         async with live.running(s.Orders):
             await comes(live, "select count(*) from {s}.quarantine", 1)
@@ -372,7 +372,7 @@ async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(liv
     await live.pool.execute(
         "update projectionist.positions set head = 'failed', due = clock_timestamp() + interval '2 seconds'"
     )
-    tuned(live, policy={"retry": Retry(initial_s=0.01, maximum_s=0.05, attempts=10)})
+    tuned(live, policy={"retry": RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=10)})
     with listening() as heard:
         async with live.running(s.Orders):
             await heard.wait("standing.recorded")
@@ -384,7 +384,11 @@ async def test_what_nobody_could_park_while_a_table_of_ours_was_locked_comes_bac
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    tuned(live, postgres={"lock_s": 0.1}, policy={"retry": Retry(initial_s=0.01, maximum_s=1, attempts=10)})
+    tuned(
+        live,
+        postgres={"lock_s": 0.1},
+        policy={"retry": RetryPolicy(initial_s=0.01, maximum_s=1, attempts=10)},
+    )
     await live.publish(OrderPlaced("ann", 1), "o0", 1)
     await live.settle(s.Orders)
     stranger = await live.lab_connection()

@@ -13,7 +13,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
 from projectionist.runner.admin.parked_actions import Act

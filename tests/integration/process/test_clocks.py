@@ -22,7 +22,7 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.circuit_breaker import BreakerPolicy
 from projectionist.core.postgres.leases import Leases
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.outbox.providers import Outcome
 from projectionist.outbox.providers.settings import ProviderRetry
 
@@ -56,7 +56,9 @@ async def test_a_clock_that_goes_back_delays_no_retry(
     s = shop(live.stream)
     s.trouble.later.add("bad")
     await live.migrate(s.Orders)
-    tuned(live, run={"heartbeat_s": 0.3}, policy={"retry": Retry(initial_s=1, maximum_s=1, attempts=100)})
+    tuned(
+        live, run={"heartbeat_s": 0.3}, policy={"retry": RetryPolicy(initial_s=1, maximum_s=1, attempts=100)}
+    )
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.publish(OrderNoted("bad"), "o1", 2)

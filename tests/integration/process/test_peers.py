@@ -20,7 +20,7 @@ from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.postgres import connections
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.run import MOST_CONNECTIONS
 from projectionist.runner.stream_guard import observe
 
@@ -301,7 +301,7 @@ async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_
     for number in numbers:
         await frozen.execute("select pg_advisory_lock_shared($1)", barrier_key(SCHEMA, number))
     pool = await connections.pool(live.settings.postgres, application_name="office", most=MOST_CONNECTIONS)
-    office = Office(pool, SCHEMA, heartbeat_s=0.2)
+    office = DatabaseAccess(pool, SCHEMA, heartbeat_s=0.2)
 
     async def join(number: int) -> None:
         async with office.alone(number):

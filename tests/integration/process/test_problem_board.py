@@ -9,21 +9,21 @@ from tests.integration.doctor.test_doctor import examined, waits
 from tests.support.consumer_harness import Rig
 from tests.support.shop import shop
 
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.ops.commands import status
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database.chores import TOLD_FROM, Chore
 from projectionist.runner.process import problem_board
-from projectionist.runner.process.problem_board import Board, Told, failing
+from projectionist.runner.process.problem_board import ProblemBoard, ProcessProblem, failing
 
 pytestmark = pytest.mark.asyncio
 
-OVER = Told("Orders", "", "ended", "newer code has taken over", "Deploy the newer code")
-AWAY = Told("Spend", "", "waits", "stream SHOP does not exist", "")
+OVER = ProcessProblem("Orders", "", "ended", "newer code has taken over", "Deploy the newer code")
+AWAY = ProcessProblem("Spend", "", "waits", "stream SHOP does not exist", "")
 
 
-def board_of(live: Rig, found: list[Told]) -> Board:
-    return Board(live.office, live.settings.postgres.schema, lambda: found)
+def board_of(live: Rig, found: list[ProcessProblem]) -> ProblemBoard:
+    return ProblemBoard(live.office, live.settings.postgres.schema, lambda: found)
 
 
 async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_process_and_the_next_step(
@@ -65,7 +65,7 @@ async def test_a_setback_is_written_once_a_change_and_keeps_since_when_it_is(liv
     await told.step()
     assert await live.fetch(written) == before
 
-    found[0] = Told("Orders", "", "ended", "another reason", "")
+    found[0] = ProcessProblem("Orders", "", "ended", "another reason", "")
     await told.step()
     ((_, since, reason),) = await live.fetch(written)
     assert (since, reason) == (before[0][1], "another reason")
@@ -95,9 +95,9 @@ async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_we
         if fails:
             raise KeyError("generation\0")
 
-    at_once = Retry(initial_s=0, maximum_s=0)
+    at_once = RetryPolicy(initial_s=0, maximum_s=0)
     chore = Chore("dropping", sweep, at_once, consumer="Orders", book=live.office.book)
-    told = Board(live.office, live.settings.postgres.schema, lambda: failing(live.office.book))
+    told = ProblemBoard(live.office, live.settings.postgres.schema, lambda: failing(live.office.book))
     for _ in range(TOLD_FROM - 1):
         await chore.step()
     await told.step()

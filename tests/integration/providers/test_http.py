@@ -18,7 +18,7 @@ from projectionist.core import clock
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
-from projectionist.outbox.providers import Http, Outcome, Reply, Request, Site, http_pool
+from projectionist.outbox.providers import Http, Outcome, ProviderContext, Reply, Request, http_pool
 from projectionist.outbox.providers.http import HttpSettings
 from projectionist.outbox.providers.runtime import attempt, prepare
 
@@ -32,8 +32,8 @@ def settings_of(url: str, **more: Any) -> HttpSettings:
 
 
 @asynccontextmanager
-async def http(url: str, site: Site | None = None, **more: Any) -> AsyncIterator[Http]:
-    provider = Http("pay", settings_of(url, **more), site or Site())
+async def http(url: str, site: ProviderContext | None = None, **more: Any) -> AsyncIterator[Http]:
+    provider = Http("pay", settings_of(url, **more), site or ProviderContext())
     await provider.open()
     try:
         yield provider
@@ -56,18 +56,18 @@ async def sent(provider: Http, **more: Any) -> Reply:
     return await attempt(provider, rendered(provider, **more))
 
 
-def resolver(answers: Mapping[str, list[str]]) -> Site:
+def resolver(answers: Mapping[str, list[str]]) -> ProviderContext:
     left = {host: list(found) for host, found in answers.items()}
 
     async def resolve(host: str, _port: int) -> list[str]:
         found = left[host]
         return [found.pop(0) if len(found) > 1 else found[0]]
 
-    return Site(resolve=resolve)
+    return ProviderContext(resolve=resolve)
 
 
 async def test_a_call_carries_key_body_and_secrets_and_the_reply_the_providers_id() -> None:
-    site = Site(environ={"PAY_KEY": "sk_live_canary"})
+    site = ProviderContext(environ={"PAY_KEY": "sk_live_canary"})
     async with (
         stub_provider() as stub,
         http(
@@ -107,7 +107,7 @@ async def test_the_draft_wants_its_key_in_quotes_and_a_memory_from_the_user() ->
         await sent(pay)
     assert stub.seen[0].headers["idempotency-key"] == '"k1"'
     with pytest.raises(SettingsError, match="Set memory_s"):
-        Http("pay", settings_of("https://pay.test/", profile="ietf-draft"), Site())
+        Http("pay", settings_of("https://pay.test/", profile="ietf-draft"), ProviderContext())
 
 
 async def test_executed_and_then_timed_out_is_unknown_and_the_same_key_finds_out() -> None:
@@ -247,7 +247,7 @@ async def test_a_lease_that_ends_while_connecting_lets_no_byte_out() -> None:
             await asyncio.sleep(0.2)
             return ["127.0.0.1"]
 
-        async with http(f"http://pay.test:{stub.port}/", Site(resolve=slowly)) as pay:
+        async with http(f"http://pay.test:{stub.port}/", ProviderContext(resolve=slowly)) as pay:
             reply = await sent(pay, not_after=clock.now() + 0.1)
     assert reply.outcome is Outcome.NOT_SENT
     assert stub.seen == []
@@ -272,7 +272,7 @@ async def test_a_call_that_can_never_be_made_is_refused_and_its_text_names_the_h
             return msgspec.json.encode(wire | {"headers": [[name, value]]})
 
     async with stub_provider() as stub:
-        pay = Own("pay", settings_of(stub.url()), Site())
+        pay = Own("pay", settings_of(stub.url()), ProviderContext())
         reply = await sent(pay)
         await pay.close()
     assert reply.outcome is Outcome.REFUSED
@@ -425,14 +425,14 @@ async def test_wrong_settings_are_told_and_show_no_secret(section: dict[str, Any
         Http(
             "pay",
             build(HttpSettings, section, ("providers", "pay"), Layers(Settings, None, {})),
-            Site(environ={"BROKEN": "hunter2\n"}),
+            ProviderContext(environ={"BROKEN": "hunter2\n"}),
         )
     assert words in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
 async def test_no_secret_is_in_the_wire_bytes_the_reply_or_a_repr() -> None:
-    site = Site(environ={"PAY_KEY": "sk_live_canary"})
+    site = ProviderContext(environ={"PAY_KEY": "sk_live_canary"})
     async with (
         stub_provider() as stub,
         http(

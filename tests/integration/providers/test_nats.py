@@ -23,11 +23,11 @@ from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
-from projectionist.outbox.providers import NatsPublish, Outcome, Reply, Request, Site
+from projectionist.outbox.providers import NatsPublish, Outcome, ProviderContext, Reply, Request
 from projectionist.outbox.providers.base import NotReady
 from projectionist.outbox.providers.nats import NatsSettings, classify
 from projectionist.outbox.providers.runtime import attempt, prepare
-from projectionist.outbox.publishing.publish_acks import Ack, AckError
+from projectionist.outbox.publishing.publish_acks import AckError, PublishAck
 
 pytestmark = pytest.mark.asyncio
 
@@ -51,7 +51,7 @@ async def publisher(
     settings = build(
         NatsSettings, {"subject": subject, **section}, ("providers", "events"), Layers(Settings, None, {})
     )
-    provider = cls("events", settings, Site(nats=given))
+    provider = cls("events", settings, ProviderContext(nats=given))
     await provider.open()
     try:
         yield provider
@@ -342,7 +342,7 @@ async def test_a_subject_no_stream_takes_is_told_at_start(lab: Lab, stream: Stre
 async def test_without_a_connection_to_give_it_the_provider_says_so() -> None:
     settings = build(NatsSettings, {"subject": "x"}, ("providers", "events"), Layers(Settings, None, {}))
     with pytest.raises(ProjectionistError, match="needs a NATS connection"):
-        await NatsPublish("events", settings, Site()).open()
+        await NatsPublish("events", settings, ProviderContext()).open()
 
 
 @pytest.mark.parametrize("value", ["", "a.b", "a b", "*", ">", "a\r\nb", "x" * 512])
@@ -391,16 +391,16 @@ async def test_a_source_or_a_type_that_readers_would_refuse_is_refused_at_the_st
 @pytest.mark.parametrize(
     ("ack", "outcome"),
     [
-        (Ack(stream="S", seq=1), Outcome.SENT),
-        (Ack(stream="S", seq=1, duplicate=True), Outcome.SENT),
-        (Ack(no_responders=True), Outcome.NOT_SENT),
-        (Ack(error=AckError(503, 10077, "maximum messages exceeded")), Outcome.RETRY),
-        (Ack(error=AckError(429, 10167, "too many requests")), Outcome.RETRY),
-        (Ack(error=AckError(400, 10054, "message size exceeds maximum allowed")), Outcome.REFUSED),
-        (Ack(error=AckError(400, 10060, "expected stream does not match")), Outcome.REFUSED),
-        (Ack(error=AckError(409, 10158, "duplicate message id is in process")), Outcome.IN_FLIGHT),
-        (Ack(error=AckError(500, 0, "not an ack")), Outcome.UNKNOWN),
+        (PublishAck(stream="S", seq=1), Outcome.SENT),
+        (PublishAck(stream="S", seq=1, duplicate=True), Outcome.SENT),
+        (PublishAck(no_responders=True), Outcome.NOT_SENT),
+        (PublishAck(error=AckError(503, 10077, "maximum messages exceeded")), Outcome.RETRY),
+        (PublishAck(error=AckError(429, 10167, "too many requests")), Outcome.RETRY),
+        (PublishAck(error=AckError(400, 10054, "message size exceeds maximum allowed")), Outcome.REFUSED),
+        (PublishAck(error=AckError(400, 10060, "expected stream does not match")), Outcome.REFUSED),
+        (PublishAck(error=AckError(409, 10158, "duplicate message id is in process")), Outcome.IN_FLIGHT),
+        (PublishAck(error=AckError(500, 0, "not an ack")), Outcome.UNKNOWN),
     ],
 )
-async def test_an_ack_has_one_outcome(ack: Ack, outcome: Outcome) -> None:
+async def test_an_ack_has_one_outcome(ack: PublishAck, outcome: Outcome) -> None:
     assert classify(ack).outcome is outcome

@@ -17,7 +17,7 @@ from projectionist.core import clock
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
-from projectionist.outbox.providers import Outcome, Reply, Request, Site, Smtp
+from projectionist.outbox.providers import Outcome, ProviderContext, Reply, Request, Smtp
 from projectionist.outbox.providers.mail import Letter
 from projectionist.outbox.providers.runtime import attempt, prepare
 from projectionist.outbox.providers.smtp import SmtpSettings
@@ -34,7 +34,7 @@ def settings_of(**section: Any) -> SmtpSettings:
 @asynccontextmanager
 async def smtp(server: MailServer, **section: Any) -> AsyncIterator[Smtp]:
     settings = settings_of(port=server.port, ca_file=server.ca_file, **section)
-    provider = Smtp("email", settings, Site(environ=ENVIRON))
+    provider = Smtp("email", settings, ProviderContext(environ=ENVIRON))
     try:
         yield provider
     finally:
@@ -82,7 +82,7 @@ async def test_credentials_go_over_tls_and_wrong_ones_are_tried_again_later() ->
 async def test_a_certificate_that_does_not_name_the_server_stops_everything() -> None:
     async with mail_server() as server:
         settings = settings_of(port=server.port)
-        email = Smtp("email", settings, Site())
+        email = Smtp("email", settings, ProviderContext())
         reply = await sent(email)
         await email.close()
     assert reply.outcome is Outcome.NOT_SENT
@@ -170,7 +170,7 @@ async def test_a_letter_that_smtp_cannot_carry_is_refused_and_hands_over_nothing
             return letter
 
     async with mail_server() as server:
-        email = Own("email", settings_of(port=server.port, ca_file=server.ca_file), Site())
+        email = Own("email", settings_of(port=server.port, ca_file=server.ca_file), ProviderContext())
         reply = await sent(email)
         await email.close()
     assert (reply.outcome, "no mail that SMTP carries" in reply.reason) == (Outcome.REFUSED, True)
@@ -187,7 +187,7 @@ async def test_nobody_there_is_not_sent() -> None:
 
 async def test_what_fails_before_anybody_looks_at_the_mail_refuses_none() -> None:
     """A name is looked up in a thread, and the system may have none to spare."""
-    email = Smtp("email", settings_of(host="mail.test"), Site())
+    email = Smtp("email", settings_of(host="mail.test"), ProviderContext())
     before = threading.stack_size(2**46)  # more than there is
     try:
         reply = await sent(email)
@@ -231,7 +231,7 @@ async def test_what_a_mail_says_comes_from_a_template_by_the_intents_name() -> N
 
 
 async def test_an_intent_that_is_no_mail_is_refused_before_anything_is_sent() -> None:
-    email = Smtp("email", settings_of(), Site())
+    email = Smtp("email", settings_of(), ProviderContext())
     request = Request(key="k", provider="email", destination="email", intent="Receipt", body=b'{"to":""}')
     reply = prepare(email, request)
     assert isinstance(reply, Reply)

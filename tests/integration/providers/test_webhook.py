@@ -17,7 +17,7 @@ from tests.support.stub_provider import Seen, stub_provider, tls_stub
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
-from projectionist.outbox.providers import Outcome, Reply, Request, Site, Webhook
+from projectionist.outbox.providers import Outcome, ProviderContext, Reply, Request, Webhook
 from projectionist.outbox.providers.runtime import attempt, prepare
 from projectionist.outbox.providers.webhook import WebhookSettings
 
@@ -34,8 +34,8 @@ def settings_of(**section: Any) -> WebhookSettings:
 
 
 @asynccontextmanager
-async def webhook(site: Site | None = None, **section: Any) -> AsyncIterator[Webhook]:
-    provider = Webhook("hooks", settings_of(**section), site or Site(environ=ENVIRON))
+async def webhook(site: ProviderContext | None = None, **section: Any) -> AsyncIterator[Webhook]:
+    provider = Webhook("hooks", settings_of(**section), site or ProviderContext(environ=ENVIRON))
     try:
         yield provider
     finally:
@@ -116,7 +116,7 @@ async def test_a_destination_inside_is_never_called(destination: str, outcome: O
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    async with webhook(Site(environ=ENVIRON, resolve=resolve), secrets=[{"env": "NEW"}]) as hooks:
+    async with webhook(ProviderContext(environ=ENVIRON, resolve=resolve), secrets=[{"env": "NEW"}]) as hooks:
         assert (await sent(hooks, destination)).outcome is outcome
 
 
@@ -132,7 +132,7 @@ async def test_a_destination_whose_name_flips_is_checked_at_every_attempt(
         return answers.pop(0)
 
     async with tls_stub("flips.test") as (stub, ca_file):
-        site = Site(environ=ENVIRON, resolve=resolve)
+        site = ProviderContext(environ=ENVIRON, resolve=resolve)
         section = {"secrets": [{"env": "NEW"}], "private_hosts": [], "ca_file": ca_file}
         async with webhook(site, **section) as hooks:
             first, second = [await sent(hooks, stub.url(host="flips.test")) for _ in range(2)]
@@ -150,7 +150,7 @@ async def test_only_hosts_on_the_list_are_called_where_there_is_one() -> None:
 @pytest.mark.parametrize("name", ["SHORT", "PLAIN"])
 async def test_a_secret_too_short_or_not_base64_is_refused_and_not_shown(name: str) -> None:
     with pytest.raises(SettingsError, match="24 to 64 bytes") as caught:
-        Webhook("hooks", settings_of(secrets=[{"env": name}]), Site(environ=ENVIRON))
+        Webhook("hooks", settings_of(secrets=[{"env": name}]), ProviderContext(environ=ENVIRON))
     assert ENVIRON[name] not in str(caught.value)
 
 

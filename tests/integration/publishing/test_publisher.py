@@ -26,7 +26,7 @@ from projectionist.outbox.publishing.draft import PublishError
 from projectionist.outbox.publishing.publisher import NotPublished, Published, Publisher, WrongSequence
 from projectionist.projections import Event
 from projectionist.projections.compiled.subject_pattern import Subjects
-from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 
@@ -55,7 +55,7 @@ async def read_all(client: Client, stream: Stream, count: int) -> list[Delivery]
     source = JetStreamSource(
         client, stream=stream.name, durable="d", subjects=subjects, batch=100, ack_wait_s=30, contiguous=True
     )
-    reader = Reader(
+    reader = Decoder(
         Policy(),
         stream=stream.name,
         ordered=False,

@@ -8,7 +8,7 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.read_models.generations import drop
 from projectionist.runner.read_models.migrate import ReadModelError
 
@@ -81,7 +81,7 @@ async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own
 
     assert await rig.rows("sales.lines") == [("o1", 100)]
     async with rig.pool.acquire() as connection:
-        await drop(Desk(connection, SCHEMA), await rig.value("select number from {s}.consumers"), 1)
+        await drop(Queries(connection, SCHEMA), await rig.value("select number from {s}.consumers"), 1)
     assert await yard.tables() == ["sales.lines__g2", "sales.orders__g2"]
 
 
@@ -147,7 +147,7 @@ async def test_a_table_that_does_not_bear_its_mark_is_not_dropped(yard: Yard) ->
 
     async with rig.pool.acquire() as connection:
         with pytest.raises(RebuildError, match="does not bear the comment 'projectionist: generation 1"):
-            await drop(Desk(connection, SCHEMA), number, 1)
+            await drop(Queries(connection, SCHEMA), number, 1)
 
     assert await rig.rows("projectionist.orders__g1") == [("mine",)]
 

@@ -12,7 +12,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history import applied_filter
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.verify.replay import Range, Replayer
@@ -172,7 +172,13 @@ async def test_without_order_nothing_is_replayed_that_the_inbox_has_forgotten(ya
     await purge(rig, s.Spend, policy=MONTH)
     async with rig.pool.acquire() as connection:
         replayer = Replayer(
-            *(Desk(connection, "projectionist"), definition(s.Spend), rig.settings, rig.nats, Logged("Spend"))
+            *(
+                Queries(connection, "projectionist"),
+                definition(s.Spend),
+                rig.settings,
+                rig.nats,
+                Logged("Spend"),
+            )
         )
         with pytest.raises(RebuildError, match="up to sequence 3") as refused:
             await replayer.run(Range(2, 9), Act("ann", "again"))

@@ -18,13 +18,13 @@ from tests.support.waiting import listening
 
 from projectionist.core import clock, testpoints
 from projectionist.core.postgres.connections import Connection
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import SqlProjection, Tx, definition, on
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.database import barrier
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import stream_tail
 from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.rebuild import catch_up
@@ -102,7 +102,7 @@ async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
     live: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        barrier, "SHORT", Retry(initial_s=10.0, maximum_s=10.0)
+        barrier, "SHORT", RetryPolicy(initial_s=10.0, maximum_s=10.0)
     )  # however busy the machine is
     s, yard = shop(live.stream), Yard(live)
     await live.migrate(s.Orders)
@@ -128,7 +128,7 @@ async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_l
 ) -> None:
     """What came since the last round is folded outside when it takes longer than the barrier may be held."""
     policy = {"stream": live.stream.name, "subjects": live.stream.subject("order", "{aggregate}")}
-    monkeypatch.setattr(barrier, "SHORT", Retry(initial_s=0.5, maximum_s=0.5))
+    monkeypatch.setattr(barrier, "SHORT", RetryPolicy(initial_s=0.5, maximum_s=0.5))
 
     class Slow(SqlProjection, effects="beginning", **policy):
         """Takes its time over each note."""
@@ -211,7 +211,7 @@ async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(liv
         frozen.callback(testpoints.listen(hear))
         async with live.pool.acquire() as connection:
             done = await recompute(
-                *(Desk(connection, SCHEMA), definition(s.Orders), live.settings, live.nats, "o1"),
+                *(Queries(connection, SCHEMA), definition(s.Orders), live.settings, live.nats, "o1"),
                 Act("ops", "somebody has written into it"),
             )
 

@@ -15,7 +15,7 @@ from projectionist.core.postgres.connections import Connection
 from projectionist.projections import Envelope, SqlProjection, Tx, on
 from projectionist.runner.read_models.rehearsal import OnlyOnce
 from projectionist.runner.rebuild.compare import Differs
-from projectionist.runner.rebuild.table_pairs import Sides
+from projectionist.runner.rebuild.table_pairs import TablePair
 
 pytestmark = pytest.mark.asyncio
 
@@ -169,15 +169,15 @@ async def test_under_the_barrier_rows_are_found_by_key_whatever_the_size(yard: Y
     await rig.migrate(cls)
     await rig.publish(OrderPlaced("ann", 1), "o1", 1)
     await rig.settle(cls)
-    asked: list[Sides] = []
-    whole = Sides.differing
+    asked: list[TablePair] = []
+    whole = TablePair.differing
 
-    def differing(self: Sides, *, chosen: bool = False) -> str:
+    def differing(self: TablePair, *, chosen: bool = False) -> str:
         asked.append(self)
         return whole(self, chosen=chosen)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sides, "differing", differing)
+        patch.setattr(TablePair, "differing", differing)
         await yard.rebuild(cls)
     async with rig.pool.acquire() as connection:
         plans = await explained(connection, asked[0], ["x"], ["1"] if "part" in key else None)
@@ -188,7 +188,7 @@ async def test_under_the_barrier_rows_are_found_by_key_whatever_the_size(yard: Y
     assert {one["Node Type"] for one in scans} <= {"Index Scan", "Bitmap Heap Scan", "Index Only Scan"}
 
 
-async def explained(connection: Connection, sides: Sides, *columns: list[str] | None) -> Any:
+async def explained(connection: Connection, sides: TablePair, *columns: list[str] | None) -> Any:
     """The plan of a comparison by key, over two tables of 50,000 rows."""
     for table in sides.tables:
         await connection.execute(

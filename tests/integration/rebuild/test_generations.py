@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 from projectionist.projections import definition
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.read_models.generations import drop, generations, sweep
 
 pytestmark = pytest.mark.asyncio
@@ -54,7 +54,7 @@ async def test_without_order_there_is_no_way_back_and_a_rebuild_makes_the_rows_a
     await rig.settle(s.Orders)
     await yard.rebuild(s.Orders)
     async with rig.pool.acquire() as connection:
-        listed = await generations(Desk(connection, SCHEMA), 1)
+        listed = await generations(Queries(connection, SCHEMA), 1)
     assert [(one.generation, one.can_roll_back) for one in listed if one.state == "kept"] == [(1, False)]
 
     with pytest.raises(
@@ -105,7 +105,7 @@ async def test_kept_generations_go_when_their_time_is_over_or_by_hand(yard: Yard
     await yard.rebuild(s.Orders)
     number = await rig.value("select number from {s}.consumers")
     async with rig.pool.acquire() as connection:
-        desk = Desk(connection, SCHEMA)
+        desk = Queries(connection, SCHEMA)
         assert [(g.generation, g.state) for g in await generations(desk, number)] == [
             *((1, "kept"), (2, "kept"), (3, "live"))
         ]

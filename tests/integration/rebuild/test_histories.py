@@ -16,7 +16,7 @@ from tests.support.rebuilding import Yard
 from tests.support.servers import SCHEMA, Lab
 from tests.support.shop import OrderNoted, OrderPlaced
 
-from projectionist.core.settings.settings import Batch
+from projectionist.core.settings.settings import BatchLimits
 from projectionist.core.testpoints import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
@@ -178,7 +178,7 @@ async def one_history(
             await made.migrate(*classes)
             before, after = stored[: len(stored) - late], stored[len(stored) - late :]
             await made.publish_all([(event_of(w), a, v, f"{a}{v}{w}") for a, v, w in before])
-            async with made.running(*classes, limits=Batch(max_rows=batch)):
+            async with made.running(*classes, limits=BatchLimits(max_rows=batch)):
                 await made.settled(*classes)
                 for cls in classes:
                     await decide(yard, cls, choices)
@@ -207,7 +207,7 @@ async def assert_a_reset_repeats_it(yard: Yard, classes: tuple[type, ...], batch
         resetting = Resetting(connection, yard.rig.nats, SCHEMA)
         for cls in classes:
             await resetting.reset(definition(cls).name, ACT)
-    async with yard.rig.running(*classes, limits=Batch(max_rows=batch)):
+    async with yard.rig.running(*classes, limits=BatchLimits(max_rows=batch)):
         await yard.rig.settled(*classes)
     assert [await rows(yard, cls) for cls in classes] == wanted
     assert await yard.rig.fetch(stands) == stood

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.testpoints import listen
 from projectionist.projections import Event, SqlProjection, Tx, on
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
+from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.rebuild import build_state, bulk_phase_sql
 
@@ -215,7 +215,7 @@ async def test_what_came_out_of_quarantine_with_other_headers_is_folded_as_it_wa
         await yard.settled(s.Orders)
         async with rig.pool.acquire() as connection:
             number = await connection.fetchval("select number from projectionist.consumers")
-            verbs = QuarantineVerbs(store_of(connection, SCHEMA, number))
+            verbs = QuarantineActions(store_of(connection, SCHEMA, number))
             await verbs.edit((1, 1), Act("me", "mended"), headers={"ce-aggregateversion": "1"})
 
         async def drained() -> bool:

@@ -15,9 +15,9 @@ from projectionist.projections import Event, Projection, on
 from projectionist.runner.database.queries import BuildLost, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild import build_state
-from projectionist.runner.rebuild.build_lease import Taken
+from projectionist.runner.rebuild.build_lease import AlreadyBuilding
 from projectionist.runner.rebuild.compare import Differs
-from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.shadow import HandlersFailed
 
 pytestmark = pytest.mark.asyncio
 
@@ -42,7 +42,7 @@ async def test_a_second_builder_is_refused_by_name_of_the_first(yard: Yard) -> N
     await rig.publish(OrderPlaced("ann", 500), "o1", 1)
     await rig.settle(s.Orders)
     async with yard.reading(s.Orders) as first:
-        with pytest.raises(Taken, match=r"pid \d+"):
+        with pytest.raises(AlreadyBuilding, match=r"pid \d+"):
             await yard.rebuild(s.Orders)
     assert (await first).generation == 2
 
@@ -74,7 +74,7 @@ async def test_handlers_that_fail_where_live_succeeded_stop_the_build_and_name_t
     rows = await rig.rows("orders")
     s.trouble.poison.add("worse")
 
-    with pytest.raises(Stumbled) as told:
+    with pytest.raises(HandlersFailed) as told:
         await yard.rebuild(s.Orders)
 
     assert [(each.aggregate, each.version) for each in told.value.stumbles] == [
@@ -202,7 +202,7 @@ async def test_two_types_whose_ids_are_alike_share_no_row_of_a_rebuild_as_they_s
     rows = await rig.rows("own")
     assert rows == [("7", 100, 0), ("8", 100, 0), ("c", 0, 1)]
 
-    with pytest.raises(Stumbled, match=r"customer/7 v1 .* is the id of aggregates of type 'order'"):
+    with pytest.raises(HandlersFailed, match=r"customer/7 v1 .* is the id of aggregates of type 'order'"):
         await yard.rebuild(after)
     assert await rig.rows("own") == rows
 

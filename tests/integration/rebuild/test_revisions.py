@@ -16,8 +16,8 @@ from projectionist.core.nats import connections
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.process.consumer_worker import Worker
-from projectionist.runner.process.database_access import Office
+from projectionist.runner.process.consumer_worker import ConsumerWorker
+from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.read_models.migrate import ReadModelError, ReadModels
 
 pytestmark = pytest.mark.asyncio
@@ -64,10 +64,10 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
             await asyncio.sleep(0.005)
         return n
 
-    office = Office(rig.pool, SCHEMA)
+    office = DatabaseAccess(rig.pool, SCHEMA)
     clients = [await connections.connect(rig.settings.nats, name=f"revision {n}") for n in range(3)]
     workers = [
-        Worker(definition(cls), rig.settings, c, office)
+        ConsumerWorker(definition(cls), rig.settings, c, office)
         for cls, c in zip((old, new, new), clients, strict=True)
     ]
     caplog.set_level("INFO", "projectionist.runner")

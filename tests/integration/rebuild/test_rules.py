@@ -14,13 +14,13 @@ from tests.support.waiting import listening
 
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch.decisions import Decisions
-from projectionist.runner.batch.handlers import Pure
-from projectionist.runner.batch.inbox_store import Store
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.batch.handlers import PureHandlers
+from projectionist.runner.batch.inbox_store import InboxStore
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.rebuild.catch_up import NotEqual
 from projectionist.runner.rebuild.reader_snapshots import Snapshots
-from projectionist.runner.rebuild.rebuild import Builder
-from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.rebuild import Rebuild
+from projectionist.runner.rebuild.shadow import HandlersFailed
 
 pytestmark = pytest.mark.asyncio
 
@@ -34,7 +34,7 @@ async def nothing(*_: object) -> None:
 
 
 @contextlib.asynccontextmanager
-async def beside_others(desk: Desk, *_: object, **__: object) -> AsyncIterator[None]:
+async def beside_others(desk: Queries, *_: object, **__: object) -> AsyncIterator[None]:
     """A transaction, and no barrier."""
     async with desk.connection.transaction():
         yield
@@ -49,7 +49,7 @@ async def test_live_marks_what_it_moves_while_a_build_is_open(
     await rig.migrate(s.Orders)
     await rig.publish(OrderPlaced("ann", 1), "o1", 1)
     if not rule:
-        monkeypatch.setattr(Store, "mark", nothing)
+        monkeypatch.setattr(InboxStore, "mark", nothing)
     async with rig.running(s.Orders):
         await yard.settled(s.Orders)
         async with yard.frozen(s.Orders, "rebuild.bulk_done") as building:
@@ -84,15 +84,15 @@ async def test_the_shadow_folds_nothing_that_live_has_not_applied(
         await yard.rebuild(s.Orders)
         assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]')]
         return
-    judged: Callable[..., Awaitable[Any]] = Builder._judge
+    judged: Callable[..., Awaitable[Any]] = Rebuild._judge
 
-    async def ahead(self: Builder, *args: Any) -> Any:
+    async def ahead(self: Rebuild, *args: Any) -> Any:
         judge = await judged(self, *args)
         for track in judge.tracks.values():
             track.cap = 1_000
         return judge
 
-    monkeypatch.setattr(Builder, "_judge", ahead)
+    monkeypatch.setattr(Rebuild, "_judge", ahead)
     with pytest.raises(RebuildError, match="o1"):
         await yard.rebuild(s.Orders)
 
@@ -118,7 +118,7 @@ async def test_decisions_are_repeated(yard: Yard, monkeypatch: pytest.MonkeyPatc
         assert await rig.rows("orders") == rows
         return
     monkeypatch.setattr(Decisions, "_add", lambda _self, _row: None)
-    with pytest.raises(Stumbled, match="bad"):
+    with pytest.raises(HandlersFailed, match="bad"):
         await yard.rebuild(s.Orders)
 
 
@@ -130,18 +130,18 @@ async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
     s = shop(rig.stream)
     await rig.migrate(s.Orders)
     await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    gate, reached, fold = asyncio.Event(), asyncio.Event(), Pure.fold
+    gate, reached, fold = asyncio.Event(), asyncio.Event(), PureHandlers.fold
 
-    async def gated(self: Pure, courses: Any, refused: Any) -> Any:
+    async def gated(self: PureHandlers, courses: Any, refused: Any) -> Any:
         if self._consumer.runner and armed:
             reached.set()
             await gate.wait()
         return await fold(self, courses, refused)
 
     armed = False
-    monkeypatch.setattr(Pure, "fold", gated)
+    monkeypatch.setattr(PureHandlers, "fold", gated)
     if not rule:
-        monkeypatch.setattr(Desk, "alone", beside_others)
+        monkeypatch.setattr(Queries, "alone", beside_others)
         # This batch is held up for so long that it counts as an old snapshot as well.
         monkeypatch.setattr(Snapshots, "wait", nothing)
     async with rig.running(s.Orders):

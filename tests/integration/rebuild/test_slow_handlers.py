@@ -13,7 +13,7 @@ from tests.support.shop import OrderPlaced
 from tests.support.waiting import listening
 
 from projectionist.core import testpoints
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import Projection, on
 from projectionist.runner.database import barrier
 from projectionist.runner.database.queries import BuildLost
@@ -153,7 +153,7 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
 async def test_slow_handlers_catch_up_in_small_transactions_and_the_last_of_them_fit_under_the_barrier(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(barrier, "SHORT", Retry(initial_s=0.4, maximum_s=0.4))
+    monkeypatch.setattr(barrier, "SHORT", RetryPolicy(initial_s=0.4, maximum_s=0.4))
     took_s = 0.0
     cls = slow(yard.rig.stream, lambda _: time.sleep(took_s))
     await filled(yard, cls, 10)

@@ -24,7 +24,7 @@ from projectionist.core.postgres import connections
 from projectionist.core.settings.secret import Url
 from projectionist.projections import Definition, Projection, definition, on
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.read_models.generations import sweep
 from projectionist.runner.read_models.migrate import ReadModels
@@ -207,7 +207,7 @@ class Days:
         connection = await connections.connect(self.rig.settings.postgres, application_name="sweep")
         try:
             number = await connection.fetchval(f"select number from {SCHEMA}.consumers where name = 'Sold'")
-            await sweep(Desk(connection, SCHEMA), number)
+            await sweep(Queries(connection, SCHEMA), number)
         except RebuildError:  # somebody reads it at this moment
             return False
         finally:

@@ -32,9 +32,9 @@ from projectionist.core.circuit_breaker import BreakerPolicy
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.providers import Outcome, RenderError, Reply, Request
-from projectionist.outbox.relay.database_link import Away
-from projectionist.outbox.relay.intent_store import Leased, Store
-from projectionist.outbox.relay.notify import Waker
+from projectionist.outbox.relay.database_link import DatabaseUnavailable
+from projectionist.outbox.relay.intent_store import IntentStore, LeasedIntent
+from projectionist.outbox.relay.notify import Notifier
 
 pytestmark = pytest.mark.asyncio
 
@@ -412,7 +412,7 @@ async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
     rig: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("projectionist.outbox.relay.relay.POLL_S", 600.0)
-    stub, waker = scripted(), Waker(rig.settings.postgres)
+    stub, waker = scripted(), Notifier(rig.settings.postgres)
     with listening() as heard:
         running = asyncio.create_task(waker.run())
         async with rig.relaying(made(stub)):
@@ -508,15 +508,15 @@ async def test_without_an_answer_to_the_start_nothing_is_sent(
 ) -> None:
     """The start commits and its answer is lost: the relay sends nothing, and says that nothing was sent."""
     stub, lost = scripted(FORGETS), iter([True])
-    start = Store.start
+    start = IntentStore.start
 
-    async def losing(self: Store, *arguments: Any) -> list[Leased]:
+    async def losing(self: IntentStore, *arguments: Any) -> list[LeasedIntent]:
         begun = await start(self, *arguments)
         if next(lost, False):
-            raise Away("the answer was lost")
+            raise DatabaseUnavailable("the answer was lost")
         return begun
 
-    monkeypatch.setattr(Store, "start", losing)
+    monkeypatch.setattr(IntentStore, "start", losing)
     key = await rig.want()
     async with rig.relaying(made(stub, retry=msgspec.structs.replace(FAST, attempts=1))):
         row = await rig.becomes(key, "sent")

@@ -14,8 +14,8 @@ from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.admin.intent_actions import Act, Verbs
-from projectionist.outbox.intents.staging import Wish, packed
+from projectionist.outbox.admin.intent_actions import Act, IntentActions
+from projectionist.outbox.intents.staging import StagedIntent, encode_intents
 from projectionist.outbox.providers import Outcome, Profile, Reply, Request
 from projectionist.outbox.relay.relay import Relay
 
@@ -35,11 +35,11 @@ async def rig(database: str) -> AsyncIterator[Outbox]:
 
 async def wish(rig: Outbox) -> str:
     """Have a batch wish for an intent that nobody has opened yet."""
-    asked = Wish(
+    asked = StagedIntent(
         *("wished", "shop", "e1", "order/1", 1, "Receipt", "Receipt", "stub", "stub"),
         *(None, "pass", b"{}", None, None, 1),
     )
-    await rig.connection.execute(WRITE, 1, 1, [1], [packed([asked])])
+    await rig.connection.execute(WRITE, 1, 1, [1], [encode_intents([asked])])
     return asked.key
 
 
@@ -109,7 +109,7 @@ async def test_a_person_who_lets_it_be_sent_again_after_a_failover_is_not_asked_
     await rig.connection.execute("update projectionist.outbox set state = 'dead', open = false")
     await rig.connection.execute(EARLIER)
     async with listening_relay(rig, stub) as relay:
-        await Verbs(rig.connection, "projectionist").retry([held], Act("ann", "it was never sent"))
+        await IntentActions(rig.connection, "projectionist").retry([held], Act("ann", "it was never sent"))
         relay.wake()
         await rig.becomes(held, "sent")
 

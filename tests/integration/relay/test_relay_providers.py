@@ -27,9 +27,9 @@ from projectionist.outbox.providers import (
     NatsPublish,
     Outcome,
     Provider,
+    ProviderContext,
     Reply,
     Request,
-    Site,
     Smtp,
     Webhook,
 )
@@ -48,12 +48,12 @@ async def rig(database: str) -> AsyncIterator[Outbox]:
 P = TypeVar("P", bound=Provider)
 
 
-def provider(cls: type[P], name: str, site: Site | None = None, **section: Any) -> P:
+def provider(cls: type[P], name: str, site: ProviderContext | None = None, **section: Any) -> P:
     """A provider from its section of the settings, with fast retries."""
     settings = build(cls.Settings, section, ("providers", name), Layers(Settings, None, {}))
     if "retry" not in section:
         settings = msgspec.structs.replace(settings, retry=FAST)
-    return cls(name, settings, site or Site(environ={"SECRET": SECRET}))
+    return cls(name, settings, site or ProviderContext(environ={"SECRET": SECRET}))
 
 
 def payments(stub: StubProvider, profile: str = "stripe-v2", **section: Any) -> Http:
@@ -169,7 +169,11 @@ async def events(
         return client
 
     publish = provider(
-        cls, "events", Site(nats=given), subject=stream.subject("{order_id}"), retry=msgspec.to_builtins(SLOW)
+        cls,
+        "events",
+        ProviderContext(nats=given),
+        subject=stream.subject("{order_id}"),
+        retry=msgspec.to_builtins(SLOW),
     )
     await publish.open()
     yield publish

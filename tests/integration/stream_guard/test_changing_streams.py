@@ -22,7 +22,7 @@ from projectionist.core.settings.settings import Policy
 from projectionist.ops.inspect.stream_audit import walk
 from projectionist.projections import Projection, definition, on
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.durable import StreamUnfit
 from projectionist.runner.verify.replay import Range, Replayer
@@ -264,7 +264,7 @@ async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consu
     try:
         walked = await walk(client, one, settings, Logged("walk"))
         async with live.pool.acquire() as connection:
-            replayer = Replayer(Desk(connection, SCHEMA), one, settings, client, Logged("replay"))
+            replayer = Replayer(Queries(connection, SCHEMA), one, settings, client, Logged("replay"))
             replayed = await replayer.run(Range(1, 3), Act("ann", "to see"))
     finally:
         await client.close()

@@ -18,7 +18,7 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres import database_identity
-from projectionist.core.postgres.database_identity import Elsewhere
+from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.jetstream.durable_owner import NotOurs
@@ -179,7 +179,7 @@ async def test_verbs_of_a_copy_leave_the_durables_of_the_original_alone(live: Ri
 
     async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
         await there.execute(f"update {SCHEMA}.runners set stopped = clock_timestamp()")
-        with pytest.raises(Elsewhere):
+        with pytest.raises(DatabaseCopied):
             await Resetting(there, live.nats, SCHEMA).reset("Orders", ACT)
         await Takeover(there, live.nats, SCHEMA).adopt(ACT)
         await live.pool.expire_connections()
@@ -244,7 +244,7 @@ async def test_a_schema_copied_beside_itself_takes_nothing_from_the_original(liv
     live.tampered = True
 
     async with connected(live.database) as connection:
-        with pytest.raises(Elsewhere, match="a copy inside of its database"):
+        with pytest.raises(DatabaseCopied, match="a copy inside of its database"):
             await database_identity.owner(connection, SCHEMA)
         await database_identity.owner(connection, "original")
         await Takeover(connection, live.nats, SCHEMA).adopt(ACT)
@@ -261,7 +261,7 @@ async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_number
             await connection.execute(f"grant all on all tables in schema {SCHEMA} to plain; set role plain")
             mine = await database_identity.owner(connection, SCHEMA)
             await connection.execute(f"update {SCHEMA}.owner set home = (home::bigint + 1)::oid")
-            with pytest.raises(Elsewhere):
+            with pytest.raises(DatabaseCopied):
                 await database_identity.owner(connection, SCHEMA)
             await connection.execute(f"update {SCHEMA}.owner set home = (home::bigint - 1)::oid; reset role")
             known = await database_identity.owner(connection, SCHEMA)

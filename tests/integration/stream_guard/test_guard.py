@@ -29,10 +29,10 @@ from projectionist.runner import App
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.durable import DurableUnfit
-from projectionist.runner.process.consumer_worker import Worker
+from projectionist.runner.process.consumer_worker import ConsumerWorker
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_stream import Adoption, NothingToAdopt
-from projectionist.runner.wait.outcome import Outcome
+from projectionist.runner.wait.outcome import WaitOutcome
 
 pytestmark = pytest.mark.asyncio
 
@@ -105,10 +105,10 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
         async with live.running(s.Orders):
             await heard.wait("standing.stream_replaced")
             halted = await app.wait_for(s.Orders, ack=torn, timeout_s=0.5)
-            assert (halted.outcome, "not taken up the stream" in halted.reason) == (Outcome.PENDING, True)
+            assert (halted.outcome, "not taken up the stream" in halted.reason) == (WaitOutcome.PENDING, True)
             waiting = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=20))
             await adopt(live, "Orders")
-            assert (await waiting).outcome == Outcome.QUARANTINED
+            assert (await waiting).outcome == WaitOutcome.QUARANTINED
 
 
 async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: Rig) -> None:
@@ -350,7 +350,7 @@ async def paused(rig: Rig, durable: str, until: datetime | None) -> None:
     await rig.nats.request(f"$JS.API.CONSUMER.PAUSE.{rig.stream.name}.{durable}", body)
 
 
-async def ended(worker: Worker) -> bool:
+async def ended(worker: ConsumerWorker) -> bool:
     return not worker.serving
 
 

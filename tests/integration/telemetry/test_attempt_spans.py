@@ -9,21 +9,21 @@ from tests.support.outbox import scripted
 from tests.support.spans import Kept, attributes
 
 from projectionist.core.circuit_breaker import Circuit
-from projectionist.core.states import Effect
+from projectionist.core.states import IntentState
 from projectionist.outbox.providers import Outcome, Reply
-from projectionist.outbox.providers.base import Request, Site
+from projectionist.outbox.providers.base import ProviderContext, Request
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.relay import attempt_spans
-from projectionist.outbox.relay.intent_store import Leased
+from projectionist.outbox.relay.intent_store import LeasedIntent
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def leased() -> Leased:
+def leased() -> LeasedIntent:
     request = Request(
         key="k", provider="stub", destination="stub", intent="Receipt", body=b"{}", traceparent=PARENT
     )
-    return Leased(1, uuid4(), Effect.LEASED, 1, 0, False, None, 0.0, True, Circuit(), request)
+    return LeasedIntent(1, uuid4(), IntentState.LEASED, 1, 0, False, None, 0.0, True, Circuit(), request)
 
 
 @pytest.mark.parametrize(("host", "said"), [("mail.example", "mail.example"), (None, None)])
@@ -35,7 +35,7 @@ def test_an_attempt_names_the_host_where_its_provider_knows_it(
             return host
 
     one = leased()
-    attempt_spans.begin(one, Knows("stub", ProviderSettings(), Site()))
+    attempt_spans.begin(one, Knows("stub", ProviderSettings(), ProviderContext()))
     attempt_spans.end(one, Reply(outcome=Outcome.SENT))
     (span,) = kept.named("send stub")
     assert attributes(span).get("server.address") == said
@@ -47,7 +47,7 @@ def test_a_provider_that_fails_to_name_its_host_is_asked_to_send_all_the_same(ke
             raise ValueError(request.destination)
 
     one = leased()
-    attempt_spans.begin(one, Fails("stub", ProviderSettings(), Site()))
+    attempt_spans.begin(one, Fails("stub", ProviderSettings(), ProviderContext()))
     attempt_spans.end(one, Reply(outcome=Outcome.SENT))
     (span,) = kept.named("send stub")
     assert "server.address" not in attributes(span)

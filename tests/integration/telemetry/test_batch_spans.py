@@ -13,10 +13,10 @@ from tests.support.spans import Kept, attributes
 from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.projections import Event, definition
-from projectionist.runner.batch.batch_spans import Tracing
+from projectionist.runner.batch.batch_spans import BatchTracer
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild.rebuild import Builder
+from projectionist.runner.rebuild.rebuild import Rebuild
 
 pytestmark = pytest.mark.asyncio
 
@@ -93,7 +93,7 @@ async def test_baggage_is_dropped_unless_its_member_is_allowed(live: Rig, kept: 
             delivery = read(hand, OrderPlaced("ann", 1), f"o{number}", 1, SAMPLED)
             assert delivery.arrival is not None
             delivery.arrival.head = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
-            hand.consumer.tracing = Tracing(hand.consumer.definition, Telemetry(baggage=allowed))
+            hand.consumer.tracing = BatchTracer(hand.consumer.definition, Telemetry(baggage=allowed))
             await hand.settle(delivery)
     none, one = map(attributes, kept.named("process"))
     assert [name for name in none if "baggage" in name] == []
@@ -106,7 +106,7 @@ async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(live: 
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with crew(live, s.Orders) as (hand,):
-        hand.consumer.tracing = Tracing(hand.consumer.definition, Telemetry(trace="link"))
+        hand.consumer.tracing = BatchTracer(hand.consumer.definition, Telemetry(trace="link"))
         await hand.settle(
             read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED), read(hand, OrderPaid(), "o1", 2, SAMPLED)
         )
@@ -125,7 +125,7 @@ async def test_events_without_a_context_begin_a_trace_where_the_settings_say_so(
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with crew(live, s.Orders) as (hand,):
-        hand.consumer.tracing = Tracing(hand.consumer.definition, Telemetry(sample=1))
+        hand.consumer.tracing = BatchTracer(hand.consumer.definition, Telemetry(sample=1))
         await hand.settle(
             read(hand, OrderPlaced("ann", 1), "o1", 1, None), read(hand, OrderPaid(), "o1", 2, UNSAMPLED)
         )
@@ -161,7 +161,7 @@ async def test_a_rebuild_is_one_span_and_its_events_have_none(live: Rig, kept: K
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, headers={"traceparent": SAMPLED})
     await live.settle(s.Orders)
     assert len(kept.named("process")) == 5
-    await Builder(definition(s.Orders), live.settings, live.nats, Logged("Orders")).run()
+    await Rebuild(definition(s.Orders), live.settings, live.nats, Logged("Orders")).run()
     (span,) = kept.named("rebuild")
     assert attributes(span) == {
         "projectionist.consumer": "Orders",

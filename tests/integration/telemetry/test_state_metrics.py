@@ -16,11 +16,11 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from projectionist.core.settings.settings import Alerts
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
-from projectionist.outbox.relay.outbox_metrics import OutboxObserver
+from projectionist.outbox.relay.outbox_metrics import OutboxMetrics
 from projectionist.projections import definition
 from projectionist.runner.rebuild import build_lease
-from projectionist.runner.rebuild.rebuild import Builder
-from projectionist.runner.telemetry.state_metrics import Observer
+from projectionist.runner.rebuild.rebuild import Rebuild
+from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 pytestmark = pytest.mark.asyncio
 
@@ -40,7 +40,7 @@ def shown(metric: Metric) -> dict[tuple[str, ...], float]:
 
 async def look(live: Rig, *consumers: type) -> None:
     async with live.pool.acquire() as connection:
-        await Observer([definition(one) for one in consumers], live.settings).look(connection, live.nats)
+        await StateMetrics([definition(one) for one in consumers], live.settings).look(connection, live.nats)
 
 
 async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Rig) -> None:
@@ -70,7 +70,7 @@ async def test_without_an_app_all_that_are_registered_are_told(live: Rig) -> Non
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     async with live.pool.acquire() as connection:
-        await Observer(None, live.settings).look(connection, live.nats)
+        await StateMetrics(None, live.settings).look(connection, live.nats)
     assert shown(names.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
 
 
@@ -113,7 +113,7 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
     monkeypatch.setattr(build_lease, "RENEWED_S", 0.02)
     progress = Slow("Orders")
     building = asyncio.create_task(
-        Builder(definition(s.Orders), live.settings, live.nats, progress).run(), name="builder"
+        Rebuild(definition(s.Orders), live.settings, live.nats, progress).run(), name="builder"
     )
     await progress.reached.wait()
     await live.value_of("select done from {s}.build_progress", 7)
@@ -154,7 +154,7 @@ async def test_thresholds_are_those_of_the_consumer(live: Rig) -> None:
 
 async def test_the_outbox_is_told_by_provider_and_state_and_nothing_as_nothing(database: str) -> None:
     async with outbox(database) as rig:
-        observer = OutboxObserver(SCHEMA)
+        observer = OutboxMetrics(SCHEMA)
         await observer.look(rig.connection)
         assert shown(names.INTENTS) == shown(names.INTENTS_AGE) == shown(names.CIRCUITS) == {(): 0}
 

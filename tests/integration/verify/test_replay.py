@@ -18,7 +18,7 @@ from projectionist.core.nats import connections
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.verify.replay import Range, Replayed, Replayer, span_of
 
@@ -34,7 +34,7 @@ async def replay(
     client = await connections.connect(settings.nats, name="replayer")
     try:
         async with yard.rig.pool.acquire() as connection:
-            desk = Desk(connection, SCHEMA)
+            desk = Queries(connection, SCHEMA)
             given: tuple[Any, ...] = (desk, definition(cls), settings, client, Logged("replay"))
             return await Replayer(*given).run(span, ACT, dry_run=dry_run)
     finally:

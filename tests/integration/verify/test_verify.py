@@ -16,9 +16,9 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.jetstream import stream_reader
-from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.shadow import HandlersFailed
 from projectionist.runner.verify import refold_rows
 from projectionist.runner.verify import verify as verifying
 from projectionist.runner.verify.recompute import Recomputed
@@ -262,7 +262,7 @@ async def test_a_clash_that_is_decided_meanwhile_is_no_reason_to_read_again_and_
     await rig.publish(OrderNoted("bad"), "o2", 4, id="bad")
     await rig.settle(s.Orders)
     async with rig.pool.acquire() as connection:
-        desk = Desk(connection, SCHEMA)
+        desk = Queries(connection, SCHEMA)
         consumer, _ = await live_consumer(desk, definition(s.Orders), rig.settings)
         looking = await begun(desk, consumer, rig.nats, ["o1"], [])
         decided = await desk.rows("select_decisions", consumer.number)
@@ -338,5 +338,5 @@ async def test_an_applied_event_that_this_code_cannot_read_is_named_and_no_row_j
         def placed(self, event: Placed) -> None:
             self.cents = event.cents
 
-    with pytest.raises(Stumbled, match="vat"):
+    with pytest.raises(HandlersFailed, match="vat"):
         await verify(yard, Orders, sample)

@@ -18,7 +18,7 @@ from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.app import AppError
-from projectionist.runner.wait.outcome import Answer, Outcome
+from projectionist.runner.wait.outcome import WaitOutcome, WaitResult
 from projectionist.runner.wait.waiter import CannotWait
 
 pytestmark = pytest.mark.asyncio
@@ -54,12 +54,12 @@ async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
     waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
-        assert await app.wait_for(s.Orders, "order/o1", 1) == Answer(Outcome.APPLIED)
+        assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
         assert not waiting.done()
         seq = await live.publish(OrderPaid(), "o1", 2)
         assert (await waiting).is_applied
         assert await live.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
-        assert await app.wait_for("Orders", ack=ack(live, seq)) == Answer(Outcome.APPLIED)
+        assert await app.wait_for("Orders", ack=ack(live, seq)) == WaitResult(WaitOutcome.APPLIED)
 
 
 @pytest.mark.usefixtures("patient")
@@ -71,7 +71,7 @@ async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Rig) 
     async with live.running(s.Orders):
         seqs = [await live.publish(OrderPlaced("ann", 1), f"o{n}", 1) for n in range(5)]
         answers = [await app.wait_for(s.Orders, ack=ack(live, seq)) for seq in seqs]
-        assert answers == [Answer(Outcome.APPLIED)] * 5
+        assert answers == [WaitResult(WaitOutcome.APPLIED)] * 5
         assert len(await live.rows("orders")) == 5
 
 
@@ -85,14 +85,14 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         seq = await live.publish(OrderNoted("bad"), "o1", 2)
         failed = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=60)
-        assert failed.outcome == Outcome.PARKED
+        assert failed.outcome == WaitOutcome.PARKED
         assert failed.reason == "it failed (ValueError: cannot digest bad); it waits for new code or a person"
         assert await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=60) == failed
         behind = await app.wait_for(s.Orders, "order/o1", 3, timeout_s=60)
         assert str(behind).startswith("parked, because version 2 failed (ValueError")
     async with live.verbs(s.Orders) as verbs:
         await verbs.skip("order/o1", Act("ann", "nonsense"))
-    assert await app.wait_for(s.Orders, "order/o1", 2) == Answer(Outcome.SKIPPED)
+    assert await app.wait_for(s.Orders, "order/o1", 2) == WaitResult(WaitOutcome.SKIPPED)
 
 
 @pytest.mark.usefixtures("patient")
@@ -106,7 +106,7 @@ async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Rig) 
         await live.value_of("select head from {s}.positions", "gap")
         waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
-        assert await waiting == Answer(Outcome.APPLIED)
+        assert await waiting == WaitResult(WaitOutcome.APPLIED)
 
         await live.publish(OrderPlaced("ann", 1), "o2", 1)
         await live.publish(OrderPaid(), "o2", 3)
@@ -124,13 +124,13 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
     shipped = await live.publish(OrderShipped(), "o1", 1)
     torn = await live.publish_raw(b"x", {"ce-id": "torn"}, "o2")
     async with live.running(s.Orders):
-        assert (await app.wait_for(s.Orders, ack=ack(live, other))).outcome == Outcome.NOT_MEANT
+        assert (await app.wait_for(s.Orders, ack=ack(live, other))).outcome == WaitOutcome.NOT_MEANT
         assert (await app.wait_for(s.Orders, ack=Published("OTHER", 1, duplicate=False))).outcome == (
-            Outcome.NOT_MEANT
+            WaitOutcome.NOT_MEANT
         )
-        assert await app.wait_for(s.Orders, ack=ack(live, shipped)) == Answer(Outcome.IGNORED)
+        assert await app.wait_for(s.Orders, ack=ack(live, shipped)) == WaitResult(WaitOutcome.IGNORED)
         quarantined = await app.wait_for(s.Orders, ack=ack(live, torn))
-        assert quarantined.outcome == Outcome.QUARANTINED
+        assert quarantined.outcome == WaitOutcome.QUARANTINED
         assert quarantined.reason
 
 
@@ -146,7 +146,7 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(
     opened = set()
     for _ in range(3):
         answers = await asyncio.gather(*(app.wait_for(s.Orders, ack=ack(live, other)) for _ in range(20)))
-        assert {answer.outcome for answer in answers} == {Outcome.NOT_MEANT}
+        assert {answer.outcome for answer in answers} == {WaitOutcome.NOT_MEANT}
         opened.add(await live.value(SESSIONS.replace("count(*)", "max(pid)")))
         assert await live.value(SESSIONS) == 1
     assert len(opened) == 1
@@ -164,13 +164,13 @@ async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds
     await live.settle(s.Orders)
     second = await live.publish(OrderPlaced("bob", 999), "o1", 1, id="second")
     unread = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=0.2)
-    assert unread.outcome == Outcome.PENDING
+    assert unread.outcome == WaitOutcome.PENDING
     assert "version 1 is that of another event" in unread.reason
     assert unread.reason.endswith("first")
     async with live.running(s.Orders):
         read = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=60)
-    assert read.outcome == Outcome.QUARANTINED
-    assert await app.wait_for(s.Orders, "order/o1", 1) == Answer(Outcome.APPLIED)
+    assert read.outcome == WaitOutcome.QUARANTINED
+    assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
 
 
 async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotten_without_one(
@@ -183,9 +183,9 @@ async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotte
     await age(live, 31)
     await purge(live, s.Spend)
     app = app_of(live, s.Spend)
-    assert await app.wait_for(s.Spend, "order/o1", 1) == Answer(Outcome.APPLIED)
+    assert await app.wait_for(s.Spend, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
     await live.nats.jetstream().delete_msg(live.stream.name, seq)
-    assert (await app.wait_for(s.Spend, ack=ack(live, seq))).outcome == Outcome.FORGOTTEN
+    assert (await app.wait_for(s.Spend, ack=ack(live, seq))).outcome == WaitOutcome.FORGOTTEN
 
 
 @pytest.mark.usefixtures("patient")
@@ -196,9 +196,9 @@ async def test_without_order_the_identity_is_waited_for(live: Rig) -> None:
     app = app_of(live, s.Orders)
     async with live.running(s.Orders):
         seq = await live.publish(OrderPlaced("ann", 1), "o1", None)
-        assert await app.wait_for(s.Orders, ack=ack(live, seq)) == Answer(Outcome.APPLIED)
+        assert await app.wait_for(s.Orders, ack=ack(live, seq)) == WaitResult(WaitOutcome.APPLIED)
         bad = await live.publish(OrderNoted("bad"), "o1", None)
-        assert (await app.wait_for(s.Orders, ack=ack(live, bad))).outcome == Outcome.PARKED
+        assert (await app.wait_for(s.Orders, ack=ack(live, bad))).outcome == WaitOutcome.PARKED
     with pytest.raises(CannotWait, match="has no order"):
         await app.wait_for(s.Orders, "order/o1", 1)
 
@@ -221,7 +221,7 @@ async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_th
             most = max(most, await live.value(SESSIONS))
             await asyncio.wait(waiting, timeout=0.02)
     assert most <= 1
-    assert {task.result() for task in waiting} == {Answer(Outcome.APPLIED)}
+    assert {task.result() for task in waiting} == {WaitResult(WaitOutcome.APPLIED)}
     await live.value_of(SESSIONS, 0)
 
 
@@ -231,14 +231,14 @@ async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(li
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
     late = await app.wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)
-    assert late == Answer(Outcome.PENDING, "the consumer has seen nothing of it yet")
+    assert late == WaitResult(WaitOutcome.PENDING, "the consumer has seen nothing of it yet")
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     late = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=0.1)
     assert late.reason == "the consumer is at version 1, the head is clear"
     tuned(live, url="postgresql://nobody@127.0.0.1:1/none")
     away = await app_of(live, s.Orders).wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)
-    assert away.outcome == Outcome.PENDING
+    assert away.outcome == WaitOutcome.PENDING
     assert "cannot be reached" in away.reason
 
 
@@ -304,5 +304,7 @@ async def test_where_nobody_applies_anything_it_is_said_at_once(live: Rig, state
         app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=600),
     )
     for answer in await asyncio.wait_for(asyncio.gather(*waits), 60):
-        assert answer == Answer(Outcome.NOT_SERVED, told)
-    assert await app.wait_for(s.Orders, "order/o1", 1) == Answer(Outcome.APPLIED), "what is there is there"
+        assert answer == WaitResult(WaitOutcome.NOT_SERVED, told)
+    assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED), (
+        "what is there is there"
+    )

@@ -8,14 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core.states import Cause, Head
+from projectionist.core.states import AggregateState, Cause
 from projectionist.projections.compiled.definition import Sequencing
-from projectionist.runner.batch.outcomes import REFETCH_S, Broken, close
-from projectionist.runner.batch.planning import Course, Position, course, may_move, reach
-from projectionist.runner.batch.writes import Failed, Parked, Writes
+from projectionist.runner.batch.outcomes import REFETCH_S, FailedAt, record_outcome
+from projectionist.runner.batch.planning import AggregatePlan, LockedPosition, may_move, plan_aggregate, reach
+from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent
 from projectionist.runner.decoding.delivery import Delivery
 
-CLEAR, GAP, FAILED, WAITING, DRAINING = Head.CLEAR, Head.GAP, Head.FAILED, Head.WAITING, Head.DRAINING
+CLEAR, GAP, FAILED, WAITING, DRAINING = (
+    AggregateState.CLEAR,
+    AggregateState.GAP,
+    AggregateState.FAILED,
+    AggregateState.WAITING,
+    AggregateState.DRAINING,
+)
 
 
 def event(version: int, *, parked: bool = False, **given: object) -> Delivery:
@@ -28,8 +34,10 @@ def event(version: int, *, parked: bool = False, **given: object) -> Delivery:
     return made
 
 
-def at(version: int, head: Head = CLEAR, *, parked: int = 0, finding: str | None = None) -> Position:
-    return Position(version, head, finding, parked, "order/7")
+def at(
+    version: int, head: AggregateState = CLEAR, *, parked: int = 0, finding: str | None = None
+) -> LockedPosition:
+    return LockedPosition(version, head, finding, parked, "order/7")
 
 
 def versions(deliveries: Sequence[Delivery]) -> list[int | None]:
@@ -37,7 +45,7 @@ def versions(deliveries: Sequence[Delivery]) -> list[int | None]:
 
 
 def planned(
-    position: Position,
+    position: LockedPosition,
     new: Sequence[int],
     parked: Sequence[int],
     sequence: Sequencing,
@@ -45,14 +53,14 @@ def planned(
     due: bool = False,
     limit: int = 500,
     lacking: int | None = None,
-) -> Course:
+) -> AggregatePlan:
     """The plan of a batch, with as much of the parked run as the transaction would read."""
     fresh = [event(version) for version in new]
     behind: list[int] = []
     if may_move(position, fresh, sequence, due=due):
         behind = [v for v in sorted(parked)[: reach(position, limit)] if lacking is None or v < lacking]
     read = [event(version, parked=True) for version in behind]
-    return course(position, fresh, read, sequence, due=due, limit=limit, lacking=lacking)
+    return plan_aggregate(position, fresh, read, sequence, due=due, limit=limit, lacking=lacking)
 
 
 @pytest.mark.parametrize(
@@ -68,18 +76,18 @@ def planned(
     ],
 )
 def test_monotonic_order_passes_over_holes_but_never_over_what_is_parked_and_unread(
-    position: Position,
+    position: LockedPosition,
     new: list[int],
     parked: list[int],
     due: bool,
     limit: int,
     tried: list[int],
     held: list[int],
-    after: tuple[int, Head, int] | None,
+    after: tuple[int, AggregateState, int] | None,
 ) -> None:
     one = planned(position, new, parked, "monotonic", due=due, limit=limit)
-    writes = Writes()
-    close(one, None, writes, grace=0.5)
+    writes = BatchWrites()
+    record_outcome(one, None, writes, grace=0.5)
 
     assert (versions(one.tried), versions(one.held)) == (tried, held)
     assert [(m.version, m.head, m.parked) for m in writes.moved] == ([] if after is None else [after])
@@ -87,8 +95,8 @@ def test_monotonic_order_passes_over_holes_but_never_over_what_is_parked_and_unr
 
 def test_a_failed_head_is_tried_alone_and_the_rest_follows_at_once() -> None:
     one = planned(at(0, FAILED, parked=3), [4], [1, 2, 3], "contiguous", due=True)
-    writes = Writes()
-    close(one, None, writes, grace=0.5)
+    writes = BatchWrites()
+    record_outcome(one, None, writes, grace=0.5)
 
     assert (versions(one.tried), versions(one.held)) == ([1], [4])
     assert [(m.version, m.head, m.parked, m.delay) for m in writes.moved] == [(1, DRAINING, 3, 0.0)]
@@ -115,45 +123,49 @@ def test_a_version_that_an_unread_parked_event_may_hold_is_not_tried() -> None:
     ],
 )
 def test_a_drain_stops_at_a_reference_and_looks_again_at_once_only_if_it_got_on(
-    head: Head,
+    head: AggregateState,
     new: list[int],
     parked: list[int],
     lacking: int,
     tried: list[int],
-    after: tuple[int, Head, float],
+    after: tuple[int, AggregateState, float],
 ) -> None:
     before = at(0, head, parked=len(parked))
     one = planned(before, new, parked, "contiguous", due=not new, lacking=lacking)
-    writes = Writes()
-    close(one, None, writes, grace=0.5)
+    writes = BatchWrites()
+    record_outcome(one, None, writes, grace=0.5)
 
     assert versions(one.tried) == tried
     assert [(m.version, m.head, m.delay) for m in writes.moved] == [after]
 
 
-def referenced(writes: Writes) -> dict[int | None, bool]:
+def referenced(writes: BatchWrites) -> dict[int | None, bool]:
     return {parked.delivery.version: parked.kept is None for parked in writes.parked}
 
 
 def test_beyond_its_limit_an_aggregate_parks_references() -> None:
-    writes = Writes()
-    close(planned(at(0, GAP, parked=2), [5, 6, 7], [3, 4], "contiguous"), None, writes, grace=0.5, keep=3)
+    writes = BatchWrites()
+    record_outcome(
+        planned(at(0, GAP, parked=2), [5, 6, 7], [3, 4], "contiguous"), None, writes, grace=0.5, keep=3
+    )
 
     assert referenced(writes) == {5: False, 6: True, 7: True}
     assert writes.moved[0].parked == 5
 
 
 def test_room_that_a_drain_made_is_used_again() -> None:
-    writes = Writes()
-    close(planned(at(0, GAP, parked=2), [1, 5, 6], [2, 3], "contiguous"), None, writes, grace=0.5, keep=1)
+    writes = BatchWrites()
+    record_outcome(
+        planned(at(0, GAP, parked=2), [1, 5, 6], [2, 3], "contiguous"), None, writes, grace=0.5, keep=1
+    )
 
     assert referenced(writes) == {5: False, 6: True}
 
 
 def test_an_event_that_failed_keeps_its_bytes_and_its_followers_do_not_count_as_gaps() -> None:
-    writes = Writes()
+    writes = BatchWrites()
     one = planned(at(0), [1, 2, 4], [], "contiguous")
-    close(one, Broken(0, Failed(error="no", attempts=1)), writes, grace=0.5, keep=1)
+    record_outcome(one, FailedAt(0, EventFailure(error="no", attempts=1)), writes, grace=0.5, keep=1)
 
     assert referenced(writes) == {1: False, 2: True, 4: True}
     assert [(p.delivery.version, p.cause) for p in writes.parked] == [
@@ -164,11 +176,11 @@ def test_an_event_that_failed_keeps_its_bytes_and_its_followers_do_not_count_as_
 
 
 def test_what_came_out_of_quarantine_is_never_a_reference_since_its_bytes_may_be_corrected_ones() -> None:
-    waits = Parked(event(3, released=True), Cause.GAP, ordered=True, failed=Failed())
+    waits = ParkedEvent(event(3, released=True), Cause.GAP, ordered=True, failed=EventFailure())
     one = planned(at(0, GAP, parked=9), [], [], "contiguous")
     one.held = [waits.delivery]
-    writes = Writes()
-    close(one, None, writes, grace=0.5, keep=1)
+    writes = BatchWrites()
+    record_outcome(one, None, writes, grace=0.5, keep=1)
 
     assert referenced(writes) == {3: False}
 
@@ -186,8 +198,10 @@ class Model:
         one = planned(self.position, fresh, self.parked, self.sequence, due=due, limit=self.limit)
         assert not one.clashes
         stop = next((i for i, d in enumerate(one.tried) if fails(d.version or 0)), None)
-        writes = Writes()
-        close(one, None if stop is None else Broken(stop, Failed(delay=1.0)), writes, grace=0.5)
+        writes = BatchWrites()
+        record_outcome(
+            one, None if stop is None else FailedAt(stop, EventFailure(delay=1.0)), writes, grace=0.5
+        )
         self.applied += [d.version or 0 for d in one.tried[:stop]]
         self.parked += [p.delivery.version or 0 for p in writes.parked]
         self.parked = [version for version in self.parked if version not in self.applied]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from asyncpg import DataError
 
-from projectionist.core.postgres.error_class import Trouble, classify
+from projectionist.core.postgres.error_class import ErrorClass, classify
 from projectionist.runner.batch.inbox_store import joined
 
 
@@ -22,4 +22,4 @@ def test_a_value_that_holds_what_divides_them_is_refused_like_any_that_postgresq
 ) -> None:
     with pytest.raises(DataError) as refused:
         joined(column, column.count(None))
-    assert classify(refused.value) is Trouble.DATA, "so its event is found and fails alone"
+    assert classify(refused.value) is ErrorClass.DATA, "so its event is found and fails alone"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.deliveries import delivery, unreadable
 
-from projectionist.core.states import Entry, Fact
+from projectionist.core.states import InboxState, IncidentKind
 from projectionist.runner.batch import conflicts
 
 
@@ -50,7 +50,7 @@ def test_who_holds_a_skipped_version_goes_before_late() -> None:
 
 
 def test_what_is_put_aside_can_be_looked_at_with_its_bytes_and_its_reason() -> None:
-    put = conflicts.put_aside(delivery(3, data=b"xyz"), Fact.VERSION_REUSE, "why")
+    put = conflicts.put_aside(delivery(3, data=b"xyz"), IncidentKind.VERSION_REUSE, "why")
 
     assert (put.reason, put.detail, put.data, put.size) == ("version_reuse", "why", b"xyz", 3)
     assert (put.source, put.id, put.aggregate, put.version) == ("shop", "order/o1:3", "order/o1", 3)
@@ -63,4 +63,4 @@ def test_what_is_no_event_is_put_aside_by_its_stream_sequence_alone() -> None:
 
 
 def test_the_states_that_hold_a_version_are_those_that_moved_the_position_over_it() -> None:
-    assert set(Entry) - conflicts._HOLDS == {Entry.STALE, Entry.PARKED, Entry.QUARANTINED}
+    assert set(InboxState) - conflicts._HOLDS == {InboxState.STALE, InboxState.PARKED, InboxState.QUARANTINED}

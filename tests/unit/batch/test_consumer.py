@@ -11,7 +11,7 @@ from tests.support.shop import shop
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
-from projectionist.runner.batch.position_cache import Exists
+from projectionist.runner.batch.position_cache import PositionCache
 
 
 def consumer() -> Consumer:
@@ -118,7 +118,7 @@ def test_batches_have_numbers_that_no_other_process_uses() -> None:
 
 
 def test_only_so_many_aggregates_are_remembered_and_the_oldest_are_forgotten() -> None:
-    exists = Exists(most=3)
+    exists = PositionCache(most=3)
     exists.add(["a", "b"])
     exists.add(["c", "d"])
 

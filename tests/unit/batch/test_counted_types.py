@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from projectionist.runner.batch.counted_types import MOST, OTHER, Kinds
+from projectionist.runner.batch.counted_types import MOST, OTHER, CountedTypes
 
 
 def test_types_beyond_the_first_few_are_counted_together_and_handled_ones_never() -> None:
-    kinds = Kinds(["order.placed"])
+    kinds = CountedTypes(["order.placed"])
     strange = Counter({(f"strange.{number}", "ignored"): 2 for number in range(10 * MOST)})
 
     counts = kinds.bounded(strange)

@@ -13,9 +13,9 @@ from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intents.keys import frozen_body
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.batch.handlers import Wished
-from projectionist.runner.batch.intents import ordering_key, wishes_of
-from projectionist.runner.batch.writes import Writes
+from projectionist.runner.batch.handlers import EmittedIntent
+from projectionist.runner.batch.intents import ordering_key, stage_intents
+from projectionist.runner.batch.writes import BatchWrites
 
 
 class Parcel(Intent, provider="courier", destination="depot", order_by="street", on_dead="block"):
@@ -38,14 +38,14 @@ def consumer(mark: int = 0) -> Consumer:
 
 def wished(
     seq: int, intent: Intent, slot: str = "Receipt", version: int = 1, aggregate: str = "order/o1"
-) -> Wished:
+) -> EmittedIntent:
     """What a handler asked for about the event at `seq`."""
-    return Wished(delivery(version, aggregate, seq=seq), slot, intent, frozen_body(intent))
+    return EmittedIntent(delivery(version, aggregate, seq=seq), slot, intent, frozen_body(intent))
 
 
 def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() -> None:
     receipt = Receipt("o1")
-    (wish,) = wishes_of([wished(5, receipt)], consumer(), Writes())
+    (wish,) = stage_intents([wished(5, receipt)], consumer(), BatchWrites())
 
     assert wish.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail")
     assert wish.body == frozen_body(receipt)
@@ -58,7 +58,7 @@ def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() 
 
 
 def test_destination_order_and_what_follows_death_are_the_classes_to_say() -> None:
-    (wish,) = wishes_of([wished(5, Parcel("north", "elm"), "Parcel")], consumer(), Writes())
+    (wish,) = stage_intents([wished(5, Parcel("north", "elm"), "Parcel")], consumer(), BatchWrites())
 
     assert (wish.destination, wish.on_dead) == ("north", "block")
     assert wish.ordering == "9:OldOrders7:courier3:elm"
@@ -78,8 +78,8 @@ def test_by_default_the_intents_of_one_aggregate_for_one_provider_are_in_order()
 
 @given(st.lists(st.integers(1, 30), unique=True), st.integers(0, 31))
 def test_every_intent_is_either_written_or_counted_as_suppressed(seqs: list[int], mark: int) -> None:
-    writes = Writes()
-    wishes = wishes_of([wished(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
+    writes = BatchWrites()
+    wishes = stage_intents([wished(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
 
     assert sorted(wish.seq for wish in wishes) == sorted(seq for seq in seqs if seq >= mark)
     assert writes.counts["order.placed", "intents"] == len(wishes)
@@ -90,4 +90,6 @@ def test_intents_are_written_in_the_order_they_were_asked_for() -> None:
     order = [("order/b", 1), ("order/a", 1), ("order/a", 2), ("order/b", 3), ("order/a", 10)]
     asked = [wished(n, Receipt("x"), version=v, aggregate=a) for n, (a, v) in enumerate(order, 1)]
 
-    assert [(wish.aggregate, wish.version) for wish in wishes_of(asked, consumer(), Writes())] == order
+    assert [
+        (wish.aggregate, wish.version) for wish in stage_intents(asked, consumer(), BatchWrites())
+    ] == order

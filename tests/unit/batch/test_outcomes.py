@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery, parked, position
 
-from projectionist.core.states import Cause, Entry, Head
-from projectionist.runner.batch.outcomes import Broken, close
-from projectionist.runner.batch.planning import alone, course
-from projectionist.runner.batch.writes import Failed, Writes
+from projectionist.core.states import AggregateState, Cause, InboxState
+from projectionist.runner.batch.outcomes import FailedAt, record_outcome
+from projectionist.runner.batch.planning import alone, plan_aggregate
+from projectionist.runner.batch.writes import BatchWrites, EventFailure
 from projectionist.runner.decoding.delivery import Delivery
 
 
 def closed(
     fresh: list[Delivery],
     successors: list[Delivery],
-    broken: Broken | None = None,
+    broken: FailedAt | None = None,
     *,
     version: int = 0,
     head: str = "clear",
     due: bool = False,
-) -> Writes:
+) -> BatchWrites:
     """The writes of one aggregate's batch."""
     before = position(version, head, parked=len(successors))
-    writes = Writes()
-    close(course(before, fresh, successors, "contiguous", due=due, limit=10), broken, writes, grace=1.0)
+    writes = BatchWrites()
+    record_outcome(
+        plan_aggregate(before, fresh, successors, "contiguous", due=due, limit=10), broken, writes, grace=1.0
+    )
     return writes
 
 
@@ -40,7 +42,7 @@ def test_a_drained_event_is_settled_and_leaves_the_parked_ones() -> None:
     writes = closed([delivery(1)], [waiting], head="gap")
 
     assert writes.unparked == [waiting]
-    assert writes.settled == {(Entry.APPLIED, None): [waiting]}
+    assert writes.settled == {(InboxState.APPLIED, None): [waiting]}
     assert writes.moved[0].parked == 0
 
 
@@ -55,31 +57,35 @@ def test_a_discarded_follower_is_stepped_over_in_its_turn() -> None:
     waiting = parked(2, discarded=True)
     writes = closed([delivery(1)], [waiting], head="gap")
 
-    assert writes.settled == {(Entry.DISCARDED, None): [waiting]}
+    assert writes.settled == {(InboxState.DISCARDED, None): [waiting]}
     assert writes.moved[0].version == 2
 
 
 def test_a_failed_event_and_its_followers_are_parked_with_why() -> None:
     one, two = delivery(1), delivery(2)
-    failed = Failed(error_class="ValueError", error="no", attempts=1, delay=None)
-    writes = closed([one, two], [], Broken(0, failed))
+    failed = EventFailure(error_class="ValueError", error="no", attempts=1, delay=None)
+    writes = closed([one, two], [], FailedAt(0, failed))
 
     assert [(p.delivery, p.cause, p.failed) for p in writes.parked] == [
         (one, Cause.FAILED, failed),
-        (two, Cause.BLOCKED, Failed()),
+        (two, Cause.BLOCKED, EventFailure()),
     ]
-    assert writes.settled == {(Entry.PARKED, "next"): [one], (Entry.PARKED, "blocked"): [two]}
-    assert writes.moved[0].head is Head.WAITING
+    assert writes.settled == {(InboxState.PARKED, "next"): [one], (InboxState.PARKED, "blocked"): [two]}
+    assert writes.moved[0].head is AggregateState.WAITING
 
 
 def test_a_parked_event_that_fails_again_is_counted_in_its_own_row_and_not_parked_twice() -> None:
     head, follower = parked(1), parked(2)
-    failed = Failed(attempts=2, delay=4.0)
-    writes = closed([], [head, follower], Broken(0, failed), head="failed", due=True)
+    failed = EventFailure(attempts=2, delay=4.0)
+    writes = closed([], [head, follower], FailedAt(0, failed), head="failed", due=True)
 
     assert writes.failed_again == [(head, failed)]
     assert writes.parked == []
-    assert (writes.moved[0].head, writes.moved[0].parked, writes.moved[0].delay) == (Head.FAILED, 2, 4.0)
+    assert (writes.moved[0].head, writes.moved[0].parked, writes.moved[0].delay) == (
+        AggregateState.FAILED,
+        2,
+        4.0,
+    )
 
 
 def test_the_position_remembers_the_stream_sequence_of_what_was_applied_last() -> None:
@@ -88,8 +94,10 @@ def test_the_position_remembers_the_stream_sequence_of_what_was_applied_last() -
 
 
 def test_an_event_without_order_that_fails_waits_alone_and_moves_no_position() -> None:
-    writes = Writes()
-    close(alone(delivery(None, None, id="x")), Broken(0, Failed(delay=2.0)), writes, grace=1.0)
+    writes = BatchWrites()
+    record_outcome(
+        alone(delivery(None, None, id="x")), FailedAt(0, EventFailure(delay=2.0)), writes, grace=1.0
+    )
 
     assert [(p.ordered, p.delay) for p in writes.parked] == [(False, 2.0)]
     assert writes.moved == []
@@ -98,12 +106,12 @@ def test_an_event_without_order_that_fails_waits_alone_and_moves_no_position() -
 
 def test_a_process_comes_back_when_the_first_of_its_delays_is_over() -> None:
     writes = closed([delivery(5)], [])
-    close(
-        course(position(0), [delivery(1, "order/o2")], [], "contiguous", due=False, limit=10),
-        Broken(0, Failed(delay=0.2)),
+    record_outcome(
+        plan_aggregate(position(0), [delivery(1, "order/o2")], [], "contiguous", due=False, limit=10),
+        FailedAt(0, EventFailure(delay=0.2)),
         writes,
         grace=1.0,
     )
 
     assert writes.soonest() == 0.2
-    assert Writes().soonest() is None
+    assert BatchWrites().soonest() is None

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from projectionist.core.printable_text import storable
-from projectionist.core.retry_policy import Retry
-from projectionist.runner.batch.retry_policy import MOST_STACK, MOST_TEXT, Failing, after
+from projectionist.core.retry_policy import RetryPolicy
+from projectionist.runner.batch.retry_policy import MOST_STACK, MOST_TEXT, FailureReason, next_attempt
 
-POLICY = Retry(initial_s=1.0, coefficient=2.0, maximum_s=60.0, attempts=3)
+POLICY = RetryPolicy(initial_s=1.0, coefficient=2.0, maximum_s=60.0, attempts=3)
 
 
-@pytest.mark.parametrize("kind", [Failing.RAISED, Failing.REFUSED, Failing.UNREADABLE, Failing.CRASHED])
-def test_what_the_same_code_will_not_mend_waits_for_new_code_or_a_person(kind: Failing) -> None:
-    failed = after(kind, 0, None, POLICY, error_class="E", error="no", chance=0.5)
+@pytest.mark.parametrize(
+    "kind", [FailureReason.RAISED, FailureReason.REFUSED, FailureReason.UNREADABLE, FailureReason.CRASHED]
+)
+def test_what_the_same_code_will_not_mend_waits_for_new_code_or_a_person(kind: FailureReason) -> None:
+    failed = next_attempt(kind, 0, None, POLICY, error_class="E", error="no", chance=0.5)
 
     assert failed.delay is None
     assert failed.attempts == 1
@@ -21,7 +23,7 @@ def test_what_the_same_code_will_not_mend_waits_for_new_code_or_a_person(kind: F
 
 def test_a_retry_comes_later_each_time_until_the_budget_is_spent() -> None:
     delays = [
-        after(Failing.RETRY, tries, None, POLICY, error_class="E", error="no", chance=1.0).delay
+        next_attempt(FailureReason.RETRY, tries, None, POLICY, error_class="E", error="no", chance=1.0).delay
         for tries in range(3)
     ]
 
@@ -31,22 +33,23 @@ def test_a_retry_comes_later_each_time_until_the_budget_is_spent() -> None:
     assert delays[2] is None
 
 
-@pytest.mark.parametrize("kind", [Failing.DATABASE, Failing.ALONE, Failing.FAULT])
+@pytest.mark.parametrize("kind", [FailureReason.DATABASE, FailureReason.ALONE, FailureReason.FAULT])
 def test_what_may_have_been_a_passing_state_comes_again_slowly_until_the_budget_is_spent(
-    kind: Failing,
+    kind: FailureReason,
 ) -> None:
     delays = [
-        after(kind, tries, None, POLICY, error_class="E", error="no", chance=0.0).delay for tries in range(3)
+        next_attempt(kind, tries, None, POLICY, error_class="E", error="no", chance=0.0).delay
+        for tries in range(3)
     ]
 
     assert delays == [60.0, 60.0, None]
-    assert after(kind, 9, 99, POLICY, error_class="E", error="no", chance=1.0).delay == 1860.0
+    assert next_attempt(kind, 9, 99, POLICY, error_class="E", error="no", chance=1.0).delay == 1860.0
 
 
 def test_an_event_that_ends_sessions_is_tried_three_times_at_most() -> None:
-    many = Retry(attempts=10)
+    many = RetryPolicy(attempts=10)
     tried = [
-        after(Failing.SESSION, tries, None, many, error_class="E", error="no", chance=0.5)
+        next_attempt(FailureReason.SESSION, tries, None, many, error_class="E", error="no", chance=0.5)
         for tries in range(3)
     ]
 
@@ -56,7 +59,7 @@ def test_an_event_that_ends_sessions_is_tried_three_times_at_most() -> None:
 
 def test_the_schedule_is_spread_by_chance() -> None:
     soon, late = (
-        after(Failing.RETRY, 1, None, POLICY, error_class="E", error="no", chance=chance).delay
+        next_attempt(FailureReason.RETRY, 1, None, POLICY, error_class="E", error="no", chance=chance).delay
         for chance in (0.0, 1.0)
     )
 
@@ -66,8 +69,8 @@ def test_the_schedule_is_spread_by_chance() -> None:
 
 
 def test_a_handler_may_ask_for_a_longer_wait() -> None:
-    failed = after(
-        Failing.RETRY, 0, None, POLICY, error_class="Retry", error="later", asked_s=30.0, chance=0.0
+    failed = next_attempt(
+        FailureReason.RETRY, 0, None, POLICY, error_class="Retry", error="later", asked_s=30.0, chance=0.0
     )
 
     assert failed.delay is not None
@@ -75,15 +78,15 @@ def test_a_handler_may_ask_for_a_longer_wait() -> None:
 
 
 def test_a_budget_of_its_own_goes_before_the_policy() -> None:
-    again = after(Failing.RETRY, 3, 6, POLICY, error_class="E", error="no", chance=0.5)
+    again = next_attempt(FailureReason.RETRY, 3, 6, POLICY, error_class="E", error="no", chance=0.5)
 
     assert again.delay is not None
     assert (again.attempts, again.budget) == (4, 6)
 
 
 def test_an_error_is_stored_as_text_that_postgresql_takes_and_of_bounded_length() -> None:
-    failed = after(
-        *(Failing.RAISED, 0, None, POLICY),
+    failed = next_attempt(
+        *(FailureReason.RAISED, 0, None, POLICY),
         error_class="E" * 9_999,
         error="\0\ud800" + "x" * 9_999,
         stack="y" * 9_999,

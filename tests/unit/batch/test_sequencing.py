@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.waiting import HANG_S
 
-from projectionist.runner.batch.sequencing import Turn
+from projectionist.runner.batch.sequencing import BatchOrder
 
 pytestmark = pytest.mark.asyncio
 
@@ -20,8 +20,8 @@ async def waits(step: asyncio.Future[None] | asyncio.Task[None]) -> bool:
 
 
 async def test_a_batch_begins_when_the_one_before_it_has_claimed() -> None:
-    first = Turn()
-    second = Turn(first)
+    first = BatchOrder()
+    second = BatchOrder(first)
     beginning = asyncio.create_task(second.begin())
     assert await waits(beginning)
     first.claimed()
@@ -29,8 +29,8 @@ async def test_a_batch_begins_when_the_one_before_it_has_claimed() -> None:
 
 
 async def test_it_locks_positions_when_the_one_before_it_holds_its_own() -> None:
-    first = Turn()
-    second = Turn(first)
+    first = BatchOrder()
+    second = BatchOrder(first)
     first.claimed()
     await second.begin()
     locking = asyncio.create_task(second.lock())
@@ -40,8 +40,8 @@ async def test_it_locks_positions_when_the_one_before_it_holds_its_own() -> None
 
 
 async def test_a_batch_that_is_rolled_back_holds_nobody_up() -> None:
-    first = Turn()
-    second = Turn(first)
+    first = BatchOrder()
+    second = BatchOrder(first)
     first.over()
     await asyncio.wait_for(second.begin(), HANG_S)
     await asyncio.wait_for(second.lock(), HANG_S)
@@ -50,5 +50,5 @@ async def test_a_batch_that_is_rolled_back_holds_nobody_up() -> None:
 
 
 async def test_the_first_batch_waits_for_nobody() -> None:
-    await asyncio.wait_for(Turn().begin(), HANG_S)
-    await asyncio.wait_for(Turn().lock(), HANG_S)
+    await asyncio.wait_for(BatchOrder().begin(), HANG_S)
+    await asyncio.wait_for(BatchOrder().lock(), HANG_S)

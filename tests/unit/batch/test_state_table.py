@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from tests.support.deliveries import delivery, parked, position
 
-from projectionist.core.states import Cause, Entry, Head
+from projectionist.core.states import AggregateState, Cause, InboxState
 from projectionist.projections.compiled.definition import Sequencing
-from projectionist.runner.batch.outcomes import Broken, close
-from projectionist.runner.batch.planning import course, may_move, reach
-from projectionist.runner.batch.writes import Failed, Writes
+from projectionist.runner.batch.outcomes import FailedAt, record_outcome
+from projectionist.runner.batch.planning import may_move, plan_aggregate, reach
+from projectionist.runner.batch.writes import BatchWrites, EventFailure
 from projectionist.runner.decoding.delivery import Delivery
 
 AT = 2
@@ -28,14 +28,14 @@ class Outcome(msgspec.Struct):
     stale: list[int | None]
     clashed: list[int | None]
     parked: dict[int | None, Cause]
-    at: tuple[int, Head, int] | None
+    at: tuple[int, AggregateState, int] | None
     """Version, head and parked count afterwards; None: the position is not written."""
     delay: float | None
-    states: dict[int | None, Entry]
+    states: dict[int | None, InboxState]
 
 
 def batch(
-    head: Head,
+    head: AggregateState,
     arrive: Sequence[int] = (),
     behind: Sequence[int] = (),
     *,
@@ -52,13 +52,13 @@ def batch(
     waiting: list[Delivery] = []
     if may_move(before, fresh, sequence, due=due):
         waiting = [parked(version) for version in behind[: reach(before, limit)]]
-    one = course(before, fresh, waiting, sequence, due=due, limit=limit)
+    one = plan_aggregate(before, fresh, waiting, sequence, due=due, limit=limit)
     versions = [d.version for d in one.tried]
     broken = None
     if fails in versions:
-        broken = Broken(versions.index(fails), Failed(error="no", attempts=1, delay=again_in))
-    writes = Writes()
-    close(one, broken, writes, grace=GRACE)
+        broken = FailedAt(versions.index(fails), EventFailure(error="no", attempts=1, delay=again_in))
+    writes = BatchWrites()
+    record_outcome(one, broken, writes, grace=GRACE)
     moved = writes.moved[0] if writes.moved else None
     return Outcome(
         tried=versions,
@@ -75,80 +75,128 @@ def batch(
     ("given", "at", "kept"),
     [
         # the next version
-        ({"head": Head.CLEAR, "arrive": [3]}, (3, Head.CLEAR, 0), {}),
-        ({"head": Head.GAP, "arrive": [3], "behind": [4, 5]}, (5, Head.CLEAR, 0), {}),
-        ({"head": Head.GAP, "arrive": [3], "behind": [5]}, (3, Head.GAP, 1), {}),
-        ({"head": Head.GAP, "arrive": [3], "behind": [4, 5, 6]}, (6, Head.CLEAR, 0), {}),
-        ({"head": Head.GAP, "arrive": [3], "behind": [4, 5, 6, 7]}, (6, Head.DRAINING, 1), {}),
-        ({"head": Head.WAITING, "finding": "lost", "arrive": [3], "behind": [4]}, (4, Head.CLEAR, 0), {}),
-        # a version beyond it
-        ({"head": Head.CLEAR, "arrive": [4]}, (2, Head.GAP, 1), {4: Cause.GAP}),
-        ({"head": Head.GAP, "arrive": [5], "behind": [4]}, (2, Head.GAP, 2), {5: Cause.GAP}),
-        ({"head": Head.FAILED, "arrive": [4], "behind": [3]}, (2, Head.FAILED, 2), {4: Cause.BLOCKED}),
-        ({"head": Head.WAITING, "arrive": [4], "behind": [3]}, (2, Head.WAITING, 2), {4: Cause.BLOCKED}),
+        ({"head": AggregateState.CLEAR, "arrive": [3]}, (3, AggregateState.CLEAR, 0), {}),
+        ({"head": AggregateState.GAP, "arrive": [3], "behind": [4, 5]}, (5, AggregateState.CLEAR, 0), {}),
+        ({"head": AggregateState.GAP, "arrive": [3], "behind": [5]}, (3, AggregateState.GAP, 1), {}),
+        ({"head": AggregateState.GAP, "arrive": [3], "behind": [4, 5, 6]}, (6, AggregateState.CLEAR, 0), {}),
         (
-            {"head": Head.WAITING, "finding": "lost", "arrive": [5], "behind": [4]},
-            (2, Head.WAITING, 2),
-            {5: Cause.GAP},
-        ),
-        ({"head": Head.DRAINING, "arrive": [5], "behind": [3, 4]}, (2, Head.DRAINING, 3), {5: Cause.GAP}),
-        # due
-        ({"head": Head.GAP, "behind": [4], "due": True}, (2, Head.GAP, 1), {}),
-        ({"head": Head.GAP, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
-        ({"head": Head.FAILED, "behind": [3, 4], "due": True}, (3, Head.DRAINING, 1), {}),
-        ({"head": Head.FAILED, "behind": [3, 4], "due": True, "fails": 3}, (2, Head.WAITING, 2), {}),
-        (
-            {"head": Head.FAILED, "behind": [3, 4], "due": True, "fails": 3, "again_in": 7.0},
-            (2, Head.FAILED, 2),
+            {"head": AggregateState.GAP, "arrive": [3], "behind": [4, 5, 6, 7]},
+            (6, AggregateState.DRAINING, 1),
             {},
         ),
-        ({"head": Head.FAILED, "behind": [3], "due": True}, (3, Head.CLEAR, 0), {}),
-        ({"head": Head.DRAINING, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.WAITING, 2), {}),
-        ({"head": Head.FAILED, "behind": [3, 4, 5], "due": True, "fails": 4}, (3, Head.DRAINING, 2), {}),
-        ({"head": Head.DRAINING, "behind": [3, 4], "due": True}, (4, Head.CLEAR, 0), {}),
-        ({"head": Head.DRAINING, "behind": [3, 4, 5, 6], "due": True}, (5, Head.DRAINING, 1), {}),
-        ({"head": Head.DRAINING, "behind": [3, 5], "due": True}, (3, Head.GAP, 1), {}),
-        # a failure on the way
-        ({"head": Head.CLEAR, "arrive": [3], "fails": 3}, (2, Head.WAITING, 1), {3: Cause.FAILED}),
         (
-            {"head": Head.CLEAR, "arrive": [3], "fails": 3, "again_in": 1.0},
-            (2, Head.FAILED, 1),
+            {"head": AggregateState.WAITING, "finding": "lost", "arrive": [3], "behind": [4]},
+            (4, AggregateState.CLEAR, 0),
+            {},
+        ),
+        # a version beyond it
+        ({"head": AggregateState.CLEAR, "arrive": [4]}, (2, AggregateState.GAP, 1), {4: Cause.GAP}),
+        (
+            {"head": AggregateState.GAP, "arrive": [5], "behind": [4]},
+            (2, AggregateState.GAP, 2),
+            {5: Cause.GAP},
+        ),
+        (
+            {"head": AggregateState.FAILED, "arrive": [4], "behind": [3]},
+            (2, AggregateState.FAILED, 2),
+            {4: Cause.BLOCKED},
+        ),
+        (
+            {"head": AggregateState.WAITING, "arrive": [4], "behind": [3]},
+            (2, AggregateState.WAITING, 2),
+            {4: Cause.BLOCKED},
+        ),
+        (
+            {"head": AggregateState.WAITING, "finding": "lost", "arrive": [5], "behind": [4]},
+            (2, AggregateState.WAITING, 2),
+            {5: Cause.GAP},
+        ),
+        (
+            {"head": AggregateState.DRAINING, "arrive": [5], "behind": [3, 4]},
+            (2, AggregateState.DRAINING, 3),
+            {5: Cause.GAP},
+        ),
+        # due
+        ({"head": AggregateState.GAP, "behind": [4], "due": True}, (2, AggregateState.GAP, 1), {}),
+        ({"head": AggregateState.GAP, "behind": [3, 4], "due": True}, (4, AggregateState.CLEAR, 0), {}),
+        ({"head": AggregateState.FAILED, "behind": [3, 4], "due": True}, (3, AggregateState.DRAINING, 1), {}),
+        (
+            {"head": AggregateState.FAILED, "behind": [3, 4], "due": True, "fails": 3},
+            (2, AggregateState.WAITING, 2),
+            {},
+        ),
+        (
+            {"head": AggregateState.FAILED, "behind": [3, 4], "due": True, "fails": 3, "again_in": 7.0},
+            (2, AggregateState.FAILED, 2),
+            {},
+        ),
+        ({"head": AggregateState.FAILED, "behind": [3], "due": True}, (3, AggregateState.CLEAR, 0), {}),
+        (
+            {"head": AggregateState.DRAINING, "behind": [3, 4, 5], "due": True, "fails": 4},
+            (3, AggregateState.WAITING, 2),
+            {},
+        ),
+        (
+            {"head": AggregateState.FAILED, "behind": [3, 4, 5], "due": True, "fails": 4},
+            (3, AggregateState.DRAINING, 2),
+            {},
+        ),
+        ({"head": AggregateState.DRAINING, "behind": [3, 4], "due": True}, (4, AggregateState.CLEAR, 0), {}),
+        (
+            {"head": AggregateState.DRAINING, "behind": [3, 4, 5, 6], "due": True},
+            (5, AggregateState.DRAINING, 1),
+            {},
+        ),
+        ({"head": AggregateState.DRAINING, "behind": [3, 5], "due": True}, (3, AggregateState.GAP, 1), {}),
+        # a failure on the way
+        (
+            {"head": AggregateState.CLEAR, "arrive": [3], "fails": 3},
+            (2, AggregateState.WAITING, 1),
             {3: Cause.FAILED},
         ),
         (
-            {"head": Head.CLEAR, "arrive": [3, 4, 5], "fails": 4},
-            (3, Head.WAITING, 2),
+            {"head": AggregateState.CLEAR, "arrive": [3], "fails": 3, "again_in": 1.0},
+            (2, AggregateState.FAILED, 1),
+            {3: Cause.FAILED},
+        ),
+        (
+            {"head": AggregateState.CLEAR, "arrive": [3, 4, 5], "fails": 4},
+            (3, AggregateState.WAITING, 2),
             {4: Cause.FAILED, 5: Cause.BLOCKED},
         ),
-        ({"head": Head.GAP, "arrive": [3], "behind": [4, 5], "fails": 4}, (3, Head.WAITING, 2), {}),
         (
-            {"head": Head.CLEAR, "arrive": [3, 5], "fails": 3},
-            (2, Head.WAITING, 2),
+            {"head": AggregateState.GAP, "arrive": [3], "behind": [4, 5], "fails": 4},
+            (3, AggregateState.WAITING, 2),
+            {},
+        ),
+        (
+            {"head": AggregateState.CLEAR, "arrive": [3, 5], "fails": 3},
+            (2, AggregateState.WAITING, 2),
             {3: Cause.FAILED, 5: Cause.GAP},
         ),
     ],
 )
 def test_where_an_aggregate_stands_after_a_batch(
-    given: dict[str, Any], at: tuple[int, Head, int], kept: dict[int, Cause]
+    given: dict[str, Any], at: tuple[int, AggregateState, int], kept: dict[int, Cause]
 ) -> None:
     outcome = batch(**given)
 
     assert outcome.at == at
     assert outcome.parked == kept
-    assert all(outcome.states[v] == Entry.PARKED for v in kept)
+    assert all(outcome.states[v] == InboxState.PARKED for v in kept)
 
 
-@pytest.mark.parametrize("head", list(Head))
-def test_a_version_at_or_below_the_position_is_never_tried_and_moves_nothing(head: Head) -> None:
-    outcome = batch(head, [1, 2], [4] if head is not Head.CLEAR else ())
+@pytest.mark.parametrize("head", list(AggregateState))
+def test_a_version_at_or_below_the_position_is_never_tried_and_moves_nothing(head: AggregateState) -> None:
+    outcome = batch(head, [1, 2], [4] if head is not AggregateState.CLEAR else ())
 
     assert outcome.stale == [1, 2]
     assert outcome.tried == []
     assert outcome.at is None
 
 
-@pytest.mark.parametrize("head", [Head.FAILED, Head.WAITING, Head.DRAINING])
-def test_nothing_is_tried_behind_a_closed_head_however_well_the_version_fits(head: Head) -> None:
+@pytest.mark.parametrize("head", [AggregateState.FAILED, AggregateState.WAITING, AggregateState.DRAINING])
+def test_nothing_is_tried_behind_a_closed_head_however_well_the_version_fits(head: AggregateState) -> None:
     outcome = batch(head, [4], [3])
 
     assert outcome.tried == []
@@ -157,37 +205,37 @@ def test_nothing_is_tried_behind_a_closed_head_however_well_the_version_fits(hea
 
 
 def test_a_waiting_head_is_never_due_and_stays_waiting() -> None:
-    outcome = batch(Head.WAITING, behind=[3], due=True)
+    outcome = batch(AggregateState.WAITING, behind=[3], due=True)
 
     assert outcome.tried == []
     assert outcome.at is None
 
 
 def test_a_head_that_is_due_no_more_by_the_time_it_is_locked_is_left_as_it_is() -> None:
-    assert batch(Head.FAILED, behind=[3]).at is None
-    assert batch(Head.GAP, behind=[4]).at is None
+    assert batch(AggregateState.FAILED, behind=[3]).at is None
+    assert batch(AggregateState.GAP, behind=[4]).at is None
 
 
 def test_a_failed_head_stands_still_in_monotonic_order_too() -> None:
-    assert batch(Head.FAILED, [9], [3], sequence="monotonic").tried == []
-    assert batch(Head.WAITING, [9], [3], sequence="monotonic").tried == []
+    assert batch(AggregateState.FAILED, [9], [3], sequence="monotonic").tried == []
+    assert batch(AggregateState.WAITING, [9], [3], sequence="monotonic").tried == []
 
 
 def test_monotonic_order_passes_over_what_is_missing_and_takes_what_comes_later() -> None:
-    outcome = batch(Head.CLEAR, [9, 5, 7], sequence="monotonic")
+    outcome = batch(AggregateState.CLEAR, [9, 5, 7], sequence="monotonic")
 
     assert outcome.tried == [5, 7, 9]
-    assert outcome.at == (9, Head.CLEAR, 0)
+    assert outcome.at == (9, AggregateState.CLEAR, 0)
 
 
 def test_a_batch_is_tried_in_the_order_of_versions_not_of_arrival() -> None:
-    assert batch(Head.CLEAR, [5, 3, 4]).tried == [3, 4, 5]
+    assert batch(AggregateState.CLEAR, [5, 3, 4]).tried == [3, 4, 5]
 
 
 def test_two_events_of_one_version_in_a_batch_clash_and_the_earlier_in_the_stream_holds_it() -> None:
     late, early = delivery(3, id="late", seq=9), delivery(3, id="early", seq=8)
 
-    one = course(position(AT), [late, early], [], "contiguous", due=False, limit=3)
+    one = plan_aggregate(position(AT), [late, early], [], "contiguous", due=False, limit=3)
 
     assert one.tried == [early]
     assert one.clashes == [(late, early)]
@@ -196,7 +244,7 @@ def test_two_events_of_one_version_in_a_batch_clash_and_the_earlier_in_the_strea
 def test_a_parked_event_holds_its_version_against_one_that_arrives() -> None:
     waiting, new = parked(4), delivery(4, id="other", seq=1)
 
-    one = course(
+    one = plan_aggregate(
         position(AT, "gap", parked=1), [delivery(3), new], [waiting], "contiguous", due=False, limit=3
     )
 
@@ -205,12 +253,12 @@ def test_a_parked_event_holds_its_version_against_one_that_arrives() -> None:
 
 
 def test_a_new_gap_is_left_alone_for_its_grace_and_an_old_one_is_not_put_off_by_followers() -> None:
-    assert batch(Head.CLEAR, [5]).delay == GRACE
-    assert batch(Head.GAP, [6], [5]).delay is None  # its own due time stays
+    assert batch(AggregateState.CLEAR, [5]).delay == GRACE
+    assert batch(AggregateState.GAP, [6], [5]).delay is None  # its own due time stays
 
 
 def test_the_rest_of_a_long_drain_is_due_at_once() -> None:
-    assert batch(Head.GAP, [3], [4, 5, 6, 7, 8]).delay == 0
+    assert batch(AggregateState.GAP, [3], [4, 5, 6, 7, 8]).delay == 0
 
 
 def test_parked_events_are_read_only_where_the_head_can_move() -> None:

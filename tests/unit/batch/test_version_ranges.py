@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.runner.batch.version_ranges import Versions
+from projectionist.runner.batch.version_ranges import VersionRanges
 
 NUMBERS = st.integers(-2, 30)
 RANGES = st.lists(st.tuples(st.integers(0, 25), st.integers(-1, 6)).map(lambda r: (r[0], r[0] + r[1])))
@@ -13,7 +13,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 25), st.integers(-1, 6)).map(lambda r
 
 @given(RANGES, NUMBERS, NUMBERS)
 def test_it_answers_as_a_set_of_numbers_would(ranges: list[tuple[int, int]], version: int, upto: int) -> None:
-    versions, plain = Versions(), set[int]()
+    versions, plain = VersionRanges(), set[int]()
     for first, last in ranges:
         versions.add(first, last)
         plain |= set(range(first, last + 1))
@@ -27,7 +27,7 @@ def test_it_answers_as_a_set_of_numbers_would(ranges: list[tuple[int, int]], ver
 
 
 def test_a_gap_of_all_versions_there_are_is_counted_at_once() -> None:
-    versions = Versions()
+    versions = VersionRanges()
     versions.add(6, 2**62 - 1)
 
     assert versions.count(5, 2**62 - 1) == 2**62 - 6
@@ -37,7 +37,7 @@ def test_a_gap_of_all_versions_there_are_is_counted_at_once() -> None:
 
 
 def test_a_hundred_thousand_single_steps_are_one_range() -> None:
-    versions = Versions()
+    versions = VersionRanges()
     for version in range(100_000, 0, -1):
         versions.add(version, version)
 

@@ -122,9 +122,9 @@ def test_shares_of_latencies_are_values_that_were_measured() -> None:
     found = latency.figures([float(n) for n in range(1000, 0, -1)])
     assert found == {"p50": 501, "p90": 901, "p99": 991, "p999": 1000, "events": 1000}
     assert latency.figures([7.0])["p999"] == 7.0
-    shown = latency.text(latency.Measured({"visible_ms": {100: found}}, {}))
+    shown = latency.text(latency.LatencyResult({"visible_ms": {100: found}}, {}))
     assert "publish to row visible" in shown
-    measured = latency.Measured({"visible_ms": {100: found}}, {"faststream": "why"})
+    measured = latency.LatencyResult({"visible_ms": {100: found}}, {"faststream": "why"})
     assert latency.document(measured)["latency"]["visible_ms"]["100"]["p50"] == 501
 
 

@@ -8,10 +8,17 @@ import msgspec
 import pytest
 
 from projectionist.core.postgres.database_identity import Likeness, Owner, Place, likeness
-from projectionist.runner.jetstream.durable_owner import Deed, NotOurs, Whose, lacks, refuse, whose
+from projectionist.runner.jetstream.durable_owner import (
+    DurableMark,
+    DurableOwner,
+    NotOurs,
+    lacks,
+    refuse,
+    whose,
+)
 
 HOME = Place(system="71", timeline=1, database=16384, name="shop", home=16400)
-OURS = Deed(Owner("projectionist", HOME, "t1", "t0"), 3, "Orders")
+OURS = DurableMark(Owner("projectionist", HOME, "t1", "t0"), 3, "Orders")
 
 
 def place(**other: Any) -> Place:
@@ -50,27 +57,27 @@ def test_a_cluster_that_may_be_named_only_now_is_the_same_and_remembered() -> No
 def bears(
     place: Place = HOME, sign: str = "t9", schema: str = "projectionist", number: int = 3
 ) -> dict[str, str]:
-    return Deed(Owner(schema, place, sign, None), number, "Orders").metadata()
+    return DurableMark(Owner(schema, place, sign, None), number, "Orders").metadata()
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ({}, Whose.UNNAMED),
-        ({"team": "shop"}, Whose.UNNAMED),
-        (bears(sign="t1"), Whose.OURS),
-        (bears(sign="t0"), Whose.FORMER),
-        (bears(), Whose.THEIRS),
-        (bears(place(timeline=2)), Whose.THEIRS),
-        (bears(place(timeline=0)), Whose.FORMER),
-        (bears(place(timeline=0, system="72")), Whose.THEIRS),
-        (bears(place(timeline=0, database=17000)), Whose.THEIRS),
-        (bears(place(timeline=0), schema="other"), Whose.THEIRS),
-        (bears(place(timeline=0), number=4), Whose.THEIRS),
-        (bears() | {"projectionist.timeline": "old"}, Whose.THEIRS),
+        ({}, DurableOwner.UNNAMED),
+        ({"team": "shop"}, DurableOwner.UNNAMED),
+        (bears(sign="t1"), DurableOwner.OURS),
+        (bears(sign="t0"), DurableOwner.FORMER),
+        (bears(), DurableOwner.THEIRS),
+        (bears(place(timeline=2)), DurableOwner.THEIRS),
+        (bears(place(timeline=0)), DurableOwner.FORMER),
+        (bears(place(timeline=0, system="72")), DurableOwner.THEIRS),
+        (bears(place(timeline=0, database=17000)), DurableOwner.THEIRS),
+        (bears(place(timeline=0), schema="other"), DurableOwner.THEIRS),
+        (bears(place(timeline=0), number=4), DurableOwner.THEIRS),
+        (bears() | {"projectionist.timeline": "old"}, DurableOwner.THEIRS),
     ],
 )
-def test_whose_a_durable_is(found: dict[str, str], expected: Whose) -> None:
+def test_whose_a_durable_is(found: dict[str, str], expected: DurableOwner) -> None:
     assert whose(OURS, found) is expected
 
 

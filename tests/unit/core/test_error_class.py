@@ -7,7 +7,7 @@ import pytest
 from asyncpg import exceptions
 
 from projectionist.core.postgres.connections import DatabaseRefusedError, DatabaseUnreachableError
-from projectionist.core.postgres.error_class import Trouble, classify, is_transient
+from projectionist.core.postgres.error_class import ErrorClass, classify, is_transient
 
 OUTAGES: list[BaseException] = [
     exceptions.ConnectionDoesNotExistError("gone"),
@@ -89,12 +89,12 @@ def test_rights_and_missing_tables_are_mended_by_somebody(error: BaseException) 
 
 @pytest.mark.parametrize("error", OUTAGES + NO_EVENT_IS_TO_BLAME, ids=lambda e: type(e).__name__)
 def test_an_outage_costs_no_event_an_attempt(error: BaseException) -> None:
-    assert classify(error) is Trouble.INFRASTRUCTURE
+    assert classify(error) is ErrorClass.INFRASTRUCTURE
 
 
 @pytest.mark.parametrize("error", DATA, ids=lambda e: type(e).__name__)
 def test_a_refused_value_is_looked_for(error: BaseException) -> None:
-    assert classify(error) is Trouble.DATA
+    assert classify(error) is ErrorClass.DATA
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_refused_value_is_looked_for(error: BaseException) -> None:
     ids=lambda e: type(e).__name__,
 )
 def test_a_wrong_call_is_neither_the_servers_fault_nor_that_of_a_value(error: BaseException) -> None:
-    assert classify(error) is Trouble.BUG
+    assert classify(error) is ErrorClass.BUG
 
 
 def test_every_class_of_errors_that_postgresql_knows_has_an_answer() -> None:
@@ -117,4 +117,4 @@ def test_every_class_of_errors_that_postgresql_knows_has_an_answer() -> None:
         if isinstance(error, type) and issubclass(error, asyncpg.PostgresError) and error.sqlstate
     ]
     assert len(known) > 200
-    assert {classify(error("x")) for error in known} == set(Trouble)
+    assert {classify(error("x")) for error in known} == set(ErrorClass)

@@ -7,18 +7,18 @@ from unicodedata import category
 
 import pytest
 
-from projectionist.core.printable_text import fits, flaw, storable
+from projectionist.core.printable_text import flaw, is_printable, storable
 
 
 def test_no_character_fits_that_is_control_format_surrogate_private_unassigned_or_a_break() -> None:
     kinds = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
     for letter in map(chr, range(sys.maxunicode + 1)):
-        assert fits(letter, 4) == (letter == " " or category(letter) not in kinds), ascii(letter)
+        assert is_printable(letter, 4) == (letter == " " or category(letter) not in kinds), ascii(letter)
 
 
 @pytest.mark.parametrize("text", ["", "a b", "é" * 5, "😀", "x" * 10])
 def test_a_printable_line_within_its_bytes_fits(text: str) -> None:
-    assert fits(text, 10)
+    assert is_printable(text, 10)
     assert flaw(text, 10) is None
 
 
@@ -32,7 +32,7 @@ def test_a_printable_line_within_its_bytes_fits(text: str) -> None:
     ],
 )
 def test_a_flaw_says_what_and_shows_it_in_ascii(text: str, says: str) -> None:
-    assert not fits(text, 10)
+    assert not is_printable(text, 10)
     assert flaw(text, 10) == says
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.core.retry_policy import LONGEST_ASKED, Retry, exhausted, interval, retry_after, wait
+from projectionist.core.retry_policy import LONGEST_ASKED, RetryPolicy, exhausted, interval, retry_after, wait
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-POLICY = Retry(initial_s=1, coefficient=2, maximum_s=300, attempts=10)
+POLICY = RetryPolicy(initial_s=1, coefficient=2, maximum_s=300, attempts=10)
 chances = st.floats(0, 1, exclude_max=True)
 
 
@@ -69,4 +69,4 @@ def test_no_retry_after_header_raises_or_leaves_the_bounds(value: str) -> None:
 
 def test_a_policy_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="is more than maximum_s"):
-        Retry(initial_s=10, maximum_s=1)
+        RetryPolicy(initial_s=10, maximum_s=1)

@@ -22,12 +22,12 @@ from tests.support.waiting import eventually
 from projectionist.core import clock
 from projectionist.core.cloudevents import is_traceparent
 from projectionist.core.errors import SettingsError
-from projectionist.core.log_format import Human, Json, Repeats, facts
+from projectionist.core.log_format import JsonFormatter, RateLimitFilter, TextFormatter, facts
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Telemetry, load
 from projectionist.core.telemetry import health_server as healths
 from projectionist.core.telemetry import liveness, metrics, names, otel_setup, server_attributes, tracing
-from projectionist.core.telemetry.health_server import Health, Listener, address
+from projectionist.core.telemetry.health_server import Health, HealthServer, address
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -131,7 +131,7 @@ def test_servers_that_are_away_make_a_process_unready_and_not_dead(signs: dict[s
 @pytest.mark.asyncio
 async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: dict[str, float]) -> None:
     health, port = Health(), free_port()
-    task = asyncio.create_task(Listener(f":{port}", health, lambda: b"metrics here\n").run())
+    task = asyncio.create_task(HealthServer(f":{port}", health, lambda: b"metrics here\n").run())
     await eventually(partial(answers, port))
     assert (await get(port, "/startup")).status == 503
     assert json.loads((await get(port, "/ready")).text) == {
@@ -147,7 +147,7 @@ async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: di
     assert await reader.read() == b""
     writer.close()
     with pytest.raises(SettingsError, match=f"nobody can listen at 127.0.0.1:{port}"):
-        await Listener(f":{port}", health, None).run()
+        await HealthServer(f":{port}", health, None).run()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -205,8 +205,12 @@ def record(**about: object) -> logging.LogRecord:
 
 def test_a_line_for_people_bears_its_ids_and_one_for_programs_all_its_facts() -> None:
     line = record(consumer="Orders", message_id="e1", traceparent=PARENT, count=3)
-    assert Human().format(line).endswith("x: parked message_id=e1 trace_id=0af7651916cd43dd8448eb211c80319c")
-    found = json.loads(Json().format(line))
+    assert (
+        TextFormatter()
+        .format(line)
+        .endswith("x: parked message_id=e1 trace_id=0af7651916cd43dd8448eb211c80319c")
+    )
+    found = json.loads(JsonFormatter().format(line))
     assert found | {"time": ""} == {
         "time": "",
         "level": "INFO",
@@ -222,12 +226,12 @@ def test_a_line_for_people_bears_its_ids_and_one_for_programs_all_its_facts() ->
 def test_the_text_of_an_exception_is_in_no_line_for_programs() -> None:
     line = record()
     line.exc_info = (ValueError, ValueError("secret"), None)
-    assert json.loads(Json().format(line))["error"] == "ValueError"
-    assert "secret" not in Json().format(line)
+    assert json.loads(JsonFormatter().format(line))["error"] == "ValueError"
+    assert "secret" not in JsonFormatter().format(line)
 
 
 def test_lines_of_one_kind_are_held_back_and_counted(signs: dict[str, float]) -> None:
-    repeats = Repeats(every_s=10)
+    repeats = RateLimitFilter(every_s=10)
     kinds = [record(kind="duplicate", consumer="Orders") for _ in range(4)]
     assert [repeats.filter(line) for line in kinds[:3]] == [True, False, False]
     assert repeats.filter(record(kind="duplicate", consumer="Spend"))
@@ -238,7 +242,7 @@ def test_lines_of_one_kind_are_held_back_and_counted(signs: dict[str, float]) ->
 
 
 def test_a_library_that_says_the_same_again_and_again_is_heard_once(signs: dict[str, float]) -> None:
-    repeats = Repeats(every_s=300, every=True)
+    repeats = RateLimitFilter(every_s=300, every=True)
     assert [repeats.filter(record()) for _ in range(3)] == [True, False, False]
 
 

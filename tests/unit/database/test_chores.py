@@ -8,15 +8,15 @@ import pytest
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.testpoints import listen
 from projectionist.runner.batch.consumer import Rejoin
-from projectionist.runner.database.chores import Chore, Setbacks, kept
+from projectionist.runner.database.chores import Chore, ChoreFailures, kept
 from projectionist.runner.jetstream.api import BrokerError
 
 pytestmark = pytest.mark.asyncio
 
-AGAIN = Retry(initial_s=2.0, maximum_s=10.0)
+AGAIN = RetryPolicy(initial_s=2.0, maximum_s=10.0)
 
 
 class Time:
@@ -30,7 +30,7 @@ class Time:
 async def test_pauses_grow_to_their_limit_and_the_same_failure_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    setbacks = Setbacks("Orders", AGAIN)
+    setbacks = ChoreFailures("Orders", AGAIN)
 
     pauses = [setbacks.note(ProjectionistError("it does not fit")) for _ in range(6)]
 
@@ -45,7 +45,7 @@ async def test_pauses_grow_to_their_limit_and_the_same_failure_is_told_once(
 async def test_another_failure_is_told_too_and_one_that_nobody_expected_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    setbacks = Setbacks("Orders", AGAIN)
+    setbacks = ChoreFailures("Orders", AGAIN)
     setbacks.note(ProjectionistError("it does not fit"))
     setbacks.note(KeyError("aggregate"))
 
@@ -58,7 +58,7 @@ async def test_another_failure_is_told_too_and_one_that_nobody_expected_with_its
 async def test_after_it_had_gone_well_for_long_it_is_tried_again_soon_and_told_anew(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    setbacks = Setbacks("Orders", AGAIN)
+    setbacks = ChoreFailures("Orders", AGAIN)
     for _ in range(5):
         setbacks.note(ProjectionistError("it does not fit"))
 

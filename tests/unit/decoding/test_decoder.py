@@ -18,11 +18,11 @@ from tests.support.letters import UNPRINTABLE
 from projectionist.core import clock
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.printable_text import TEXT_BYTES, fits
+from projectionist.core.printable_text import TEXT_BYTES, is_printable
 from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Event
 from projectionist.projections.compiled.subject_pattern import Subjects
-from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery, Reason, Unreadable
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -48,8 +48,8 @@ def decode(kind: str, schema: int, data: bytes) -> Event:
     return msgspec.json.decode(data, type=Placed)
 
 
-def reader(*, ordered: bool = True, subjects: str = "shop.order.{aggregate}", **policy: Any) -> Reader:
-    return Reader(
+def reader(*, ordered: bool = True, subjects: str = "shop.order.{aggregate}", **policy: Any) -> Decoder:
+    return Decoder(
         Policy(**policy),
         stream="SHOP",
         ordered=ordered,
@@ -75,13 +75,13 @@ def arrival(
     return Arrival(subject, reply, raw, data, clock.now())
 
 
-def read(one: Arrival, by: Reader | None = None) -> Delivery:
+def read(one: Arrival, by: Decoder | None = None) -> Delivery:
     found = (by or reader()).read(one)
     assert isinstance(found, Delivery), found
     return found
 
 
-def refused(one: Arrival, by: Reader | None = None) -> Unreadable:
+def refused(one: Arrival, by: Decoder | None = None) -> Unreadable:
     found = (by or reader()).read(one)
     assert isinstance(found, Unreadable), found
     return found
@@ -662,7 +662,7 @@ class TestWhateverTheBytes:
                     assert "\0" not in value
                     value.encode()
                 if isinstance(value, str) and isinstance(found, Delivery) and field.name != "problem":
-                    assert fits(value, TEXT_BYTES)
+                    assert is_printable(value, TEXT_BYTES)
 
     @given(BYTES | st.none(), BYTES)
     def test_not_even_of_a_head_that_is_none(self, raw: bytes | None, data: bytes) -> None:

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery, parked
 
-from projectionist.core.settings.settings import Breaker
+from projectionist.core.settings.settings import BreakerLimits
 from projectionist.core.states import Cause
-from projectionist.runner.batch.types import Applied
-from projectionist.runner.batch.writes import Failed, Parked, Writes
-from projectionist.runner.failures.failure_window import LEAST, PROBED, Probe, Seen, Window, seen
+from projectionist.runner.batch.types import BatchResult
+from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent
+from projectionist.runner.failures.failure_window import LEAST, PROBED, BatchFailures, Probe, Window, seen
 
-POLICY = Breaker(keys=100, share=0.05, window_s=60)
+POLICY = BreakerLimits(keys=100, share=0.05, window_s=60)
 
 
-def batch(at: float, failed: int, tried: int, *, name: str = "k") -> Seen:
+def batch(at: float, failed: int, tried: int, *, name: str = "k") -> BatchFailures:
     """A batch in which so many keys failed, of so many."""
-    return Seen(at, frozenset(f"{name}{n}" for n in range(failed)), tried)
+    return BatchFailures(at, frozenset(f"{name}{n}" for n in range(failed)), tried)
 
 
 def test_failures_are_counted_by_key_and_gaps_not_at_all() -> None:
-    writes = Writes()
+    writes = BatchWrites()
     writes.parked = [
-        Parked(delivery(1, "order/a"), Cause.FAILED, True, Failed()),
-        Parked(delivery(2, "order/a"), Cause.BLOCKED, True, Failed()),
-        Parked(delivery(5, "order/b"), Cause.GAP, True, Failed()),
-        Parked(delivery(1, None, id="alone"), Cause.FAILED, False, Failed()),
+        ParkedEvent(delivery(1, "order/a"), Cause.FAILED, True, EventFailure()),
+        ParkedEvent(delivery(2, "order/a"), Cause.BLOCKED, True, EventFailure()),
+        ParkedEvent(delivery(5, "order/b"), Cause.GAP, True, EventFailure()),
+        ParkedEvent(delivery(1, None, id="alone"), Cause.FAILED, False, EventFailure()),
     ]
-    writes.failed_again = [(parked(1, "order/a"), Failed()), (parked(1, "order/c"), Failed())]
+    writes.failed_again = [(parked(1, "order/a"), EventFailure()), (parked(1, "order/c"), EventFailure())]
 
-    one = seen([Applied(writes, None, 7), Applied(Writes(), None, 3)], at=1.0)
+    one = seen([BatchResult(writes, None, 7), BatchResult(BatchWrites(), None, 3)], at=1.0)
 
-    assert one == Seen(1.0, frozenset({"order/a", "order/c", "alone"}), 10)
+    assert one == BatchFailures(1.0, frozenset({"order/a", "order/c", "alone"}), 10)
 
 
 def test_a_hundred_keys_trip_it_however_small_their_share_is() -> None:

@@ -7,14 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from projectionist.core.states import Fact, Finding
-from projectionist.runner.gaps.diagnosis import Aside, Elsewhere, Evidence, Lack, find, told
+from projectionist.core.states import Finding, IncidentKind
+from projectionist.runner.gaps.diagnosis import (
+    MissingVersions,
+    OtherSubject,
+    QuarantinedNearby,
+    SearchEvidence,
+    diagnose,
+    explain_gap,
+)
 
-LACK = Lack("order/o1", version=3, seq=10, until=6, behind=14)
+LACK = MissingVersions("order/o1", version=3, seq=10, until=6, behind=14)
 """Versions 4 and 5 are missing."""
 
 
-def evidence(**given: Any) -> Evidence:
+def evidence(**given: Any) -> SearchEvidence:
     """A whole stream, read to its end, which everything was settled up to."""
     facts: dict[str, Any] = {
         "stream": "SHOP",
@@ -23,10 +30,10 @@ def evidence(**given: Any) -> Evidence:
         "subject": "shop.order.o1",
         "floor_passed": True,
     }
-    return Evidence(**facts | given)
+    return SearchEvidence(**facts | given)
 
 
-OTHER = Elsewhere(4, 12, "shop.archive.o1")
+OTHER = OtherSubject(4, 12, "shop.archive.o1")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ OTHER = Elsewhere(4, 12, "shop.archive.o1")
     ],
 )
 def test_the_finding_follows_from_the_evidence(given: dict[str, Any], finding: Finding) -> None:
-    assert find(LACK, evidence(**given)) is finding
+    assert diagnose(LACK, evidence(**given)) is finding
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_each_finding_says_what_it_rests_on_and_what_to_do(
 ) -> None:
     facts = evidence(**given)
 
-    assert told(LACK, find(LACK, facts), facts) == (
+    assert explain_gap(LACK, diagnose(LACK, facts), facts) == (
         f"order/o1 lacks versions 4 to 5: {what}. Next: {then}, "
         "or step over them with `projectionist parked accept-gap --aggregate order/o1 --versions 4..5 --reason …`"
     )
@@ -99,7 +106,7 @@ def test_each_finding_says_what_it_rests_on_and_what_to_do(
 def test_what_may_still_come_asks_nothing_of_anybody() -> None:
     facts = evidence(floor_passed=False)
 
-    assert told(LACK, find(LACK, facts), facts) == (
+    assert explain_gap(LACK, diagnose(LACK, facts), facts) == (
         "order/o1 lacks versions 4 to 5: they may still be delivered. Next: nothing has to be done"
     )
 
@@ -107,15 +114,15 @@ def test_what_may_still_come_asks_nothing_of_anybody() -> None:
 def test_one_missing_version_is_told_as_one() -> None:
     one = msgspec.structs.replace(LACK, until=5)
 
-    assert told(one, Finding.LOST, evidence()).startswith("order/o1 lacks version 4: ")
+    assert explain_gap(one, Finding.LOST, evidence()).startswith("order/o1 lacks version 4: ")
     assert [version for version in range(10) if one.misses(version)] == [4]
     assert not one.misses(None)
 
 
 def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_counted() -> None:
-    aside = [Aside(n, None if n == 1 else n, "body") for n in range(1, 8)]
+    aside = [QuarantinedNearby(n, None if n == 1 else n, "body") for n in range(1, 8)]
 
-    text = told(LACK, Finding.LOST, evidence(aside=aside))
+    text = explain_gap(LACK, Finding.LOST, evidence(aside=aside))
 
     assert text.endswith(
         ". In quarantine from the same subject, look there first: sequence 1: body, sequence 2 (version 2): body, "
@@ -125,9 +132,9 @@ def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_coun
 
 @pytest.mark.parametrize("given", [{}, {"first_seq": 12}], ids=["lost", "purged"])
 def test_a_missing_version_that_is_in_quarantine_is_said_to_be_there(given: dict[str, Any]) -> None:
-    facts = evidence(aside=[Aside(3, 9, "body"), Aside(12, 5, "time")], **given)
+    facts = evidence(aside=[QuarantinedNearby(3, 9, "body"), QuarantinedNearby(12, 5, "time")], **given)
 
-    assert told(LACK, find(LACK, facts), facts).startswith(
+    assert explain_gap(LACK, diagnose(LACK, facts), facts).startswith(
         "order/o1 lacks versions 4 to 5: version 5 is in quarantine, at sequence 12: time. Next: correct it there "
         "(`projectionist quarantine show 12`), or have it published anew, or step over them with"
     )
@@ -136,8 +143,8 @@ def test_a_missing_version_that_is_in_quarantine_is_said_to_be_there(given: dict
 def test_an_aggregates_id_may_hold_what_a_format_would_read() -> None:
     lack = msgspec.structs.replace(LACK, aggregate="order/{x}")
 
-    assert "accept-gap --aggregate 'order/{x}' --versions 4..5" in told(lack, Finding.LOST, evidence())
+    assert "accept-gap --aggregate 'order/{x}' --versions 4..5" in explain_gap(lack, Finding.LOST, evidence())
 
 
 def test_what_waits_for_somebody_has_a_kind_of_incident() -> None:
-    assert {Fact(finding) for finding in Finding if finding is not Finding.IN_FLIGHT}
+    assert {IncidentKind(finding) for finding in Finding if finding is not Finding.IN_FLIGHT}

@@ -12,7 +12,7 @@ from tests.support.deliveries import delivery
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history import applied_filter as judging
-from projectionist.runner.history.applied_filter import Judge, Track
+from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 
 NAME = delivery(1).aggregate or ""
 OTHER = "order/other"
@@ -23,11 +23,16 @@ def decided(kind: str, version: int, upto: int | None = None, **given: Any) -> d
     return row | {"aggregate": NAME, "version": version, "upto": upto, "kind": kind} | given
 
 
-def judge(cap: int, *rows: dict[str, Any], sequence: str = "contiguous", **given: Any) -> Judge:
-    return Judge(sequence, {NAME: Track(0, cap), OTHER: Track(0, cap)}, Decisions(rows), **given)
+def judge(cap: int, *rows: dict[str, Any], sequence: str = "contiguous", **given: Any) -> AppliedFilter:
+    return AppliedFilter(
+        sequence,
+        {NAME: AggregateProgress(0, cap), OTHER: AggregateProgress(0, cap)},
+        Decisions(rows),
+        **given,
+    )
 
 
-def folded(one: Judge, events: list[Delivery]) -> list[int | None]:
+def folded(one: AppliedFilter, events: list[Delivery]) -> list[int | None]:
     """The versions in the order in which they are folded, asked for as the bulk asks."""
     found: list[int | None] = []
     for event in events:

@@ -8,8 +8,8 @@ import pytest
 
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch.decisions import Decisions
-from projectionist.runner.history.applied_filter import Track
-from projectionist.runner.history.unknown_rows import Holes, Lost, Reached
+from projectionist.runner.history.applied_filter import AggregateProgress
+from projectionist.runner.history.unknown_rows import Lost, MetVersions, UnknownRows
 
 
 class Own(Event, type="own"):
@@ -69,7 +69,7 @@ class SharedRows(OwnRows, table="shared_rows", **POLICY):
 def test_a_lost_event_leaves_open_the_rows_it_may_have_touched_and_no_others(
     model: type, lost: Lost, untold: list[Any], told: list[Any]
 ) -> None:
-    holes = Holes(definition(model))
+    holes = UnknownRows(definition(model))
     holes.add(lost)
     assert [holes.at(key) for key in untold] == [lost] * len(untold)
     assert [holes.at(key) for key in told] == [None] * len(told)
@@ -110,7 +110,7 @@ def test_versions_met_and_stepped_over_lead_to_where_live_stands_or_the_first_th
         }
         for first, last in over
     ]
-    reached = Reached({"order/1": Track(start, cap)}, Decisions(decided))
+    reached = MetVersions({"order/1": AggregateProgress(start, cap)}, Decisions(decided))
     for version in versions:
         reached.meet("order/1", version)
     reached.meet("order/never-applied", 1)

@@ -7,13 +7,19 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.ops.inspect.stream_audit import Event, Hole, Reuse, Versions, reused
+from projectionist.ops.inspect.stream_audit import (
+    AggregateVersions,
+    MissingRange,
+    Reuse,
+    VersionClaim,
+    reused,
+)
 
 VERSIONS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 12)), max_size=40)
 
 
-def event(seq: int, name: str, content: bytes = b"x") -> Event:
-    return Event(seq, "shop", name, content)
+def event(seq: int, name: str, content: bytes = b"x") -> VersionClaim:
+    return VersionClaim(seq, "shop", name, content)
 
 
 @given(VERSIONS, st.randoms())
@@ -21,7 +27,7 @@ def test_holes_and_repeats_are_those_of_the_set_of_versions_whatever_their_order
     places: list[tuple[str, int]], chance: random.Random
 ) -> None:
     chance.shuffle(places)
-    versions = Versions()
+    versions = AggregateVersions()
     for place in places:
         versions.take(*place)
     missing = {(h.aggregate, v) for h in versions.holes() for v in range(h.first, h.last + 1)}
@@ -36,11 +42,11 @@ def test_holes_and_repeats_are_those_of_the_set_of_versions_whatever_their_order
 
 
 def test_an_aggregate_that_begins_late_has_a_hole_before_it() -> None:
-    versions = Versions()
+    versions = AggregateVersions()
     for version in (4, 5, 7):
         versions.take("order/1", version)
     versions.take("order/2", 1)
-    assert list(versions.holes()) == [Hole("order/1", 1, 3), Hole("order/1", 6, 6)]
+    assert list(versions.holes()) == [MissingRange("order/1", 1, 3), MissingRange("order/1", 6, 6)]
     assert versions.late() == 1
 
 

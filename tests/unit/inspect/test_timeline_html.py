@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.ops.inspect.timeline_html import Bar, page
+from projectionist.ops.inspect.timeline_html import TimelineBar, page
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -44,9 +44,9 @@ def test_bars_stand_where_and_as_long_as_they_were() -> None:
         "order/1",
         "abc",
         [
-            Bar("order.paid v2", "Orders", BEGIN, after(1), look="good", facts={"event": "e2"}),
-            Bar("intent Receipt", "Orders", after(1), after(4), depth=1),
-            Bar("attempt 1", "relay", after(3), None, depth=2, look="wait"),
+            TimelineBar("order.paid v2", "Orders", BEGIN, after(1), look="good", facts={"event": "e2"}),
+            TimelineBar("intent Receipt", "Orders", after(1), after(4), depth=1),
+            TimelineBar("attempt 1", "relay", after(3), None, depth=2, look="wait"),
         ],
     )
     assert bars(text) == [(0, 25), (25, 75), (75, 0.35)]
@@ -63,8 +63,10 @@ def test_nothing_is_told_as_nothing() -> None:
 def test_whatever_it_is_told_the_page_is_whole_and_runs_no_script(
     name: str, fact: str, start: float, took: float
 ) -> None:
-    bar = Bar(name + "<script>", fact, after(start), after(start + took), facts={name: fact + "</dd><img>"})
-    text = page(name, fact, [Bar("first", "x", BEGIN), bar])
+    bar = TimelineBar(
+        name + "<script>", fact, after(start), after(start + took), facts={name: fact + "</dd><img>"}
+    )
+    text = page(name, fact, [TimelineBar("first", "x", BEGIN), bar])
     tags = Tags()
     tags.feed(text)
     assert tags.open == []

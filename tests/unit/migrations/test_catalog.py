@@ -7,13 +7,13 @@ import re
 import pytest
 
 from projectionist.core.errors import IdentifierError
-from projectionist.migrations.catalog import Applied, Migration, MigrationError, pending, released
+from projectionist.migrations.catalog import AppliedMigration, Migration, MigrationError, pending, released
 
 KNOWN = [Migration(n, f"000{n}_step", bytes([n]), "select 1") for n in (1, 2, 3)]
 
 
-def applied(*migrations: Migration, release: str = "0.1.0") -> list[Applied]:
-    return [Applied(m.number, m.name, m.checksum, release) for m in migrations]
+def applied(*migrations: Migration, release: str = "0.1.0") -> list[AppliedMigration]:
+    return [AppliedMigration(m.number, m.name, m.checksum, release) for m in migrations]
 
 
 def test_what_the_ledger_lacks_is_pending_in_order() -> None:
@@ -23,7 +23,7 @@ def test_what_the_ledger_lacks_is_pending_in_order() -> None:
 
 
 def test_an_edited_migration_is_refused() -> None:
-    ledger = [Applied(1, "0001_step", b"other", "0.0.9")]
+    ledger = [AppliedMigration(1, "0001_step", b"other", "0.0.9")]
     with pytest.raises(MigrationError, match=r"0001_step was edited after release 0\.0\.9.*new migration"):
         pending(KNOWN, ledger)
 
@@ -37,7 +37,7 @@ def test_a_database_newer_than_the_code_is_refused() -> None:
 
 def test_a_database_of_another_line_of_development_is_refused() -> None:
     with pytest.raises(MigrationError, match="holds migration 0001_other where this code has 0001_step"):
-        pending(KNOWN, [Applied(1, "0001_other", b"", "0.1.0")])
+        pending(KNOWN, [AppliedMigration(1, "0001_other", b"", "0.1.0")])
 
 
 def test_a_hole_in_the_ledger_is_refused() -> None:

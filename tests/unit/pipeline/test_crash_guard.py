@@ -12,7 +12,7 @@ from tests.support.deliveries import delivery
 
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.registry import INSTANCE, PLACE
-from projectionist.runner.pipeline.crash_guard import divided, ended
+from projectionist.runner.pipeline.crash_guard import any_crashed, split_suspects
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ def test_what_was_delivered_three_times_is_tried_alone_with_all_of_its_aggregate
     first.delivered = 3
     other = delivery(1, "order/good")
 
-    rest, suspects = divided(Batch([second, other, first]), frozenset(), frozenset())
+    rest, suspects = split_suspects(Batch([second, other, first]), frozenset(), frozenset())
 
     assert rest is not None
     assert rest.deliveries == [other]
@@ -44,7 +44,7 @@ def test_what_is_settled_already_is_no_suspect() -> None:
     known = delivery(1, "order/bad")
     known.delivered = 9
 
-    rest, suspects = divided(Batch([known]), frozenset({(known.source, known.id)}), frozenset())
+    rest, suspects = split_suspects(Batch([known]), frozenset({(known.source, known.id)}), frozenset())
 
     assert rest is not None
     assert rest.deliveries == [known]
@@ -54,7 +54,7 @@ def test_what_is_settled_already_is_no_suspect() -> None:
 def test_what_was_parked_before_the_end_and_is_due_is_tried_one_by_one() -> None:
     old: frozenset[Any] = frozenset({"order/a", "order/b", ("shop", "c")})
     batch = Batch(due=["order/a", "order/b"], entries=[("shop", "c")])
-    rest, suspects = divided(batch, frozenset(), old)
+    rest, suspects = split_suspects(batch, frozenset(), old)
 
     assert rest is None
     assert [(one.due, one.entries) for one in suspects] == [
@@ -66,7 +66,7 @@ def test_what_was_parked_before_the_end_and_is_due_is_tried_one_by_one() -> None
 
 def test_what_was_parked_later_is_tried_together() -> None:
     batch = Batch(due=["order/a", "order/b"], entries=[("shop", "c"), ("shop", "d")])
-    rest, suspects = divided(batch, frozenset(), frozenset({"order/b", ("shop", "d")}))
+    rest, suspects = split_suspects(batch, frozenset(), frozenset({"order/b", ("shop", "d")}))
 
     assert rest is not None
     assert (rest.due, rest.entries) == (["order/a"], [("shop", "c")])
@@ -76,30 +76,30 @@ def test_what_was_parked_later_is_tried_together() -> None:
 def test_the_last_end_counts_and_by_when_it_must_have_come() -> None:
     rows = [row(silent_s=9.0, beat=THEN), row(silent_s=7.0, beat=THEN + timedelta(seconds=2)), row()]
 
-    assert ended(rows, 5.0, lambda _: True) == THEN + timedelta(seconds=7)
+    assert any_crashed(rows, 5.0, lambda _: True) == THEN + timedelta(seconds=7)
 
 
 def test_a_process_has_ended_uncleanly_if_it_is_silent_or_of_this_place_and_gone() -> None:
-    assert not ended([row()], 1.0, lambda _: True)
-    assert ended([row(silent_s=2.0)], 1.0, lambda _: True)
-    assert ended([row(instance=near(), pid=7)], 1.0, lambda _: False)
-    assert not ended([row(instance=near(), pid=7)], 1.0, lambda _: True)
-    assert ended([row(instance=near(), pid=os.getpid())], 1.0, lambda _: True)
-    assert not ended([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: False)
-    assert ended([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: True, {1})
+    assert not any_crashed([row()], 1.0, lambda _: True)
+    assert any_crashed([row(silent_s=2.0)], 1.0, lambda _: True)
+    assert any_crashed([row(instance=near(), pid=7)], 1.0, lambda _: False)
+    assert not any_crashed([row(instance=near(), pid=7)], 1.0, lambda _: True)
+    assert any_crashed([row(instance=near(), pid=os.getpid())], 1.0, lambda _: True)
+    assert not any_crashed([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: False)
+    assert any_crashed([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: True, {1})
 
 
 def test_a_container_with_the_name_and_the_process_number_of_this_one_is_another_process() -> None:
     """Every container's first process is number 1, and hosts may share a name."""
     twin = row(host=socket.gethostname(), pid=os.getpid())
 
-    assert not ended([twin], 1.0, lambda _: True)
-    assert not ended([twin], 1.0, lambda _: False)
-    assert ended([twin | {"silent_s": 2.0}], 1.0, lambda _: True)
+    assert not any_crashed([twin], 1.0, lambda _: True)
+    assert not any_crashed([twin], 1.0, lambda _: False)
+    assert any_crashed([twin | {"silent_s": 2.0}], 1.0, lambda _: True)
 
 
 def test_an_earlier_try_of_this_process_is_over_when_it_is_silent() -> None:
-    assert ended([row(instance=INSTANCE, pid=os.getpid(), silent_s=2.0)], 1.0, lambda _: True)
+    assert any_crashed([row(instance=INSTANCE, pid=os.getpid(), silent_s=2.0)], 1.0, lambda _: True)
 
 
 def near() -> UUID:

@@ -7,7 +7,7 @@ from typing import Any
 
 from projectionist.projections import Envelope, Event, definition
 from projectionist.projections.event import type_of
-from projectionist.projections.folding.fold import Folded, fold
+from projectionist.projections.folding.fold import FoldResult, fold
 from projectionist.projections.folding.step import Step, prepared
 
 
@@ -30,6 +30,6 @@ def folded(
     *events: tuple[str, Event],
     loaded: Mapping[Any, tuple[Any, ...]] | None = None,
     excluded: Mapping[str | int, int] | None = None,
-) -> Folded:
+) -> FoldResult:
     """The fold of these events over `loaded` rows."""
     return fold(definition(cls), steps_of(cls, events), loaded or {}, excluded)

@@ -11,7 +11,7 @@ from tests.unit.projections.folding import steps_of
 
 from projectionist.projections import Event, definition
 from projectionist.projections.copying import copied
-from projectionist.projections.folding.fold import Folded, fold
+from projectionist.projections.folding.fold import FoldResult, fold
 from projectionist.projections.folding.step import Step
 
 Rows = dict[Any, tuple[Any, ...]]
@@ -21,9 +21,9 @@ batches = st.lists(
 )
 
 
-def one_by_one(steps: list[Step], rows: Rows) -> Folded:
+def one_by_one(steps: list[Step], rows: Rows) -> FoldResult:
     """Each step a batch of its own; what a batch leaves goes through the table's form into the next."""
-    result = Folded({}, [], {}, [])
+    result = FoldResult({}, [], {}, [])
     for step in steps:
         if step.aggregate in result.failures:
             continue
@@ -38,7 +38,7 @@ def one_by_one(steps: list[Step], rows: Rows) -> Folded:
     return result
 
 
-def seen(folded: Folded) -> object:
+def seen(folded: FoldResult) -> object:
     """What must be equal, by representation: 1 and True, 1.0 and 1.00 are not the same here."""
     return (
         [(reaction.step.index, reaction.slot, reaction.body) for reaction in folded.intents],
@@ -46,7 +46,7 @@ def seen(folded: Folded) -> object:
     )
 
 
-def written(folded: Folded, before: Rows) -> str:
+def written(folded: FoldResult, before: Rows) -> str:
     after = {**before, **folded.rows}
     return repr(sorted((key, row) for key, row in after.items() if row is not None))
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.core.states import Head
+from projectionist.core.states import AggregateState
 from projectionist.projections.compiled.definition import Baseline, Sequencing
-from projectionist.projections.folding.version_verdict import Position, Verdict, closer, judge, start
+from projectionist.projections.folding.version_verdict import Position, Verdict, judge, judge_stale, start
 
 CLEAR = Position(5)
-GAP = Position(5, Head.GAP, parked=2)
-FAILED = Position(5, Head.FAILED, parked=1)
-WAITING = Position(5, Head.WAITING, parked=1)
-FINDING = Position(5, Head.WAITING, finding="lost", parked=2)
-DRAINING = Position(5, Head.DRAINING, parked=3)
+GAP = Position(5, AggregateState.GAP, parked=2)
+FAILED = Position(5, AggregateState.FAILED, parked=1)
+WAITING = Position(5, AggregateState.WAITING, parked=1)
+FINDING = Position(5, AggregateState.WAITING, finding="lost", parked=2)
+DRAINING = Position(5, AggregateState.DRAINING, parked=3)
 
 NEXT, STALE, BLOCKED, REUSED = Verdict.NEXT, Verdict.STALE, Verdict.BLOCKED, Verdict.REUSED
 
@@ -67,7 +67,7 @@ def test_without_order_every_new_identity_is_next(position: Position) -> None:
 def test_a_stale_candidate_is_reuse_lateness_or_harmless(
     taken: bool, stepped_over: tuple[tuple[int, int], ...], verdict: Verdict
 ) -> None:
-    assert closer(4, taken=taken, stepped_over=stepped_over) is verdict
+    assert judge_stale(4, taken=taken, stepped_over=stepped_over) is verdict
 
 
 @pytest.mark.parametrize(("baseline", "position"), [("first", 0), ("any", 0), (1, 0), (40, 39)])

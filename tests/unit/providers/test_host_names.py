@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tests.support.waiting import HANG_S, eventually
 
-from projectionist.outbox.providers import Outcome, Request, Site, host_names
+from projectionist.outbox.providers import Outcome, ProviderContext, Request, host_names
 from projectionist.outbox.providers.host_names import Crowded, Names, SlowName
 from projectionist.outbox.providers.http import Http, HttpSettings
 from projectionist.outbox.providers.runtime import attempt
@@ -113,7 +113,7 @@ async def test_a_look_up_without_room_is_not_the_destinations_fault(
     resolve = Names(most=1, within_s=0.05)
     outcomes = []
     for host in ("slow.test", "good.test"):
-        pay = Http("pay", HttpSettings(url=f"https://{host}/"), Site(resolve=resolve))
+        pay = Http("pay", HttpSettings(url=f"https://{host}/"), ProviderContext(resolve=resolve))
         request = Request(key="k", provider="pay", destination="pay", intent="Charge", body=b"{}")
         reply = await attempt(pay, msgspec.structs.replace(request, wire=pay.render(request)))
         outcomes.append((reply.outcome, reply.reason, reply.ours))

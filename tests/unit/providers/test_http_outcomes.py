@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from projectionist.core.errors import SettingsError
-from projectionist.outbox.providers.http_outcomes import Answer, classify
+from projectionist.outbox.providers.http_outcomes import HttpAnswer, classify
 from projectionist.outbox.providers.profiles import (
     DAY,
     IETF_DRAFT,
@@ -94,12 +94,12 @@ CONCURRENT = b'{"name": "concurrent_idempotent_requests"}'
 def test_an_answer_has_one_outcome(
     profile: Profile, status: int, body: bytes, headers: dict[str, str], outcome: Outcome
 ) -> None:
-    assert classify(profile, Answer(status, headers, body), now=NOW).outcome is outcome
+    assert classify(profile, HttpAnswer(status, headers, body), now=NOW).outcome is outcome
 
 
 def test_one_status_with_two_meanings_and_no_readable_code_is_unknown() -> None:
-    assert classify(RESEND, Answer(409, {}, INVALID[:9], complete=False), now=NOW).outcome is O.UNKNOWN
-    assert classify(STRIPE_V1, Answer(409, {}, b"", complete=False), now=NOW).outcome is O.UNKNOWN
+    assert classify(RESEND, HttpAnswer(409, {}, INVALID[:9], complete=False), now=NOW).outcome is O.UNKNOWN
+    assert classify(STRIPE_V1, HttpAnswer(409, {}, b"", complete=False), now=NOW).outcome is O.UNKNOWN
 
 
 CHAT = msgspec.structs.replace(
@@ -129,36 +129,36 @@ CHAT = msgspec.structs.replace(
 def test_a_2xx_whose_body_says_that_it_failed_is_what_the_profile_says(
     status: int, body: bytes, complete: bool, outcome: Outcome
 ) -> None:
-    assert classify(CHAT, Answer(status, {}, body, complete), now=NOW).outcome is outcome
+    assert classify(CHAT, HttpAnswer(status, {}, body, complete), now=NOW).outcome is outcome
 
 
 def test_a_status_is_an_answer_although_the_body_was_cut() -> None:
-    reply = classify(STRIPE_V1, Answer(200, {}, b'{"id": ', complete=False), now=NOW)
+    reply = classify(STRIPE_V1, HttpAnswer(200, {}, b'{"id": ', complete=False), now=NOW)
     assert (reply.outcome, reply.reason) == (O.SENT, "the answer was cut")
 
 
 def test_a_replay_and_the_providers_own_id_are_evidence() -> None:
-    answer = Answer(200, {"idempotent-replayed": "true", "request-id": "req_1"}, b'{"id": "ch_1"}')
+    answer = HttpAnswer(200, {"idempotent-replayed": "true", "request-id": "req_1"}, b'{"id": "ch_1"}')
     reply = classify(STRIPE_V1, answer, now=NOW)
     assert (reply.replayed, reply.provider_id) == (True, "ch_1")
-    assert classify(STRIPE_V1, Answer(200, {"request-id": "req_1"}), now=NOW).provider_id == "req_1"
+    assert classify(STRIPE_V1, HttpAnswer(200, {"request-id": "req_1"}), now=NOW).provider_id == "req_1"
 
 
 def test_in_flight_waits_for_the_lock_unless_told_otherwise() -> None:
-    assert classify(RESEND, Answer(409, {}, CONCURRENT), now=NOW).after_s == RESEND.lock_s
-    assert classify(RESEND, Answer(409, {"retry-after": "7"}, CONCURRENT), now=NOW).after_s == 7
+    assert classify(RESEND, HttpAnswer(409, {}, CONCURRENT), now=NOW).after_s == RESEND.lock_s
+    assert classify(RESEND, HttpAnswer(409, {"retry-after": "7"}, CONCURRENT), now=NOW).after_s == 7
 
 
 def test_gone_holds_the_destination_of_a_webhook_and_nothing_else() -> None:
-    assert classify(STANDARD_WEBHOOKS, Answer(410), now=NOW).hold
-    assert not classify(NONE, Answer(410), now=NOW).hold
+    assert classify(STANDARD_WEBHOOKS, HttpAnswer(410), now=NOW).hold
+    assert not classify(NONE, HttpAnswer(410), now=NOW).hold
 
 
 @pytest.mark.parametrize(
     "body", [b"[" * 60_000, b"\xff\xfe", b'{"error": 7}', b'{"error": {"type": []}}', b"null"]
 )
 def test_a_body_of_any_kind_is_no_reason_to_fail(body: bytes) -> None:
-    assert classify(STRIPE_V1, Answer(402, {}, body), now=NOW).outcome is O.REFUSED
+    assert classify(STRIPE_V1, HttpAnswer(402, {}, body), now=NOW).outcome is O.REFUSED
 
 
 def test_an_excerpt_can_be_stored_and_shows_no_secret() -> None:
@@ -171,8 +171,8 @@ def test_an_excerpt_can_be_stored_and_shows_no_secret() -> None:
 
 
 def test_a_provider_that_answers_is_healthy_and_one_that_fails_is_not() -> None:
-    assert healthy(classify(NONE, Answer(400), now=NOW))
-    assert not any(healthy(classify(NONE, Answer(status), now=NOW)) for status in (429, 500, 503))
+    assert healthy(classify(NONE, HttpAnswer(400), now=NOW))
+    assert not any(healthy(classify(NONE, HttpAnswer(status), now=NOW)) for status in (429, 500, 503))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from projectionist.core.errors import SettingsError
-from projectionist.outbox.providers import SecretRef, Site
+from projectionist.outbox.providers import ProviderContext, SecretRef
 
 
 def test_a_secret_comes_from_the_environment_or_from_a_file_without_its_line_end(tmp_path: Path) -> None:
@@ -39,4 +39,4 @@ def test_a_secret_has_one_place() -> None:
 
 
 def test_what_surrounds_a_provider_does_not_show_the_environment() -> None:
-    assert "canary" not in repr(Site(environ={"TOKEN": "canary"}))
+    assert "canary" not in repr(ProviderContext(environ={"TOKEN": "canary"}))

@@ -16,7 +16,7 @@ from projectionist.outbox.publishing.draft import Producer, PublishError
 from projectionist.outbox.publishing.event_ids import business_key
 from projectionist.projections import Event
 from projectionist.projections.compiled.subject_pattern import SubjectPattern, Subjects
-from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -140,7 +140,7 @@ class TestDrafts:
         head = "".join(f"{name}: {value}\r\n" for name, value in draft.headers.items())
         reply = b"$JS.ACK.SHOP.orders.2.42.43.1722600000000000000.5"
         arrival = Arrival(draft.subject, reply, f"NATS/1.0\r\n{head}\r\n".encode(), draft.data, 0.0)
-        reader = Reader(
+        reader = Decoder(
             Policy(),
             stream="SHOP",
             ordered=wish["version"] is not None,

@@ -10,14 +10,14 @@ from projectionist.core import clock
 from projectionist.runner.history import fold_pace
 from projectionist.runner.history.fold_pace import Pace, divided
 from projectionist.runner.rebuild import catch_up_race
-from projectionist.runner.rebuild.catch_up_race import Race
+from projectionist.runner.rebuild.catch_up_race import CatchUpRace
 
 
-def ran(rounds: list[int], each_s: float, monkeypatch: pytest.MonkeyPatch) -> Race:
+def ran(rounds: list[int], each_s: float, monkeypatch: pytest.MonkeyPatch) -> CatchUpRace:
     """A race of these rounds, each so long."""
     now = 0.0
     monkeypatch.setattr(clock, "now", lambda: now)
-    made = Race()
+    made = CatchUpRace()
     for events in rounds:
         now += each_s
         made.round(events)

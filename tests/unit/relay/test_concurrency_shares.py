@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from projectionist.core import clock
-from projectionist.outbox.relay.concurrency_shares import EARLY, LOOK_S, Shares
-from projectionist.outbox.relay.intent_store import Haul
+from projectionist.outbox.relay.concurrency_shares import EARLY, LOOK_S, ConcurrencyShares
+from projectionist.outbox.relay.intent_store import LeaseResult
 
 LANES = 5_000
 
@@ -25,12 +25,12 @@ def under_way(destination: str, count: int) -> list[Any]:
     return [SimpleNamespace(request=SimpleNamespace(destination=destination))] * count
 
 
-def haul(others: int) -> Haul:
-    return Haul([], "", 8, others, 0.0, 0.0)
+def haul(others: int) -> LeaseResult:
+    return LeaseResult([], "", 8, others, 0.0, 0.0)
 
 
 def test_an_equal_share_is_left_for_one_more_than_are_under_way() -> None:
-    shares = Shares(8)
+    shares = ConcurrencyShares(8)
     assert shares.crowd() == []
     shares.take(under_way("slow", 3))
     assert shares.crowd() == []
@@ -43,7 +43,7 @@ def test_an_equal_share_is_left_for_one_more_than_are_under_way() -> None:
 
 
 def test_others_are_looked_for_at_once_and_where_there_are_none_once_a_second(now: SimpleNamespace) -> None:
-    shares = Shares(8)
+    shares = ConcurrencyShares(8)
     assert shares.depth(LANES) == 0, "nobody has his share"
     shares.take(under_way("slow", 8))
     assert shares.depth(LANES) == LANES
@@ -62,7 +62,7 @@ def test_others_are_looked_for_at_once_and_where_there_are_none_once_a_second(no
 def test_who_was_part_of_the_crowd_at_the_last_look_is_looked_for_when_he_is_not(
     now: SimpleNamespace,
 ) -> None:
-    shares = Shares(8)
+    shares = ConcurrencyShares(8)
     shares.take(under_way("slow", 4) + under_way("fast", 2))
     shares.looked(haul(others=0), shares.crowd())
     assert shares.depth(LANES) == 0

@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from projectionist.core.states import Fact
+from projectionist.core.states import IncidentKind
 from projectionist.runner.admin.incidents import remedy
-from projectionist.runner.stream_guard.verdict import Known, Seen, Spot, judge
+from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint, Observation, judge
 
 BORN, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
-FLOOR, TOP = Spot(100, b"floor", "10:00"), Spot(140, b"top", "10:05")
+FLOOR, TOP = MessageFingerprint(100, b"floor", "10:00"), MessageFingerprint(140, b"top", "10:05")
 
-KNOWN = Known(BORN, FLOOR, TOP, 100, 120, BORN)
-SEEN = Seen(BORN, 1, 140, FLOOR, TOP, 100, 120, 120, BORN)
+KNOWN = Checkpoint(BORN, FLOOR, TOP, 100, 120, BORN)
+SEEN = Observation(BORN, 1, 140, FLOOR, TOP, 100, 120, 120, BORN)
 
 
 def judged(
-    *, restored: bool = False, known: Known = KNOWN, **seen: Any
-) -> tuple[Fact | None, bool, int | None]:
+    *, restored: bool = False, known: Checkpoint = KNOWN, **seen: Any
+) -> tuple[IncidentKind | None, bool, int | None]:
     found = judge(known, msgspec.structs.replace(SEEN, **seen), restored=restored)
     return found.fact, found.halted, found.go_to
 
@@ -32,46 +32,56 @@ def test_the_same_stream_goes_on() -> None:
 
 
 def test_a_stream_that_lost_its_end_is_halted() -> None:
-    assert judged(last_seq=120, at_top=None) == (Fact.STREAM_REGRESSED, True, None)
+    assert judged(last_seq=120, at_top=None) == (IncidentKind.STREAM_REGRESSED, True, None)
 
 
 def test_a_stream_that_lost_its_end_and_was_written_on_is_told_by_content() -> None:
-    other = Spot(140, b"other", "11:00")
+    other = MessageFingerprint(140, b"other", "11:00")
 
-    assert judged(last_seq=900, at_top=other) == (Fact.STREAM_REGRESSED, True, None)
-    assert judged(last_seq=900, at_floor=Spot(100, b"other", "11:00"), at_top=other) == (
-        *(Fact.STREAM_REGRESSED, True, None),
+    assert judged(last_seq=900, at_top=other) == (IncidentKind.STREAM_REGRESSED, True, None)
+    assert judged(last_seq=900, at_floor=MessageFingerprint(100, b"other", "11:00"), at_top=other) == (
+        *(IncidentKind.STREAM_REGRESSED, True, None),
     )
 
 
 def test_the_very_same_content_stored_at_another_time_is_another_message() -> None:
-    assert judged(last_seq=900, at_top=Spot(140, b"top", "11:00")) == (Fact.STREAM_REGRESSED, True, None)
+    assert judged(last_seq=900, at_top=MessageFingerprint(140, b"top", "11:00")) == (
+        IncidentKind.STREAM_REGRESSED,
+        True,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     "seen",
     [
         {"last_seq": 10, "at_floor": None, "at_top": None},
-        {"at_floor": Spot(100, b"other", "11:00"), "at_top": Spot(140, b"other", "11:00")},
+        {
+            "at_floor": MessageFingerprint(100, b"other", "11:00"),
+            "at_top": MessageFingerprint(140, b"other", "11:00"),
+        },
         {"at_floor": None, "at_top": None, "first_seq": 1000, "last_seq": 1000},
     ],
 )
 def test_a_stream_made_anew_with_other_content_or_none_to_compare_is_replaced(seen: dict[str, Any]) -> None:
-    assert judged(created=LATER, **seen) == (Fact.STREAM_REPLACED, True, None)
+    assert judged(created=LATER, **seen) == (IncidentKind.STREAM_REPLACED, True, None)
 
 
 def test_a_restored_stream_is_a_copy_with_equal_messages() -> None:
     found = judge(KNOWN, msgspec.structs.replace(SEEN, created=LATER), restored=False)
 
-    assert (found.fact, found.halted, found.equal) == (Fact.STREAM_COPIED, True, True)
+    assert (found.fact, found.halted, found.equal) == (IncidentKind.STREAM_COPIED, True, True)
 
 
 def test_a_stream_that_was_published_again_is_a_copy_without_equal_messages() -> None:
-    again = {"at_floor": Spot(100, b"floor", "12:00"), "at_top": Spot(140, b"top", "12:01")}
+    again = {
+        "at_floor": MessageFingerprint(100, b"floor", "12:00"),
+        "at_top": MessageFingerprint(140, b"top", "12:01"),
+    }
 
     found = judge(KNOWN, msgspec.structs.replace(SEEN, created=LATER, **again), restored=False)
 
-    assert (found.fact, found.equal) == (Fact.STREAM_COPIED, False)
+    assert (found.fact, found.equal) == (IncidentKind.STREAM_COPIED, False)
     assert "stored anew" in found.text
 
 
@@ -82,7 +92,7 @@ def test_a_mirror_is_called_one() -> None:
 
 
 def test_messages_purged_before_they_were_settled_are_told_and_nothing_is_halted() -> None:
-    assert judged(first_seq=121, at_floor=None) == (Fact.STREAM_PURGED, False, None)
+    assert judged(first_seq=121, at_floor=None) == (IncidentKind.STREAM_PURGED, False, None)
 
 
 def test_messages_purged_after_they_were_settled_are_nobodys_business() -> None:
@@ -114,6 +124,6 @@ def test_a_durable_ahead_of_its_stream_is_taken_back() -> None:
     assert judged(known=known, last_seq=110, at_top=FLOOR, delivered=140) == (None, False, 101)
 
 
-@pytest.mark.parametrize("fact", [fact for fact in Fact if fact.startswith("stream_")])
-def test_every_incident_about_a_stream_names_its_next_step(fact: Fact) -> None:
+@pytest.mark.parametrize("fact", [fact for fact in IncidentKind if fact.startswith("stream_")])
+def test_every_incident_about_a_stream_names_its_next_step(fact: IncidentKind) -> None:
     assert "`projectionist adopt OrderSummary --reason …`" in remedy(fact, "OrderSummary")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from projectionist.core.settings.settings import Alerts, FleetAlerts
-from projectionist.core.states import Fact
+from projectionist.core.states import IncidentKind
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import METRICS, Instrument, scraped
 
@@ -55,8 +55,8 @@ def test_every_query_names_metrics_and_labels_that_are_shown(where: str, query: 
     assert labels <= known, f"{where}: {labels - known}"
 
 
-@pytest.mark.parametrize("fact", Fact)
-def test_every_kind_of_incident_has_one_alert(fact: Fact) -> None:
+@pytest.mark.parametrize("fact", IncidentKind)
+def test_every_kind_of_incident_has_one_alert(fact: IncidentKind) -> None:
     kinds = re.compile(r'projectionist_incidents\{projectionist_kind=~?"([^"]*)"\}')
     found = [
         rule["alert"] for rule in RULES for each in kinds.findall(rule["expr"]) if re.fullmatch(each, fact)

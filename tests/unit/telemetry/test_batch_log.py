@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from projectionist.core.states import Cause, Fact
-from projectionist.runner.batch.types import Applied
-from projectionist.runner.batch.writes import Failed, Parked, Put, Told, Writes
+from projectionist.core.states import Cause, IncidentKind
+from projectionist.runner.batch.types import BatchResult
+from projectionist.runner.batch.writes import BatchWrites, EventFailure, Incident, ParkedEvent, Quarantined
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.telemetry.batch_log import tell
+from projectionist.runner.telemetry.batch_log import log_batch
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -38,16 +38,16 @@ def delivery(name: str) -> Delivery:
 
 
 def said(
-    caplog: pytest.LogCaptureFixture, writes: Writes, level: int = logging.INFO
+    caplog: pytest.LogCaptureFixture, writes: BatchWrites, level: int = logging.INFO
 ) -> list[tuple[str, Any]]:
     with caplog.at_level(level, "projectionist.runner"):
-        tell("Orders", [Applied(writes, None)])
+        log_batch("Orders", [BatchResult(writes, None)])
     assert "secret" not in caplog.text
     return [(record.getMessage(), getattr(record, "facts", {})) for record in caplog.records]
 
 
 def test_repeats_are_one_line_with_their_number_and_the_first_ids(caplog: pytest.LogCaptureFixture) -> None:
-    writes = Writes()
+    writes = BatchWrites()
     writes.repeats = [delivery(f"e{n}") for n in range(5)]
     [(text, about)] = said(caplog, writes)
     assert text == "Orders: 5 duplicates, the first: e0, e1, e2"
@@ -61,7 +61,7 @@ def test_repeats_are_one_line_with_their_number_and_the_first_ids(caplog: pytest
 
 
 def test_who_looks_closely_reads_each_of_them(caplog: pytest.LogCaptureFixture) -> None:
-    writes = Writes()
+    writes = BatchWrites()
     writes.unparked = [delivery("e1"), delivery("e2")]
     lines = said(caplog, writes, logging.DEBUG)
     assert [about.get("message_id") for _, about in lines] == [None, "e1", "e2"]
@@ -69,9 +69,11 @@ def test_who_looks_closely_reads_each_of_them(caplog: pytest.LogCaptureFixture) 
 
 
 def test_parked_events_are_told_by_cause_and_stored_ones_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
-    writes = Writes()
+    writes = BatchWrites()
     causes = [Cause.GAP, Cause.FAILED, Cause.GAP, Cause.STORED]
-    writes.parked = [Parked(delivery(f"e{n}"), cause, True, Failed()) for n, cause in enumerate(causes)]
+    writes.parked = [
+        ParkedEvent(delivery(f"e{n}"), cause, True, EventFailure()) for n, cause in enumerate(causes)
+    ]
     assert [text for text, _ in said(caplog, writes)] == [
         "Orders: 2 events parked (gap), the first: e0, e2",
         "Orders: 1 events parked (failed), the first: e1",
@@ -79,8 +81,10 @@ def test_parked_events_are_told_by_cause_and_stored_ones_not_at_all(caplog: pyte
 
 
 def test_incidents_and_silent_intents_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    writes = Writes()
-    writes.incidents = [Told(Fact.IDENTITY_REUSE, 7, "shop", "e1", "order/secret-key", 2, "secret-detail")]
+    writes = BatchWrites()
+    writes.incidents = [
+        Incident(IncidentKind.IDENTITY_REUSE, 7, "shop", "e1", "order/secret-key", 2, "secret-detail")
+    ]
     writes.counts = Counter({("order.paid", "suppressed_Receipt"): 2, ("order.paid", "applied"): 9})
     (incident, about), (silent, _) = said(caplog, writes)
     assert incident == "Orders: incident identity_reuse"
@@ -89,15 +93,15 @@ def test_incidents_and_silent_intents_are_told(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_plain_batch_is_worth_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    writes = Writes()
+    writes = BatchWrites()
     writes.counts = Counter({("order.paid", "applied"): 1000})
     assert said(caplog, writes, logging.DEBUG) == []
 
 
 def test_what_goes_to_quarantine_is_one_warning_with_its_reasons(caplog: pytest.LogCaptureFixture) -> None:
-    writes = Writes()
+    writes = BatchWrites()
     writes.aside = [
-        Put(
+        Quarantined(
             seq,
             reason,
             "secret detail",

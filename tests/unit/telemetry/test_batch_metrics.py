@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from projectionist.core.settings.settings import Batch as Limits
+from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.states import Cause
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.names import Metric
 from projectionist.projections import Event, Projection, definition, on
-from projectionist.runner.batch.counted_types import OTHER, Kinds
-from projectionist.runner.batch.types import Applied, Batch
-from projectionist.runner.batch.writes import Failed, Parked, Writes
+from projectionist.runner.batch.counted_types import OTHER, CountedTypes
+from projectionist.runner.batch.types import Batch, BatchResult
+from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.telemetry.batch_metrics import Measures
 
-KINDS = Kinds(["order.placed"])
+KINDS = CountedTypes(["order.placed"])
 
 
 class Placed(Event, type="order.placed"):
@@ -59,7 +59,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     return Told(monkeypatch)
 
 
-def batch(size: int, kinds: int = 2) -> tuple[Batch, Applied]:
+def batch(size: int, kinds: int = 2) -> tuple[Batch, BatchResult]:
     now_us = int(time.time() * 1e6)
     deliveries = [
         Delivery(
@@ -81,9 +81,9 @@ def batch(size: int, kinds: int = 2) -> tuple[Batch, Applied]:
         )
         for n in range(size)
     ]
-    writes = Writes()
+    writes = BatchWrites()
     writes.counts = Counter({(f"type-{n}", "applied"): size // kinds for n in range(kinds)})
-    return Batch(deliveries), Applied(writes, None, size, 0.5, 0.1)
+    return Batch(deliveries), BatchResult(writes, None, size, 0.5, 0.1)
 
 
 def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> None:
@@ -110,8 +110,8 @@ def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> Non
     one, applied = batch(3, kinds=3)
     first, second, third = one.deliveries
     applied.writes.parked = [
-        Parked(first, Cause.GAP, True, Failed()),
-        Parked(second, Cause.FAILED, True, Failed("ValueError", "secret")),
+        ParkedEvent(first, Cause.GAP, True, EventFailure()),
+        ParkedEvent(second, Cause.FAILED, True, EventFailure("ValueError", "secret")),
     ]
     applied.writes.unparked = [third]
     Measures(definition(MeasuredOrders), Limits(), KINDS).note(Batch([first, second]), [applied])
@@ -133,8 +133,8 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     for delivery, source in zip(one.deliveries, ["shop", "shop", "till", "till", "web", "web"], strict=True):
         delivery.source = source
     applied.writes.failed_again = [
-        (one.deliveries[0], Failed("ValueError")),
-        (one.deliveries[5], Failed("ValueError")),
+        (one.deliveries[0], EventFailure("ValueError")),
+        (one.deliveries[5], EventFailure("ValueError")),
     ]
     Measures(definition(MeasuredOrders), Limits(), KINDS, ("shop", "till")).note(one, [applied])
 
@@ -176,8 +176,8 @@ def test_a_batch_says_what_ended_it(told: Told, size: int, limits: Limits, reaso
 
 def test_received_failed_and_duration_are_told_by_type_and_beyond_the_few_as_other(told: Told) -> None:
     one, applied = batch(12, kinds=3)
-    applied.writes.failed_again = [(one.deliveries[0], Failed("ValueError", "x"))]
-    kinds = Kinds(["type-0", "type-1"])
+    applied.writes.failed_again = [(one.deliveries[0], EventFailure("ValueError", "x"))]
+    kinds = CountedTypes(["type-0", "type-1"])
     kinds.name = lambda kind: kind if kind in ("type-0", "type-1") else OTHER  # type: ignore[method-assign]
     Measures(definition(MeasuredOrders), Limits(), kinds).note(one, [applied])
     received = {

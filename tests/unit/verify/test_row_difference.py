@@ -9,7 +9,7 @@ import pytest
 
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.projections.tables.table import Table
-from projectionist.runner.verify.row_difference import Since, differing, same
+from projectionist.runner.verify.row_difference import FirstDifference, differing, same
 
 Row = tuple[Any, ...]
 
@@ -58,14 +58,14 @@ ONE, TWO, THREE = ("k", 1, "1"), ("k", 2, "1"), ("k", 3, "2")
 def test_the_first_event_whose_trace_is_missing_or_wrong_is_named(
     live: Row | None, states: list[Row | None], since: str | None
 ) -> None:
-    told = Since(TABLE, live)
+    told = FirstDifference(TABLE, live)
     for number, row in enumerate(states, 1):
         told.note(f"v{number}", row)
     assert told.told(live, states[-1] if states else None) == since
 
 
 def test_of_a_row_that_has_moved_since_nothing_is_said() -> None:
-    told = Since(TABLE, ONE)
+    told = FirstDifference(TABLE, ONE)
     told.note("v1", ONE)
     told.note("v2", TWO)
     assert told.told(THREE, TWO) is None

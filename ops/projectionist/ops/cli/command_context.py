@@ -22,7 +22,7 @@ from projectionist.ops.cli.database import database
 from projectionist.ops.cli.find_servers import settings
 from projectionist.ops.cli.output import UsageError, note
 from projectionist.runner.app import App
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, Watched
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class AtWork:
     client: Client
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> Queries:
         """The statements of rebuilding on the connection."""
-        return Desk(self.connection, self.settings.postgres.schema)
+        return Queries(self.connection, self.settings.postgres.schema)
 
 
 def run(main: Coroutine[Any, Any, int]) -> int:
@@ -88,7 +88,7 @@ def _traces_alone(telemetry: Telemetry) -> Telemetry:
 
 def progress(name: str, limit: float | None, *, what: str | None = None) -> Progress:
     """A bar on a terminal, log lines elsewhere; and metrics, if `what` is done is told by no builder's own."""
-    told: Progress = Bar(name, limit) if sys.stderr.isatty() else Logged(name, limit)
+    told: Progress = ProgressBar(name, limit) if sys.stderr.isatty() else Logged(name, limit)
     if what is None:
         return told
     watched = Watched(told)
@@ -101,7 +101,7 @@ def progress(name: str, limit: float | None, *, what: str | None = None) -> Prog
     return watched
 
 
-class Bar:
+class ProgressBar:
     """One line that is written over: phase, bar, rate, time left."""
 
     WIDTH, EVERY_S = 24, 0.1

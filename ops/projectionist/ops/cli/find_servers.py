@@ -8,5 +8,8 @@ from projectionist.ops.cli.output import note
 
 
 def settings() -> Settings:
-    """As `projectionist.core.settings.settings.settings`; which servers it found is said in one line beside the result."""
+    """As `projectionist.core.settings.settings.settings`.
+
+    Which servers it found is said in one line beside the result.
+    """
     return core.settings(told=lambda text: note(f"note: {text}"))

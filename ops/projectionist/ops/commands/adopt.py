@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.stream_guard.adopt_database import Taken
+    from projectionist.runner.stream_guard.adopt_database import AdoptionResult
     from projectionist.runner.stream_guard.adopt_stream import Adopted
 
 TOPIC = Topic.DECIDE
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _told(taken: Taken, args: argparse.Namespace) -> int:
+def _told(taken: AdoptionResult, args: argparse.Namespace) -> int:
     if args.json:
         say_json(msgspec.to_builtins(taken))
         return Exit.DONE
@@ -84,7 +84,7 @@ async def _adopt(settings: Settings, consumer: str, act: Act) -> Adopted:
         return await Adoption(connection, client, settings.postgres.schema).adopt(consumer, act)
 
 
-async def _take(settings: Settings, act: Act) -> Taken:
+async def _take(settings: Settings, act: Act) -> AdoptionResult:
     from projectionist.runner.stream_guard.adopt_database import Takeover
 
     async with _servers(settings) as (connection, client):

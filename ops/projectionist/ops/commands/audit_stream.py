@@ -11,7 +11,7 @@ from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.inspect.stream_audit import Walked
+    from projectionist.ops.inspect.stream_audit import AuditResult
     from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.LOOK
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.ATTENTION if walked.holes or walked.reused else Exit.DONE
 
 
-async def _walk(definition: Definition, settings: Settings, args: argparse.Namespace) -> Walked:
+async def _walk(definition: Definition, settings: Settings, args: argparse.Namespace) -> AuditResult:
     from projectionist.core.nats import connections
     from projectionist.ops.cli.command_context import progress
     from projectionist.ops.inspect.stream_audit import walk
@@ -67,7 +67,7 @@ async def _walk(definition: Definition, settings: Settings, args: argparse.Names
         await client.close()
 
 
-def _show(walked: Walked) -> None:
+def _show(walked: AuditResult) -> None:
     say(
         f"{walked.stream} {walked.first}..{walked.last}: {walked.events:,} events of {walked.aggregates:,} aggregates, "
         f"{walked.repeats:,} came again as they were"

@@ -14,7 +14,7 @@ from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json, 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.ops.demo.play import Outcome
+    from projectionist.ops.demo.play import DemoResult
 
 TOPIC = Topic.DEVELOP
 HELP = "play a small shop on a PostgreSQL and a NATS that are started for it and deleted after it"
@@ -72,18 +72,18 @@ def run(args: argparse.Namespace) -> int:
     return Exit.DONE if well else Exit.FAILED
 
 
-async def _play(settings: Settings, args: argparse.Namespace) -> Outcome:
+async def _play(settings: Settings, args: argparse.Namespace) -> DemoResult:
     from projectionist.ops.commands import migrate
     from projectionist.ops.demo.play import play
     from projectionist.ops.demo.shop.app import app
 
     done = await migrate.work(settings, app.definitions, apply=True)
     note(f"Made the tables of {len(done.read_models)} consumers; two runners share the work, a relay sends.")
-    view = View(settings.postgres.schema)
+    view = DemoView(settings.postgres.schema)
     return await play(settings, args.orders, args.seed, view.look, args.html)
 
 
-class View:
+class DemoView:
     """The status of all consumers, drawn over itself on a terminal and now and then as lines elsewhere."""
 
     def __init__(self, schema: str) -> None:
@@ -104,7 +104,7 @@ class View:
             self._height = 1
 
 
-def _told(outcome: Outcome) -> str:
+def _told(outcome: DemoResult) -> str:
     counted = outcome.outcomes
     told = (
         f"{outcome.sent} messages published and settled in {outcome.seconds:.1f} s: "

@@ -75,11 +75,11 @@ async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) 
 
 async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
     from projectionist.ops.cli.command_context import progress
-    from projectionist.runner.rebuild.rebuild import Builder, Options
+    from projectionist.runner.rebuild.rebuild import Options, Rebuild
 
     watched = progress(definition.name, None)
     options = Options(back_to=number)
-    back = await Builder(definition, work.settings, work.client, watched, options).run()
+    back = await Rebuild(definition, work.settings, work.client, watched, options).run()
     if args.json:
         say_json({"rolled_back": back})
     else:

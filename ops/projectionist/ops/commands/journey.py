@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.admin.event_history import Journey, Journeys, Passage, Standing
+    from projectionist.runner.admin.event_history import AggregateStatus, Journey, Journeys, Passage
 
 TOPIC = Topic.LOOK
 HELP = "show everything that happened to an event, an aggregate, or the event of an intent"
@@ -150,7 +150,7 @@ def _how(one: Passage) -> str:
     return "after it was parked, " if one.processed != one.received else ""
 
 
-def _standing(one: Standing) -> str:
+def _standing(one: AggregateStatus) -> str:
     text = f"{one.consumer}: version {one.version}, {one.head}" + (f" ({one.finding})" if one.finding else "")
     text += f", {one.parked} parked" if one.parked else ""
     if one.removed > 0:

@@ -29,7 +29,7 @@ projectionist migrate --check               is anything pending? (exit code 3 if
 """
 
 
-class Pending(msgspec.Struct):
+class PendingChanges(msgspec.Struct):
     """What is to be done, or was done."""
 
     schema: str
@@ -75,7 +75,7 @@ def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definitio
     return app_arguments.load(app, App).definitions
 
 
-async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> Pending:
+async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> PendingChanges:
     """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
     from projectionist.core.postgres.connections import connect
     from projectionist.migrations import migrate, optional_indexes, plan
@@ -89,7 +89,7 @@ async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool)
             from projectionist.runner.read_models.migrate import Change
 
             fresh = [Change(d.name, "create", tuple(created(d, schema, 1))) for d in consumers]
-            return Pending(schema, release, fresh if release[0].number == 1 else [])
+            return PendingChanges(schema, release, fresh if release[0].number == 1 else [])
         models = ReadModels(connection, schema)
         changes = await models.plan(consumers)
         if apply:
@@ -99,12 +99,12 @@ async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool)
         )
         if apply:
             await optional_indexes.apply(connection, indexes)
-        return Pending(schema, release, changes, indexes)
+        return PendingChanges(schema, release, changes, indexes)
     finally:
         await connection.close()
 
 
-def _document(pending: Pending, args: argparse.Namespace) -> dict[str, Any]:
+def _document(pending: PendingChanges, args: argparse.Namespace) -> dict[str, Any]:
     from projectionist.migrations import script
 
     release: list[Any] = [each.name for each in pending.release]
@@ -119,7 +119,7 @@ def _document(pending: Pending, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _script(pending: Pending) -> str:
+def _script(pending: PendingChanges) -> str:
     from projectionist.migrations import script
 
     parts = [script(each, pending.schema) for each in pending.release]
@@ -136,7 +136,7 @@ def _script(pending: Pending) -> str:
     return "\n\n".join(parts) or _nothing(pending)
 
 
-def _told(pending: Pending, *, done: bool) -> str:
+def _told(pending: PendingChanges, *, done: bool) -> str:
     word = "applied to" if done else "pending in"
     lines = [f"{word} schema {pending.schema}: {each.name}" for each in pending.release]
     for change in pending.read_models:
@@ -153,5 +153,5 @@ def _told(pending: Pending, *, done: bool) -> str:
     return f"Schema {pending.schema} is up to date." if done else _nothing(pending)
 
 
-def _nothing(pending: Pending) -> str:
+def _nothing(pending: PendingChanges) -> str:
     return f"Nothing is pending in schema {pending.schema}."

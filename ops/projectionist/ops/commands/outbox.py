@@ -15,7 +15,7 @@ from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, sa
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.outbox.admin.intent_actions import Done, Filter, Verbs
+    from projectionist.outbox.admin.intent_actions import IntentActionResult, IntentActions, IntentFilter
 
 TOPIC = Topic.DECIDE
 HELP = "list intents, show one, and retry, discard or resolve those that wait for a person"
@@ -92,15 +92,15 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(args, name)) is not None}
 
 
-def _filter(args: argparse.Namespace) -> Filter:
-    from projectionist.core.states import Effect
-    from projectionist.outbox.admin.intent_actions import Filter
+def _filter(args: argparse.Namespace) -> IntentFilter:
+    from projectionist.core.states import IntentState
+    from projectionist.outbox.admin.intent_actions import IntentFilter
 
     for state in args.state or ():
-        if state not in set(Effect):
-            raise UsageError(f"there is no state {state!r}", remedy=f"States: {', '.join(Effect)}")
-    return Filter(
-        states=tuple(map(Effect, args.state)) if args.state else None,
+        if state not in set(IntentState):
+            raise UsageError(f"there is no state {state!r}", remedy=f"States: {', '.join(IntentState)}")
+    return IntentFilter(
+        states=tuple(map(IntentState, args.state)) if args.state else None,
         provider=args.provider,
         destination=args.destination,
         intent=args.intent,
@@ -112,12 +112,12 @@ def _filter(args: argparse.Namespace) -> Filter:
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
     from projectionist.core.postgres.connections import connect
-    from projectionist.outbox.admin.intent_actions import Verbs
+    from projectionist.outbox.admin.intent_actions import IntentActions
 
     chosen = _filter(args)
     connection = await connect(settings.postgres, application_name="projectionist outbox")
     try:
-        verbs = Verbs(connection, settings.postgres.schema)
+        verbs = IntentActions(connection, settings.postgres.schema)
         if args.act == "list":
             return await _list(connection, settings.postgres.schema, verbs, chosen, args)
         if args.act == "show":
@@ -128,7 +128,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
 
 
 async def _list(
-    connection: Connection, schema: str, verbs: Verbs, chosen: Filter, args: argparse.Namespace
+    connection: Connection, schema: str, verbs: IntentActions, chosen: IntentFilter, args: argparse.Namespace
 ) -> int:
     from projectionist.outbox.admin.intent_actions import FOR_A_PERSON
     from projectionist.outbox.admin.status import look
@@ -175,7 +175,7 @@ def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-async def _change(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int:
+async def _change(verbs: IntentActions, chosen: IntentFilter, args: argparse.Namespace) -> int:
     from projectionist.outbox.admin.intent_actions import Act
 
     act = Act(args.actor, args.reason)
@@ -197,7 +197,9 @@ async def _change(verbs: Verbs, chosen: Filter, args: argparse.Namespace) -> int
     return Exit.ATTENTION if done.unchanged or not done.changed else Exit.DONE
 
 
-async def _done(verbs: Verbs, keys: list[str], act: Any, args: argparse.Namespace) -> Done:
+async def _done(
+    verbs: IntentActions, keys: list[str], act: Any, args: argparse.Namespace
+) -> IntentActionResult:
     if args.act == "retry":
         return await verbs.retry(keys, act)
     if args.act == "discard":

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.ops.cli.database import Database
-    from projectionist.runner.admin.bulk_actions import Done, Handling
-    from projectionist.runner.admin.parked_queries import Chosen, Parked, Waiting
+    from projectionist.runner.admin.bulk_actions import BulkResult, Handling
+    from projectionist.runner.admin.parked_queries import ParkedEntry, ParkedFilter, ParkedQueries
 
 TOPIC = Topic.DECIDE
 HELP = "list parked and failed events, show one, and retry, skip, discard, edit them or accept a gap"
@@ -93,10 +93,10 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.database import database
-    from projectionist.runner.admin.parked_queries import Parked
+    from projectionist.runner.admin.parked_queries import ParkedQueries
 
     async with database("parked") as db:
-        parked = Parked(db.connection, db.schema)
+        parked = ParkedQueries(db.connection, db.schema)
         if args.consumer is not None:
             await parked.consumer(args.consumer)
         if args.act == "list":
@@ -106,10 +106,10 @@ async def _run(args: argparse.Namespace) -> int:
         return await _change(db, parked, args)
 
 
-def _chosen(args: argparse.Namespace) -> Chosen:
-    from projectionist.runner.admin.parked_queries import Chosen
+def _chosen(args: argparse.Namespace) -> ParkedFilter:
+    from projectionist.runner.admin.parked_queries import ParkedFilter
 
-    return Chosen(
+    return ParkedFilter(
         **{name: getattr(args, name) for name in FILTERS if name != "older"},
         older_s=args.older,
         ids=args.ids or None,
@@ -117,7 +117,7 @@ def _chosen(args: argparse.Namespace) -> Chosen:
     )
 
 
-async def _list(parked: Parked, args: argparse.Namespace) -> int:
+async def _list(parked: ParkedQueries, args: argparse.Namespace) -> int:
     groups = await parked.groups(_chosen(args))
     if args.each:
         events = await parked.each(_chosen(args), args.limit)
@@ -134,7 +134,7 @@ def _lines(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
 # -- show ------------------------------------------------------------------------------------------------------------
 
 
-async def _show(parked: Parked, args: argparse.Namespace) -> int:
+async def _show(parked: ParkedQueries, args: argparse.Namespace) -> int:
     from projectionist.runner.admin.parked_actions import Act
 
     found = await parked.show(args.ids[0], args.consumer, args.source)
@@ -181,7 +181,7 @@ def _text(row: dict[str, Any]) -> str:
 # -- change ----------------------------------------------------------------------------------------------------------
 
 
-async def _change(db: Database, parked: Parked, args: argparse.Namespace) -> int:
+async def _change(db: Database, parked: ParkedQueries, args: argparse.Namespace) -> int:
     from projectionist.runner.admin.bulk_actions import Handling
     from projectionist.runner.admin.parked_actions import Act
 
@@ -198,7 +198,7 @@ async def _change(db: Database, parked: Parked, args: argparse.Namespace) -> int
     return _report(done, targets, args)
 
 
-async def _targets(parked: Parked, args: argparse.Namespace) -> list[Waiting]:
+async def _targets(parked: ParkedQueries, args: argparse.Namespace) -> list[ParkedEntry]:
     from projectionist.runner.admin.parked_actions import NotThere
     from projectionist.runner.admin.parked_queries import MOST
 
@@ -220,8 +220,12 @@ async def _targets(parked: Parked, args: argparse.Namespace) -> list[Waiting]:
 
 
 async def _done(
-    db: Database, parked: Parked, handling: Handling, targets: Sequence[Waiting], args: argparse.Namespace
-) -> Done:
+    db: Database,
+    parked: ParkedQueries,
+    handling: Handling,
+    targets: Sequence[ParkedEntry],
+    args: argparse.Namespace,
+) -> BulkResult:
     match args.act:
         case "retry" if args.all and not args.ids:
             return await handling.retry_groups(targets, within_s=args.wait)
@@ -233,7 +237,7 @@ async def _done(
             return await handling.discard(targets)
         case "accept-gap":
             return await _accept(parked, handling, targets, args)
-    from projectionist.runner.admin.bulk_actions import Done as Nothing
+    from projectionist.runner.admin.bulk_actions import BulkResult as Nothing
 
     done = Nothing()
     for one in targets:
@@ -243,14 +247,14 @@ async def _done(
     return done
 
 
-def _alike(one: Waiting, other: Waiting) -> bool:
+def _alike(one: ParkedEntry, other: ParkedEntry) -> bool:
     """Whether two consumers wait for the same: one aggregate, or one event."""
     return one.place == other.place and (one.ordered or one.source == other.source)
 
 
 async def _accept(
-    parked: Parked, handling: Handling, targets: Sequence[Waiting], args: argparse.Namespace
-) -> Done:
+    parked: ParkedQueries, handling: Handling, targets: Sequence[ParkedEntry], args: argparse.Namespace
+) -> BulkResult:
     gaps = [one for one in targets if one.ordered and (one.cause != "failed" or one.finding)]
     if args.versions is None:
         return await handling.accept_gap([(one, *await parked.lacks(one)) for one in gaps])
@@ -265,7 +269,7 @@ async def _accept(
     return await handling.accept_gap([(one, int(first), int(last or first)) for one in targets])
 
 
-async def _edit(db: Database, handling: Handling, one: Waiting, args: argparse.Namespace) -> Done:
+async def _edit(db: Database, handling: Handling, one: ParkedEntry, args: argparse.Namespace) -> BulkResult:
     from projectionist.runner.admin.parked_queries import corrected
 
     data = await asyncio.to_thread(Path(args.data).read_bytes)
@@ -273,7 +277,7 @@ async def _edit(db: Database, handling: Handling, one: Waiting, args: argparse.N
     return await handling.edit(one, data, digest)
 
 
-def _report(done: Done, targets: Sequence[Waiting], args: argparse.Namespace) -> int:
+def _report(done: BulkResult, targets: Sequence[ParkedEntry], args: argparse.Namespace) -> int:
     if args.json:
         say_json({"act": args.act, **msgspec.structs.asdict(done)})
         return Exit.ATTENTION if done.unchanged or done.left or not done.changed else Exit.DONE

@@ -13,7 +13,7 @@ from projectionist.ops.cli.output import Exit, say, say_json, table
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.retention.purge import Report
+    from projectionist.runner.retention.purge import PurgeReport
 
 TOPIC = Topic.HISTORY
 HELP = "remove settled rows that retention no longer keeps; running processes do the same in the background"
@@ -58,7 +58,7 @@ async def _run(args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _show(report: Report, *, dry_run: bool) -> None:
+def _show(report: PurgeReport, *, dry_run: bool) -> None:
     verb = "would go" if dry_run else "gone"
     if report.went:
         say(

@@ -27,11 +27,11 @@ from projectionist.ops.cli.output import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from projectionist.runner.admin.bulk_actions import Done
+    from projectionist.runner.admin.bulk_actions import BulkResult
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.admin.parked_queries import Parked
-    from projectionist.runner.admin.quarantine_actions import Place, QuarantineVerbs
-    from projectionist.runner.admin.quarantine_queries import Aside, Chosen
+    from projectionist.runner.admin.parked_queries import ParkedQueries
+    from projectionist.runner.admin.quarantine_actions import Place, QuarantineActions
+    from projectionist.runner.admin.quarantine_queries import QuarantineFilter, QuarantineQueries
 
 TOPIC = Topic.DECIDE
 HELP = "list what could not be read, show one entry, and have it read again, correct or discard it"
@@ -96,14 +96,16 @@ def _filtered(args: argparse.Namespace) -> bool:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.database import database
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.admin.parked_queries import Parked
-    from projectionist.runner.admin.quarantine_queries import Aside, Chosen
+    from projectionist.runner.admin.parked_queries import ParkedQueries
+    from projectionist.runner.admin.quarantine_queries import QuarantineFilter, QuarantineQueries
 
     async with database("quarantine") as db:
-        aside, parked = Aside(db.connection, db.schema), Parked(db.connection, db.schema)
+        aside, parked = QuarantineQueries(db.connection, db.schema), ParkedQueries(db.connection, db.schema)
         if args.consumer is not None:
             await parked.consumer(args.consumer)
-        chosen = Chosen(consumer=args.consumer, cause=args.cause, error=args.error, older_s=args.older)
+        chosen = QuarantineFilter(
+            consumer=args.consumer, cause=args.cause, error=args.error, older_s=args.older
+        )
         if args.act == "list":
             return await _list(aside, chosen, args)
         if args.act == "show":
@@ -111,7 +113,7 @@ async def _run(args: argparse.Namespace) -> int:
         return await _change(aside, chosen, Act(args.actor, args.reason), args)
 
 
-async def _list(aside: Aside, chosen: Chosen, args: argparse.Namespace) -> int:
+async def _list(aside: QuarantineQueries, chosen: QuarantineFilter, args: argparse.Namespace) -> int:
     groups = await aside.groups(chosen)
     found: Sequence[msgspec.Struct] = await aside.each(chosen, args.limit) if args.each else groups
     columns = ENTRY if args.each else GROUP
@@ -120,7 +122,7 @@ async def _list(aside: Aside, chosen: Chosen, args: argparse.Namespace) -> int:
     return Exit.ATTENTION if groups else Exit.DONE
 
 
-async def _show(aside: Aside, parked: Parked, args: argparse.Namespace) -> int:
+async def _show(aside: QuarantineQueries, parked: ParkedQueries, args: argparse.Namespace) -> int:
     from projectionist.runner.admin.parked_actions import Act
 
     entries = []
@@ -160,7 +162,9 @@ def _text(row: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-async def _change(aside: Aside, chosen: Chosen, act: Act, args: argparse.Namespace) -> int:
+async def _change(
+    aside: QuarantineQueries, chosen: QuarantineFilter, act: Act, args: argparse.Namespace
+) -> int:
     left = 0
     if args.seqs:
         places = [place for seq in args.seqs for place in await _places(aside, seq, args)]
@@ -173,7 +177,7 @@ async def _change(aside: Aside, chosen: Chosen, act: Act, args: argparse.Namespa
     return _report(done, args)
 
 
-async def _places(aside: Aside, seq: int, args: argparse.Namespace) -> list[tuple[int, Place]]:
+async def _places(aside: QuarantineQueries, seq: int, args: argparse.Namespace) -> list[tuple[int, Place]]:
     rows = await aside.show(seq, args.consumer, args.incarnation)
     if len(rows) > 1 and not args.every_consumer:
         names = ", ".join(row["name"] for row in rows)
@@ -185,7 +189,7 @@ async def _places(aside: Aside, seq: int, args: argparse.Namespace) -> list[tupl
     return [(row["consumer"], (row["incarnation"], row["seq"])) for row in waiting]
 
 
-async def _deed(act: Act, args: argparse.Namespace) -> Callable[[QuarantineVerbs, Place], Awaitable[None]]:
+async def _deed(act: Act, args: argparse.Namespace) -> Callable[[QuarantineActions, Place], Awaitable[None]]:
     if args.act == "retry":
         return lambda verbs, place: verbs.retry(place, act)
     if args.act == "discard":
@@ -200,7 +204,7 @@ async def _deed(act: Act, args: argparse.Namespace) -> Callable[[QuarantineVerbs
     return lambda verbs, place: verbs.edit(place, act, headers=headers, data=data)
 
 
-def _report(done: Done, args: argparse.Namespace) -> int:
+def _report(done: BulkResult, args: argparse.Namespace) -> int:
     if args.json:
         say_json({"act": args.act, **msgspec.structs.asdict(done)})
     else:

@@ -75,7 +75,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definition) -> Rebuilt:
-    from projectionist.runner.rebuild.rebuild import Builder, Options
+    from projectionist.runner.rebuild.rebuild import Options, Rebuild
 
     options = Options(
         restart=args.restart,
@@ -86,7 +86,7 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
     from projectionist.ops.cli.command_context import progress
 
     watched = progress(definition.name, args.throttle)
-    return await Builder(definition, work.settings, work.client, watched, options).run()
+    return await Rebuild(definition, work.settings, work.client, watched, options).run()
 
 
 async def _plan(args: argparse.Namespace, work: AtWork) -> int:

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
-    from projectionist.core.task_groups import flattened
+    from projectionist.core.task_groups import unwrap_single_exception
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.outbox.relay.relay import run as serve
@@ -57,7 +57,7 @@ async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     def begun() -> None:
         note(f"relaying to {', '.join(app.providers)}; Ctrl-C stops")
 
-    with flattened():
+    with unwrap_single_exception():
         async with telling(settings, "projectionist-relay") as health:
             await serve(
                 *(app.providers, settings),

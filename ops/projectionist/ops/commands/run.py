@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
-    from projectionist.core.task_groups import flattened
+    from projectionist.core.task_groups import unwrap_single_exception
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.runner.process.run import run as serve
@@ -61,7 +61,7 @@ async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt
             )
 
     note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
-    with flattened():
+    with unwrap_single_exception():
         async with telling(settings, "projectionist-run") as health:
             await serve(definitions, settings, readopt=readopt, prepared=prepared, health=health)
     return Exit.DONE

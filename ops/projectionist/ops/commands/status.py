@@ -42,7 +42,7 @@ SILENT_S = 20.0
 """A process that has not told its heartbeat for so long is not counted as running."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class PartStatus(msgspec.Struct, frozen=True):
     """One thing this project runs on; `problem` is empty where all is well."""
 
     name: str
@@ -55,7 +55,7 @@ class Status(msgspec.Struct, frozen=True):
 
     version: str
     python: str
-    parts: list[Part]
+    parts: list[PartStatus]
     consumers: list[ConsumerStatus] = []
     counted: list[Counted] = []
     setbacks: list[SetbackStatus] = []
@@ -246,8 +246,8 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
     try:
         connection = await connect(postgres, application_name="projectionist status")
     except ProjectionistError as problem:
-        return Status(release, python, [Part("postgres", "", str(problem))])
-    found = Part("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
+        return Status(release, python, [PartStatus("postgres", "", str(problem))])
+    found = PartStatus("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
     try:
         pending = [migration.name for migration in await plan(connection, postgres.schema)]
         parts = [found, _tables(postgres.schema, pending)]
@@ -262,25 +262,27 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
             await status.shared(connection, postgres.schema),
         )
     except ProjectionistError as problem:
-        return Status(release, python, [found, Part("migrations", "", str(problem))])
+        return Status(release, python, [found, PartStatus("migrations", "", str(problem))])
     finally:
         await connection.close()
 
 
-def _tables(schema: str, pending: list[str]) -> Part:
+def _tables(schema: str, pending: list[str]) -> PartStatus:
     if not pending:
-        return Part("migrations", f"schema {schema} is up to date")
+        return PartStatus("migrations", f"schema {schema} is up to date")
     problem = f"{', '.join(pending)} pending in schema {schema}. Run `projectionist migrate`"
-    return Part("migrations", "", problem)
+    return PartStatus("migrations", "", problem)
 
 
-async def _broker(nats: Nats) -> Part:
+async def _broker(nats: Nats) -> PartStatus:
     from projectionist.core.nats.connections import connect
 
     try:
         client = await connect(nats, name="projectionist status", within_s=3)
     except ProjectionistError as problem:
-        return Part("nats", "", str(problem))
+        return PartStatus("nats", "", str(problem))
     server = client.connected_server_version
     await client.close()
-    return Part("nats", f"{server.major}.{server.minor}.{server.patch} at {', '.join(map(str, nats.url))}")
+    return PartStatus(
+        "nats", f"{server.major}.{server.minor}.{server.patch} at {', '.join(map(str, nats.url))}"
+    )

@@ -12,7 +12,7 @@ from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
-    from projectionist.runner.wait.outcome import Answer
+    from projectionist.runner.wait.outcome import WaitResult
 
 TOPIC = Topic.LOOK
 HELP = "wait until a consumer has applied an event; says at once if it is parked, and why"
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli import event_loop
     from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
-    from projectionist.runner.wait.outcome import Outcome
+    from projectionist.runner.wait.outcome import WaitOutcome
 
     found = settings()
     app, names = app_arguments.split(args, found.app)
@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
         say_json({"outcome": answer.outcome, "reason": answer.reason})
     else:
         say(str(answer))
-    if answer.outcome == Outcome.PENDING:
+    if answer.outcome == WaitOutcome.PENDING:
         return Exit.FAILED
-    waits = answer.outcome in (Outcome.PARKED, Outcome.QUARANTINED, Outcome.NOT_SERVED)
+    waits = answer.outcome in (WaitOutcome.PARKED, WaitOutcome.QUARANTINED, WaitOutcome.NOT_SERVED)
     return Exit.ATTENTION if waits else Exit.DONE
 
 
-async def _wait(app: App, settings: Settings, names: list[str], args: argparse.Namespace) -> Answer:
+async def _wait(app: App, settings: Settings, names: list[str], args: argparse.Namespace) -> WaitResult:
     from projectionist.outbox.publishing.publisher import Published
     from projectionist.runner.wait.waiter import Waiter
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from projectionist.ops.demo.history import Fact
+from projectionist.ops.demo.history import DemoEvent
 
 Rows = dict[str, tuple[Any, ...]]
 
 
-def expected(facts: Iterable[Fact]) -> dict[str, Rows]:
+def expected(facts: Iterable[DemoEvent]) -> dict[str, Rows]:
     """Rows by table and key."""
     orders: dict[str, dict[str, Any]] = {}
     spend: dict[str, list[int]] = {}

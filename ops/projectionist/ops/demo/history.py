@@ -18,7 +18,7 @@ from projectionist.ops.demo.shop.events import (
 from projectionist.projections import Event
 
 
-class Fact(msgspec.Struct, frozen=True):
+class DemoEvent(msgspec.Struct, frozen=True):
     """One event of one aggregate, at its version."""
 
     kind: str
@@ -36,15 +36,15 @@ class Chances(msgspec.Struct, frozen=True):
     """Sent again much later, as a producer does that had no answer."""
 
 
-def history(orders: int, chance: random.Random) -> list[Fact]:
+def history(orders: int, chance: random.Random) -> list[DemoEvent]:
     """What really happened, in the order in which it happened."""
     articles = [f"sku-{n}" for n in range(20)]
     versions: dict[str, int] = {}
-    facts: list[Fact] = []
+    facts: list[DemoEvent] = []
 
     def happen(kind: str, aggregate: str, event: Event) -> None:
         versions[f"{kind}/{aggregate}"] = version = versions.get(f"{kind}/{aggregate}", 0) + 1
-        facts.append(Fact(kind, aggregate, version, event))
+        facts.append(DemoEvent(kind, aggregate, version, event))
 
     for sku in articles:
         happen("stock", sku, StockReceived(chance.randrange(50, 200)))
@@ -63,10 +63,12 @@ def history(orders: int, chance: random.Random) -> list[Fact]:
     return facts
 
 
-def careless(facts: Sequence[Fact], chances: Chances, chance: random.Random) -> Iterator[tuple[Fact, bool]]:
+def careless(
+    facts: Sequence[DemoEvent], chances: Chances, chance: random.Random
+) -> Iterator[tuple[DemoEvent, bool]]:
     """The facts as they are sent; True with each that is sent again although it had arrived."""
-    late: list[Fact] = []
-    waiting: list[Fact] = []
+    late: list[DemoEvent] = []
+    waiting: list[DemoEvent] = []
     for fact in facts:
         if chance.random() < chances.lost:
             late.append(fact)

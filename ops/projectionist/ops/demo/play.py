@@ -22,14 +22,14 @@ from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.statements import Statements
 from projectionist.ops.cli.output import note
 from projectionist.ops.demo.expected import expected
-from projectionist.ops.demo.history import Chances, Fact, careless, history
+from projectionist.ops.demo.history import Chances, DemoEvent, careless, history
 from projectionist.ops.demo.shop.mailbox import mails
 from projectionist.ops.demo.shop.projections import OrderSummary
 from projectionist.ops.inspect.timeline import story
 from projectionist.outbox.publishing.publisher import Draft, Publisher
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.rebuild.rebuild import Builder
+from projectionist.runner.rebuild.rebuild import Rebuild
 
 if TYPE_CHECKING:
     from anyio.abc import Process
@@ -47,7 +47,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 """The trace context that a traced producer would have sent with each event of that order."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class DemoResult(msgspec.Struct, frozen=True):
     """How the demo ended."""
 
     sent: int
@@ -70,7 +70,7 @@ async def play(
     seed: int,
     look: Callable[[Connection], Awaitable[None]],
     drawn: Path | None = None,
-) -> Outcome:
+) -> DemoResult:
     """Everything from an empty stream to the comparison; `look` is called again and again while it goes on.
 
     The story of one order is drawn into the file `drawn`.
@@ -107,7 +107,7 @@ async def play(
 async def _rebuild(settings: Settings, client: Client) -> int:
     """Rebuild the orders beside the runners: no mail may be written for it. How many events it folded."""
     one = definition(OrderSummary)
-    done = await Builder(one, settings, client, Logged(one.name)).run()
+    done = await Rebuild(one, settings, client, Logged(one.name)).run()
     return done.events + done.caught_up
 
 
@@ -159,7 +159,7 @@ async def _looking(settings: Settings, look: Callable[[Connection], Awaitable[No
             await connection.close()
 
 
-async def _publish(client: Client, facts: Sequence[Fact], seed: int) -> int:
+async def _publish(client: Client, facts: Sequence[DemoEvent], seed: int) -> int:
     """Send the careless version of the history, chunk by chunk; how many messages that were."""
     sent = 0
     async with (
@@ -175,7 +175,7 @@ async def _publish(client: Client, facts: Sequence[Fact], seed: int) -> int:
     return sent + len(chunk)
 
 
-def _draft(publisher: Publisher, fact: Fact, *, again: bool) -> Draft:
+def _draft(publisher: Publisher, fact: DemoEvent, *, again: bool) -> Draft:
     draft = publisher.draft(
         fact.event,
         aggregate=f"{fact.kind}/{fact.aggregate}",
@@ -216,8 +216,8 @@ async def _read_up(client: Client, durables: Sequence[Record]) -> bool:
 
 
 async def _compared(
-    connection: Connection, schema: str, facts: Sequence[Fact], sent: int, seconds: float
-) -> Outcome:
+    connection: Connection, schema: str, facts: Sequence[DemoEvent], sent: int, seconds: float
+) -> DemoResult:
     differing: dict[str, int] = {}
     rows: dict[str, int] = {}
     for table, wanted in expected(facts).items():
@@ -227,4 +227,4 @@ async def _compared(
         rows[table] = len(found)
         differing[table] = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())
     counted = await connection.fetch(Statements("projectionist.ops", schema)["count_outcomes"])
-    return Outcome(sent, seconds, differing, rows, {row["outcome"]: row["n"] for row in counted})
+    return DemoResult(sent, seconds, differing, rows, {row["outcome"]: row["n"] for row in counted})

@@ -15,7 +15,7 @@ from projectionist.ops.doctor import database
 from projectionist.ops.doctor.check import Check, attention, note, well
 from projectionist.runner.jetstream import api, durable
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
-from projectionist.runner.jetstream.durable import Wanted
+from projectionist.runner.jetstream.durable import DurableSpec
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Nats, Settings
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import Stream, StreamConfig
-    from projectionist.runner.jetstream.durable_owner import Deed
+    from projectionist.runner.jetstream.durable_owner import DurableMark
 
 ABOUT = "nats"
 NANO = 1e9
@@ -141,11 +141,11 @@ async def held(
     row: Row,
     settings: Settings,
     found: Stream,
-    deed: Deed | None = None,
+    deed: DurableMark | None = None,
 ) -> list[Check]:
     """The durable of one consumer, against what it should be."""
     about, policy = definition.name, settings.policy(definition.name)
-    wanted = Wanted(
+    wanted = DurableSpec(
         *(definition.stream, row["durable"], definition.subjects),
         *(definition.sequence == "contiguous", settings.batch.max_rows, policy.ack_wait_s),
         deed=deed,
@@ -173,7 +173,9 @@ async def held(
     return [*checks, *_durable(about, wanted, there, found, row)]
 
 
-def _durable(about: str, wanted: Wanted, there: api.Consumer, found: Stream, row: Row) -> Iterator[Check]:
+def _durable(
+    about: str, wanted: DurableSpec, there: api.DurableInfo, found: Stream, row: Row
+) -> Iterator[Check]:
     config = durable.configuration(wanted)
     try:
         durable.check_durable(wanted, there)

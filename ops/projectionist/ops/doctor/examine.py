@@ -19,7 +19,7 @@ from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.outbox.admin import status
 from projectionist.runner.consumers.status import setbacks
-from projectionist.runner.jetstream.durable_owner import Deed
+from projectionist.runner.jetstream.durable_owner import DurableMark
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -151,6 +151,6 @@ async def _of(
     checks: list[Check] = []
     if rows is not None and definition.name in rows:
         row = rows[definition.name]
-        deed = None if home is None else Deed(home, row["number"], definition.name)
+        deed = None if home is None else DurableMark(home, row["number"], definition.name)
         checks += await broker_checks.held(client, definition, row, settings, stream, deed)
     return checks + await identities.look(client, definition, settings, stream)

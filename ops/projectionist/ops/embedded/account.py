@@ -19,7 +19,7 @@ NAMES = ("projectionist", "nobody")
 """The accounts root may lend, in this order: one made for the purpose, else the one every system has."""
 
 
-class Account(msgspec.Struct, frozen=True):
+class SystemAccount(msgspec.Struct, frozen=True):
     """Who runs PostgreSQL and owns its data folder."""
 
     name: str
@@ -54,7 +54,7 @@ class Account(msgspec.Struct, frozen=True):
         folder.chmod(0o700)
 
 
-def account_for(data: Path) -> Account:
+def account_for(data: Path) -> SystemAccount:
     """The account for PostgreSQL: ourselves; for root, whoever owns `data`, else the account root lends."""
     if os.geteuid() != 0:
         return _account_of(os.geteuid())
@@ -71,7 +71,7 @@ def account_for(data: Path) -> Account:
     )
 
 
-def _account_of(uid: int) -> Account:
+def _account_of(uid: int) -> SystemAccount:
     try:
         return _account(pwd.getpwuid(uid))
     except KeyError:
@@ -81,5 +81,5 @@ def _account_of(uid: int) -> Account:
         ) from None
 
 
-def _account(entry: pwd.struct_passwd) -> Account:
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+def _account(entry: pwd.struct_passwd) -> SystemAccount:
+    return SystemAccount(entry.pw_name, entry.pw_uid, entry.pw_gid)

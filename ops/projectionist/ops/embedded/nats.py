@@ -24,7 +24,7 @@ jetstream {{
 """
 
 
-class Nats:
+class NatsServer:
     """The server whose data lies in `home/nats`.
 
     It runs as whoever starts it and takes any client of this machine: unlike PostgreSQL's superuser, a client

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from projectionist.ops.embedded import binaries
-from projectionist.ops.embedded.account import Account
+from projectionist.ops.embedded.account import SystemAccount
 from projectionist.ops.embedded.errors import EmbeddedError
 
 STATE = Path("/var/lib/projectionist")
@@ -19,7 +19,7 @@ def outside(home: Path, state: Path) -> Path:
     return state / f"{home.parent.name}-{hashlib.blake2b(os.fsencode(home), digest_size=6).hexdigest()}"
 
 
-def data(home: Path, account: Account, state: Path) -> Path:
+def data(home: Path, account: SystemAccount, state: Path) -> Path:
     """The folder for PostgreSQL's data: where it is already, else inside `home`, else outside."""
     near, far = home / "postgres", outside(home, state) / "postgres"
     if far.exists() and not near.exists():
@@ -34,7 +34,7 @@ def data(home: Path, account: Account, state: Path) -> Path:
     return far
 
 
-def programs(account: Account, state: Path) -> Path:
+def programs(account: SystemAccount, state: Path) -> Path:
     """The folder of PostgreSQL's programs: the installed one, or a copy where `account` cannot run that."""
     installed = binaries.postgres_bin()
     if not account.lent or account.can(installed / "initdb", "--version"):

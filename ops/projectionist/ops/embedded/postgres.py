@@ -12,7 +12,7 @@ from pathlib import Path
 
 from projectionist.core.project_servers import runs
 from projectionist.ops.embedded import binaries, places, processes
-from projectionist.ops.embedded.account import Account, account_for
+from projectionist.ops.embedded.account import SystemAccount, account_for
 from projectionist.ops.embedded.binaries import POSTGRES_MAJOR
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
 
@@ -28,7 +28,7 @@ _RISKY = {"fsync": "off", "full_page_writes": "off"}
 """For data that need not survive the machine. Commits survive the server: synchronous_commit stays on."""
 
 
-class Postgres:
+class PostgresServer:
     """The server of `home`. Its data lies in `home/postgres`, or in `state` if its account cannot get in."""
 
     name = "postgres"
@@ -41,7 +41,7 @@ class Postgres:
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
     @cached_property
-    def account(self) -> Account:
+    def account(self) -> SystemAccount:
         """Who runs it."""
         return account_for(self._home / "postgres")
 
@@ -170,7 +170,7 @@ class Postgres:
             )
 
 
-def _write_secret(path: Path, secret: str, account: Account) -> None:
+def _write_secret(path: Path, secret: str, account: SystemAccount) -> None:
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(secret)

@@ -13,8 +13,8 @@ from projectionist.core import project_servers
 from projectionist.ops.embedded import home as homes
 from projectionist.ops.embedded import places, processes
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
-from projectionist.ops.embedded.nats import Nats
-from projectionist.ops.embedded.postgres import Postgres
+from projectionist.ops.embedded.nats import NatsServer
+from projectionist.ops.embedded.postgres import PostgresServer
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -47,8 +47,8 @@ class Embedded:
         self, home: Path, *, durable: bool = True, sync_always: bool = False, state: Path = places.STATE
     ) -> None:
         self.home = home.resolve()
-        self.postgres = Postgres(self.home, durable=durable, state=state)
-        self.nats = Nats(self.home, sync_always=sync_always)
+        self.postgres = PostgresServer(self.home, durable=durable, state=state)
+        self.nats = NatsServer(self.home, sync_always=sync_always)
         self._outside = places.outside(self.home, state)
 
     def up(self) -> Addresses:
@@ -101,7 +101,7 @@ class Embedded:
     ) -> None:
         self.down()
 
-    def _up(self, server: Postgres | Nats, notes: list[str]) -> int:
+    def _up(self, server: PostgresServer | NatsServer, notes: list[str]) -> int:
         """The port `server` listens on, which is the one it had last while nobody else has taken that."""
         last = homes.read_ports(self.home).get(server.name, 0)
         # Who was killed a moment ago may still be there when first looked for.
@@ -116,7 +116,7 @@ class Embedded:
             notes.append(f"port {last} is taken by another program: {server.name} listens on {port} now")
         return port
 
-    def _start(self, server: Postgres | Nats, wish: int) -> int:
+    def _start(self, server: PostgresServer | NatsServer, wish: int) -> int:
         """Start `server` on port `wish` or a free one; again, if that is lost before the server has it."""
         # A server that was killed a moment ago may still be letting go of its port.
         if wish and not processes.until(lambda: processes.is_free(wish), seconds=1):
@@ -138,7 +138,7 @@ class Embedded:
             server.stop()
 
 
-def _look(server: Postgres | Nats, port: int) -> ServerStatus:
+def _look(server: PostgresServer | NatsServer, port: int) -> ServerStatus:
     pid = server.pid()
     return ServerStatus(
         name=server.name,

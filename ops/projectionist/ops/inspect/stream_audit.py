@@ -27,7 +27,7 @@ Place = tuple[str, int]
 """An aggregate and a version."""
 
 
-class Hole(msgspec.Struct, frozen=True):
+class MissingRange(msgspec.Struct, frozen=True):
     """Versions that the stream does not hold, though it holds a later one."""
 
     aggregate: str
@@ -35,7 +35,7 @@ class Hole(msgspec.Struct, frozen=True):
     last: int
 
 
-class Event(msgspec.Struct, frozen=True):
+class VersionClaim(msgspec.Struct, frozen=True):
     """Who claims a version."""
 
     seq: int
@@ -49,10 +49,10 @@ class Reuse(msgspec.Struct, frozen=True):
 
     aggregate: str
     version: int
-    events: list[Event]
+    events: list[VersionClaim]
 
 
-class Walked(msgspec.Struct):
+class AuditResult(msgspec.Struct):
     """What a walk has found."""
 
     consumer: str
@@ -67,11 +67,11 @@ class Walked(msgspec.Struct):
     unreadable: int = 0
     late_beginnings: int = 0
     """Aggregates whose first version here is not 1."""
-    holes: list[Hole] = []
+    holes: list[MissingRange] = []
     reused: list[Reuse] = []
 
 
-class Versions:
+class AggregateVersions:
     """The versions of each aggregate as they come, in any order."""
 
     def __init__(self) -> None:
@@ -103,19 +103,19 @@ class Versions:
         """How many aggregates begin later than at 1."""
         return sum(1 for aggregate in self._beyond if not self._top[aggregate])
 
-    def holes(self) -> Iterator[Hole]:
+    def holes(self) -> Iterator[MissingRange]:
         """What is missing, by aggregate."""
         for aggregate in sorted(self._beyond):
             expected = self._top[aggregate] + 1
             for version in sorted(self._beyond[aggregate]):
                 if version > expected:
-                    yield Hole(aggregate, expected, version - 1)
+                    yield MissingRange(aggregate, expected, version - 1)
                 expected = version + 1
 
 
-def reused(claims: Iterable[tuple[Place, Event]]) -> tuple[list[Reuse], int]:
+def reused(claims: Iterable[tuple[Place, VersionClaim]]) -> tuple[list[Reuse], int]:
     """Those of the claims that contradict each other; and how many only repeat the first."""
-    by_place: dict[Place, list[Event]] = {}
+    by_place: dict[Place, list[VersionClaim]] = {}
     repeats = 0
     for place, event in claims:
         known = by_place.setdefault(place, [])
@@ -139,14 +139,14 @@ async def walk(
     *,
     first: int = 1,
     last: int | None = None,
-) -> Walked:
+) -> AuditResult:
     """Walk the stream of a consumer, as that reads it, from sequence to sequence."""
     stream = await api.stream(client, definition.stream)
     begin = max(first, stream.state.first_seq)
     end = min(last or stream.state.last_seq, stream.state.last_seq)
-    result = Walked(definition.name, definition.stream, begin, end)
+    result = AuditResult(definition.name, definition.stream, begin, end)
     reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
-    versions = Versions()
+    versions = AggregateVersions()
 
     progress.begin("counting versions", max(0, end - begin + 1))
     async for block in scan(client, definition.stream, definition.subjects.filter, begin, end):
@@ -162,14 +162,14 @@ async def walk(
                 versions.take(one.aggregate, one.version)
         await progress.advance(len(block))
 
-    claims: list[tuple[Place, Event]] = []
+    claims: list[tuple[Place, VersionClaim]] = []
     if versions.again:
         progress.begin("comparing what came again", max(0, end - begin + 1))
         async for block in scan(client, definition.stream, definition.subjects.filter, begin, end):
             for one in map(reader.read, block):
                 if isinstance(one, Delivery) and (one.aggregate, one.version) in versions.again:
                     place = (one.aggregate or "", one.version or 0)
-                    claims.append((place, Event(one.seq, one.source, one.id, one.hash)))
+                    claims.append((place, VersionClaim(one.seq, one.source, one.id, one.hash)))
             await progress.advance(len(block))
     result.aggregates, result.late_beginnings = len(versions), versions.late()
     result.holes = list(versions.holes())

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.inspect.timeline_html import Bar, page
-from projectionist.outbox.admin.intent_actions import Verbs
+from projectionist.ops.inspect.timeline_html import TimelineBar, page
+from projectionist.outbox.admin.intent_actions import IntentActions
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -25,7 +25,7 @@ _LOOKS = {
 
 async def story(connection: Connection, schema: str, aggregate: str) -> str:
     """The page about an aggregate ("type/id"), with the trace that its last traced event belongs to."""
-    await Verbs(connection, schema).opened()
+    await IntentActions(connection, schema).opened()
     rows = await connection.fetch(
         Statements("projectionist.ops", schema)["select_aggregate_timeline"], aggregate
     )
@@ -33,7 +33,7 @@ async def story(connection: Connection, schema: str, aggregate: str) -> str:
     return page(aggregate, traces[-1] if traces else None, [bar(row) for row in rows])
 
 
-def bar(row: Record) -> Bar:
+def bar(row: Record) -> TimelineBar:
     """One row of the story."""
     facts = {
         "state": row["state"],
@@ -42,7 +42,7 @@ def bar(row: Record) -> Bar:
         "said": row["said"],
         "traceparent": row["traceparent"],
     }
-    return Bar(
+    return TimelineBar(
         name=row["name"],
         who=row["who"],
         start=row["start"],
@@ -60,12 +60,12 @@ def drawn(journeys: Sequence[Journey]) -> str:
     return page(", ".join(f"{one.type or 'event'} {one.id}" for one in journeys), trace, bars)
 
 
-def _journey(one: Journey) -> Iterator[Bar]:
+def _journey(one: Journey) -> Iterator[TimelineBar]:
     for passage in one.consumers:
         yield from _passage(passage)
 
 
-def _passage(one: Passage) -> Iterator[Bar]:
+def _passage(one: Passage) -> Iterator[TimelineBar]:
     if one.received is not None:
         facts = {
             "state": one.state,
@@ -76,31 +76,31 @@ def _passage(one: Passage) -> Iterator[Bar]:
             "rows": ", ".join(one.rows),
         }
         look = _LOOKS.get(one.state, "plain")
-        yield Bar(one.state, one.consumer, one.received, one.processed, look=look, facts=_said(facts))
+        yield TimelineBar(one.state, one.consumer, one.received, one.processed, look=look, facts=_said(facts))
     for each in one.beside:
         facts = {"what": each.what or "", "who": each.who or "", "why": each.why or ""}
-        yield Bar(each.kind, one.consumer, each.at, each.at, 1, "wait", _said(facts))
+        yield TimelineBar(each.kind, one.consumer, each.at, each.at, 1, "wait", _said(facts))
     for intent in one.intents:
         yield from _intent(one.consumer, intent)
 
 
-def _intent(consumer: str, intent: Mapping[str, Any]) -> Iterator[Bar]:
+def _intent(consumer: str, intent: Mapping[str, Any]) -> Iterator[TimelineBar]:
     attempts = [_attempt(intent["provider"], attempt) for attempt in intent["attempts"]]
     over = attempts[-1].end if attempts and intent["state"] == "sent" else None
     name, look = f"intent {intent['slot']}", _LOOKS.get(intent["state"], "plain")
     facts = {"state": intent["state"], "key": intent["key"], "provider": intent["provider"]}
-    yield Bar(name, consumer, intent["created"], over, 1, look, facts)
+    yield TimelineBar(name, consumer, intent["created"], over, 1, look, facts)
     yield from attempts
 
 
-def _attempt(provider: str, attempt: Mapping[str, Any]) -> Bar:
+def _attempt(provider: str, attempt: Mapping[str, Any]) -> TimelineBar:
     started: datetime = attempt["started"]
     over = None if attempt["took_s"] is None else started + timedelta(seconds=attempt["took_s"])
     facts = {
         name: str(attempt[name] or "") for name in ("outcome", "status", "provider_id", "reason", "relay")
     }
     name, look = f"attempt {attempt['attempt']} at {provider}", _LOOKS.get(attempt["outcome"], "plain")
-    return Bar(name, "relay", started, over, 2, look, _said(facts))
+    return TimelineBar(name, "relay", started, over, 2, look, _said(facts))
 
 
 def _said(facts: Mapping[str, str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ dt { opacity: .7; } dd { margin: 0; word-break: break-all; }
 """
 
 
-class Bar(msgspec.Struct, frozen=True):
+class TimelineBar(msgspec.Struct, frozen=True):
     """One thing that happened: `look` is good, bad, wait or plain; without an end it goes on, or nobody knows."""
 
     name: str
@@ -40,7 +40,7 @@ class Bar(msgspec.Struct, frozen=True):
     facts: dict[str, str] = {}
 
 
-def page(title: str, trace_id: str | None, bars: Sequence[Bar]) -> str:
+def page(title: str, trace_id: str | None, bars: Sequence[TimelineBar]) -> str:
     """The page. Bars stand in the given order, under a common axis from the first start to the last end."""
     begin = min((bar.start for bar in bars), default=datetime.min.replace(tzinfo=UTC))
     over = max((bar.end or bar.start for bar in bars), default=begin)
@@ -64,7 +64,7 @@ def page(title: str, trace_id: str | None, bars: Sequence[Bar]) -> str:
 """
 
 
-def _row(bar: Bar, begin: datetime, span: timedelta) -> str:
+def _row(bar: TimelineBar, begin: datetime, span: timedelta) -> str:
     left = (bar.start - begin) / span * 100
     width = max(((bar.end or bar.start) - bar.start) / span * 100, _LEAST_PERCENT)
     left = min(left, 100 - _LEAST_PERCENT)

@@ -10,19 +10,21 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.states import Effect
+from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
-from projectionist.outbox.intents.staging import open_all
+from projectionist.outbox.intents.staging import unpack_all
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
 
-AGAIN = frozenset({Effect.READY, Effect.DEAD, Effect.RECONCILE, Effect.HELD})
-DISCARDED = frozenset({Effect.READY, Effect.UNKNOWN, Effect.DEAD, Effect.RECONCILE, Effect.HELD})
-RESOLVED = frozenset({Effect.UNKNOWN, Effect.DEAD, Effect.RECONCILE})
-FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})
+AGAIN = frozenset({IntentState.READY, IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
+DISCARDED = frozenset(
+    {IntentState.READY, IntentState.UNKNOWN, IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD}
+)
+RESOLVED = frozenset({IntentState.UNKNOWN, IntentState.DEAD, IntentState.RECONCILE})
+FOR_A_PERSON = frozenset({IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
 
 
 class IntentNotFound(ProjectionistError):
@@ -33,10 +35,10 @@ class ActError(ProjectionistError):
     """An act without a name or a reason."""
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class IntentFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which intents; what is None does not matter. Without `states`, all but those sent and discarded."""
 
-    states: tuple[Effect, ...] | None = None
+    states: tuple[IntentState, ...] | None = None
     provider: str | None = None
     destination: str | None = None
     intent: str | None = None
@@ -52,10 +54,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Group(msgspec.Struct, frozen=True):
+class IntentGroup(msgspec.Struct, frozen=True):
     """Intents that are alike; `sample` is the key of one."""
 
-    state: Effect
+    state: IntentState
     provider: str
     error: str | None
     count: int
@@ -74,14 +76,14 @@ class Act(msgspec.Struct, frozen=True):
             raise ActError("an act needs a name and a reason", remedy='Say --reason "why this is right"')
 
 
-class Done(msgspec.Struct, frozen=True):
+class IntentActionResult(msgspec.Struct, frozen=True):
     """What an act changed, and how those stand that it could not change (key: state)."""
 
     changed: list[str]
     unchanged: dict[str, str]
 
 
-class Verbs:
+class IntentActions:
     """The verbs, over one connection that is in no transaction."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
@@ -90,15 +92,15 @@ class Verbs:
 
     async def opened(self) -> None:
         """Open what batches have wished for by now, which every look at intents begins with."""
-        await open_all(self._connection, self._sql)
+        await unpack_all(self._connection, self._sql)
 
-    async def groups(self, chosen: Filter) -> list[Group]:
+    async def groups(self, chosen: IntentFilter) -> list[IntentGroup]:
         """Intents by state, provider and error, the largest group first."""
         await self.opened()
         rows = await self._connection.fetch(self._sql["select_intent_groups"], *chosen.arguments())
-        return [msgspec.convert(dict(row), Group) for row in rows]
+        return [msgspec.convert(dict(row), IntentGroup) for row in rows]
 
-    async def each(self, chosen: Filter, limit: int) -> list[Record]:
+    async def each(self, chosen: IntentFilter, limit: int) -> list[Record]:
         """Intents one by one, the oldest first."""
         await self.opened()
         return await self._connection.fetch(self._sql["select_intents"], *chosen.arguments(), limit)
@@ -113,24 +115,28 @@ class Verbs:
         acts = await self._connection.fetch(self._sql["select_intent_audit"], f"intent {key}")
         return {**row, "attempts": [dict(each) for each in attempts], "acts": [dict(each) for each in acts]}
 
-    async def retry(self, keys: Sequence[str], act: Act) -> Done:
+    async def retry(self, keys: Sequence[str], act: Act) -> IntentActionResult:
         """Send these again, now. What may have been sent is sent knowingly: say so in the reason.
 
         A dead one that was passed goes to the end of its lane; a held destination is opened.
         """
         return await self._act("retry", keys, AGAIN, act, ("retry_intents",), ("release_destinations",))
 
-    async def discard(self, keys: Sequence[str], act: Act) -> Done:
+    async def discard(self, keys: Sequence[str], act: Act) -> IntentActionResult:
         """Never send these; those behind them go on."""
-        return await self._act("discard", keys, DISCARDED, act, ("close_intents", Effect.DISCARDED, None))
-
-    async def resolve_sent(self, keys: Sequence[str], act: Act, *, provider_id: str | None = None) -> Done:
-        """Somebody has seen at the provider that these were carried out."""
         return await self._act(
-            "resolve-sent", keys, RESOLVED, act, ("close_intents", Effect.SENT, provider_id)
+            "discard", keys, DISCARDED, act, ("close_intents", IntentState.DISCARDED, None)
         )
 
-    async def resolve_not_sent(self, keys: Sequence[str], act: Act) -> Done:
+    async def resolve_sent(
+        self, keys: Sequence[str], act: Act, *, provider_id: str | None = None
+    ) -> IntentActionResult:
+        """Somebody has seen at the provider that these were carried out."""
+        return await self._act(
+            "resolve-sent", keys, RESOLVED, act, ("close_intents", IntentState.SENT, provider_id)
+        )
+
+    async def resolve_not_sent(self, keys: Sequence[str], act: Act) -> IntentActionResult:
         """Somebody has seen at the provider that these were not carried out: they are sent again."""
         return await self._act("resolve-not-sent", keys, RESOLVED, act, ("retry_intents",))
 
@@ -138,10 +144,10 @@ class Verbs:
         self,
         verb: str,
         keys: Sequence[str],
-        allowed: frozenset[Effect],
+        allowed: frozenset[IntentState],
         act: Act,
         *steps: tuple[str, *tuple[Any, ...]],
-    ) -> Done:
+    ) -> IntentActionResult:
         """Lock, compare, change, record: one transaction."""
         await self.opened()
         async with self._connection.transaction():
@@ -160,7 +166,9 @@ class Verbs:
                 self._sql["insert_audit_entry"], act.actor, verb, act.reason, changed, *before
             )
             announce("outbox.acted")
-        return Done(changed, {key: row["state"] for key, row in found.items() if row["state"] not in allowed})
+        return IntentActionResult(
+            changed, {key: row["state"] for key, row in found.items() if row["state"] not in allowed}
+        )
 
 
 def _not_found(key: str) -> IntentNotFound:

@@ -31,7 +31,7 @@ INTENTS, BYTES = 1000, 8 * 1024 * 1024
 """How much one row holds, beside one intent."""
 
 
-class Wish(msgspec.Struct, gc=False):
+class StagedIntent(msgspec.Struct, gc=False):
     """An intent with its key and frozen content."""
 
     key: str
@@ -52,10 +52,10 @@ class Wish(msgspec.Struct, gc=False):
     """The stream sequence of the event."""
 
 
-_NAMES = tuple(field.name for field in msgspec.structs.fields(Wish))
+_NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
 
 
-def packed(wishes: Sequence[Wish]) -> bytes:
+def encode_intents(wishes: Sequence[StagedIntent]) -> bytes:
     """Wishes as the JSON that `open_wishes` reads: a list of values for each field."""
     columns: dict[str, Sequence[object]] = dict(
         zip(_NAMES, zip(*map(msgspec.structs.astuple, wishes), strict=True), strict=True)
@@ -64,7 +64,7 @@ def packed(wishes: Sequence[Wish]) -> bytes:
     return msgspec.json.encode(columns)
 
 
-def parts(wishes: Sequence[Wish]) -> Iterator[Sequence[Wish]]:
+def intent_chunks(wishes: Sequence[StagedIntent]) -> Iterator[Sequence[StagedIntent]]:
     """Wishes in the portions that make a row each."""
     begin, size = 0, 0
     for at, wish in enumerate(wishes):
@@ -76,7 +76,7 @@ def parts(wishes: Sequence[Wish]) -> Iterator[Sequence[Wish]]:
         yield wishes[begin:]
 
 
-async def open_wishes(connection: Connection, sql: Statements) -> int:
+async def unpack_some(connection: Connection, sql: Statements) -> int:
     """Open some of what batches have wished for; how many intents that were. One transaction: nothing is opened twice.
 
     None were there, or another opener was quicker, where it says 0. A row that the database refuses for what it holds
@@ -122,8 +122,8 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
         return int(row["intents"])
 
 
-async def open_all(connection: Connection, sql: Statements) -> None:
+async def unpack_all(connection: Connection, sql: Statements) -> None:
     """Open everything that is wished for by now: intents are looked at after this."""
     last = await connection.fetchval(sql["select_newest_intent_batch"])
     while last is not None and await connection.fetchval(sql["has_packed_intents"], last):
-        await open_wishes(connection, sql)
+        await unpack_some(connection, sql)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.secret import Secret
-from projectionist.outbox.providers.base import Provider, RenderError, Request, Site
+from projectionist.outbox.providers.base import Provider, ProviderContext, RenderError, Request
 from projectionist.outbox.providers.profiles import PROFILES, Profile, Signal
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.secret_ref import SecretRef
@@ -33,7 +33,7 @@ __all__ = [
     "Secret",
     "SecretRef",
     "Signal",
-    "Site",
+    "ProviderContext",
     "Smtp",
     "Webhook",
 ]

@@ -88,7 +88,7 @@ TOO_LATE = Reply(outcome=Outcome.NOT_SENT, reason="the lease ran out before the 
 """The reply of a provider that found `Request.too_late` true."""
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     """What surrounds a provider: the environment, name resolution, and the relay's NATS connection."""
 
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
@@ -114,7 +114,7 @@ class Provider(ABC):
     versioned: ClassVar[bool] = False
     """Whether a producer's intents are events of an aggregate, which nobody can put in order without a version."""
 
-    def __init__(self, name: str, settings: ProviderSettings, site: Site) -> None:
+    def __init__(self, name: str, settings: ProviderSettings, site: ProviderContext) -> None:
         self.name = name
         self.settings = settings
         self.site = site

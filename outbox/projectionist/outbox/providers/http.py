@@ -11,7 +11,7 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
-from projectionist.outbox.providers.base import Provider, RenderError, Request, Site
+from projectionist.outbox.providers.base import Provider, ProviderContext, RenderError, Request
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http_exchange import Transport
 from projectionist.outbox.providers.http_outcomes import classify
@@ -58,7 +58,7 @@ class HttpSettings(ProviderSettings, frozen=True, kw_only=True):
             check_header(name, "-")
 
 
-class Wire(msgspec.Struct, frozen=True):
+class FrozenRequest(msgspec.Struct, frozen=True):
     """The frozen part of a call."""
 
     method: str
@@ -74,7 +74,7 @@ class Http(Provider):
     Settings = HttpSettings
     settings: HttpSettings
 
-    def __init__(self, name: str, settings: HttpSettings, site: Site) -> None:
+    def __init__(self, name: str, settings: HttpSettings, site: ProviderContext) -> None:
         super().__init__(name, settings, site)
         self.profile = chosen(self.profile, settings)
         self._host = parse(_without_fields(settings.url)).host
@@ -105,11 +105,11 @@ class Http(Provider):
         fields = request.fields()
         body = urlencode(flat(fields)) if form else request.body.decode()
         url = fill(self.settings.url, fields, _url_part)
-        return msgspec.json.encode(Wire(self.settings.method, url, headers, body))
+        return msgspec.json.encode(FrozenRequest(self.settings.method, url, headers, body))
 
     async def send(self, request: Request) -> Reply:
         """One call; the answer's meaning comes from the profile."""
-        wire = request.frozen(Wire)
+        wire = request.frozen(FrozenRequest)
         secret = [(name, value.reveal()) for name, value in self._secrets]
         headers = [*wire.headers, *FIXED_HEADERS, *trace_context(request), *secret]
         body = wire.body.encode()
@@ -185,7 +185,7 @@ def _key(profile: Profile, key: str) -> str:
     return f'"{key}"' if profile.key_quoted else key
 
 
-def _secrets(settings: HttpSettings, site: Site) -> list[tuple[str, Secret]]:
+def _secrets(settings: HttpSettings, site: ProviderContext) -> list[tuple[str, Secret]]:
     found = [(name, ref.read(site.environ)) for name, ref in settings.secret_headers.items()]
     if settings.bearer is not None:
         found.append(("Authorization", Secret(f"Bearer {settings.bearer.read(site.environ).reveal()}")))

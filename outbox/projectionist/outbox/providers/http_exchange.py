@@ -16,8 +16,8 @@ import httpcore
 from projectionist.outbox.providers.base import TOO_LATE, Request
 from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target, parse
 from projectionist.outbox.providers.host_names import Crowded, SlowName
-from projectionist.outbox.providers.http_outcomes import Answer
-from projectionist.outbox.providers.http_pool import Connections, Line
+from projectionist.outbox.providers.http_outcomes import HttpAnswer
+from projectionist.outbox.providers.http_pool import Connections, HttpConnection
 from projectionist.outbox.providers.outgoing_headers import Headers, fault
 from projectionist.outbox.providers.reply import Outcome, Reply
 
@@ -59,7 +59,7 @@ class Transport:
 
     async def exchange(
         self, method: str, url: str, headers: Headers, body: bytes, request: Request
-    ) -> Answer | Reply:
+    ) -> HttpAnswer | Reply:
         """The answer, or the reply for an attempt that got none. Neither the other side nor a bad call is raised."""
         try:
             target = parse(url)
@@ -94,7 +94,9 @@ class _Exchange:
         self._complete = False
         self.error: Exception | None = None
 
-    async def run(self, line: Line, method: str, target: Target, headers: Headers, body: bytes) -> None:
+    async def run(
+        self, line: HttpConnection, method: str, target: Target, headers: Headers, body: bytes
+    ) -> None:
         line.leaving = self._leaving
         url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
         extensions: dict[str, Any] = {"timeout": {"connect": _CONNECT_S}}
@@ -118,10 +120,10 @@ class _Exchange:
             raise _TooLate
         self._left = True
 
-    def result(self) -> Answer | Reply:
+    def result(self) -> HttpAnswer | Reply:
         """The status line is the answer; a body that was cut only leaves less to read in it."""
         if self._status:
-            return Answer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
+            return HttpAnswer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
         missing = "answer" if self._left else "connection"
         reason = f"no {missing} within {self._request.timeout_s:g} s"
         reason = reason if self.error is None else _told(self.error)

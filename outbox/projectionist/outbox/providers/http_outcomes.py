@@ -12,7 +12,7 @@ from projectionist.outbox.providers.profiles import Profile, Signal
 from projectionist.outbox.providers.reply import Outcome, Reply, excerpt
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """What came back: header names in lower case; `complete` is false if the body was cut, by us or by the
     connection."""
 
@@ -33,7 +33,7 @@ _PASSING = {
 """Answers that say the request was not acted on, for a reason that is not in it."""
 
 
-def classify(profile: Profile, answer: Answer, *, now: datetime, hide: tuple[str, ...] = ()) -> Reply:
+def classify(profile: Profile, answer: HttpAnswer, *, now: datetime, hide: tuple[str, ...] = ()) -> Reply:
     """What an answer means under a profile. `hide`: secrets to blot out of the excerpt."""
     content = _decoded(answer.body)
     outcome, reason = _outcome(profile, answer, _codes(profile, content))
@@ -50,7 +50,7 @@ def classify(profile: Profile, answer: Answer, *, now: datetime, hide: tuple[str
     )
 
 
-def _outcome(profile: Profile, answer: Answer, codes: set[str]) -> tuple[Outcome, str]:
+def _outcome(profile: Profile, answer: HttpAnswer, codes: set[str]) -> tuple[Outcome, str]:
     status = answer.status
     special = _special(profile, answer, codes)
     if special is not None:
@@ -79,7 +79,7 @@ def _plain(status: int) -> tuple[Outcome, str]:
     return Outcome.UNKNOWN, "failed, perhaps after it was done"
 
 
-def _special(profile: Profile, answer: Answer, codes: set[str]) -> tuple[Outcome, str] | None:
+def _special(profile: Profile, answer: HttpAnswer, codes: set[str]) -> tuple[Outcome, str] | None:
     """What the profile's signals tell. Where only a code tells them apart and it cannot be read, nobody may guess."""
     if _told(profile.mismatch, answer.status, codes):
         return Outcome.MISMATCH, "the provider knows this key with other content"
@@ -126,6 +126,6 @@ def _codes(profile: Profile, content: Any) -> set[str]:
     return {code for path in profile.code_paths if (code := _at(content, path))}
 
 
-def _identifier(profile: Profile, answer: Answer, content: Any) -> str:
+def _identifier(profile: Profile, answer: HttpAnswer, content: Any) -> str:
     found = next((value for path in profile.id_paths if (value := _at(content, path))), "")
     return found or answer.headers.get(profile.id_header, "")

@@ -22,7 +22,7 @@ IDLE_S = 5.0
 _Origin = tuple[str, str, int]
 
 
-class Line:
+class HttpConnection:
     """A connection to one origin. `leaving` is called before any byte of a request is handed to the socket, and may
     raise to keep it here."""
 
@@ -44,7 +44,7 @@ def _let_go() -> None:
 class _Watched(httpcore.AsyncNetworkStream):
     """A stream that says when something goes out; above TLS too, so that a handshake is none of it."""
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream, line: Line) -> None:
+    def __init__(self, inner: httpcore.AsyncNetworkStream, line: HttpConnection) -> None:
         self._inner = inner
         self._line = line
 
@@ -71,7 +71,7 @@ class _Watched(httpcore.AsyncNetworkStream):
 class _PinnedBackend(httpcore.AsyncNetworkBackend):
     """Connects to addresses the egress rules have checked; TLS above it still verifies the name."""
 
-    def __init__(self, egress: Egress, line: Line) -> None:
+    def __init__(self, egress: Egress, line: HttpConnection) -> None:
         self._egress = egress
         self._line = line
         self._inner = httpcore.AnyIOBackend()
@@ -106,14 +106,14 @@ class Connections:
         self._keep = keep
         self._context = ssl.create_default_context(cafile=ca_file or None)
         self._egress = egress
-        self._idle: dict[_Origin, deque[Line]] = {}
+        self._idle: dict[_Origin, deque[HttpConnection]] = {}
         self._closed = False
 
     @asynccontextmanager
-    async def one(self, target: Target) -> AsyncIterator[Line]:
+    async def one(self, target: Target) -> AsyncIterator[HttpConnection]:
         """A connection of the caller's own for one request; it connects with the request where none is idle."""
         origin = (target.scheme, target.host, target.port)
-        line = await self._ready(origin) or Line(self._egress, self._context, origin)
+        line = await self._ready(origin) or HttpConnection(self._egress, self._context, origin)
         try:
             yield line
         finally:
@@ -129,7 +129,7 @@ class Connections:
                 while idle:
                     await idle.pop().http.aclose()
 
-    async def _ready(self, origin: _Origin) -> Line | None:
+    async def _ready(self, origin: _Origin) -> HttpConnection | None:
         """The one used last that can still be used: what the server has closed, or what is old, is thrown away."""
         idle = self._idle.get(origin, deque())
         while idle:
@@ -139,7 +139,7 @@ class Connections:
             await line.http.aclose()
         return None
 
-    async def _give_back(self, origin: _Origin, line: Line) -> None:
+    async def _give_back(self, origin: _Origin, line: HttpConnection) -> None:
         if line.http.is_closed():
             return
         if self._closed or not (self._keep and line.http.is_idle()):

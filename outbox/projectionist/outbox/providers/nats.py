@@ -17,15 +17,22 @@ from nats.js.errors import NotFoundError
 from projectionist.core import cloudevents as names_of
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, fits, flaw
+from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw, is_printable
 from projectionist.outbox.providers import stream_position, templates
-from projectionist.outbox.providers.base import TOO_LATE, NotReady, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.base import (
+    TOO_LATE,
+    NotReady,
+    Provider,
+    ProviderContext,
+    RenderError,
+    Request,
+)
 from projectionist.outbox.providers.outgoing_headers import is_name, trace_context
 from projectionist.outbox.providers.profiles import NATS
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
-from projectionist.outbox.providers.stream_position import Reached
-from projectionist.outbox.publishing.publish_acks import Ack, Acks
+from projectionist.outbox.providers.stream_position import StreamPosition
+from projectionist.outbox.publishing.publish_acks import Acks, PublishAck
 from projectionist.outbox.publishing.stored_subject import stored_as
 
 MOST_SCANNED = 10_000
@@ -61,7 +68,7 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
                 raise ValueError(f"{what} {unfit}")
 
 
-class Wire(msgspec.Struct, frozen=True):
+class FrozenPublish(msgspec.Struct, frozen=True):
     """The frozen part of a publish, beside the intent's own content."""
 
     subject: str
@@ -81,12 +88,12 @@ class NatsPublish(Provider):
     settings: NatsSettings
     profile = NATS
 
-    def __init__(self, name: str, settings: NatsSettings, site: Site) -> None:
+    def __init__(self, name: str, settings: NatsSettings, site: ProviderContext) -> None:
         super().__init__(name, settings, site)
         self._client: Client | None = None
         self._acks: Acks | None = None
         self._stream = settings.stream
-        self._seen = Reached("", 0, "")
+        self._seen = StreamPosition("", 0, "")
 
     async def open(self) -> None:
         """Find the stream and how long it remembers ids."""
@@ -97,7 +104,7 @@ class NatsPublish(Provider):
         self._stream = info.config.name or self._stream
         self.profile = msgspec.structs.replace(NATS, memory_s=info.config.duplicate_window or NATS.memory_s)
         last = info.state.last_seq
-        self._seen = Reached(stream_position.created(info), last, await self._at(self._client, last))
+        self._seen = StreamPosition(stream_position.created(info), last, await self._at(self._client, last))
         self._acks = await Acks.open(self._client)
 
     async def close(self) -> None:
@@ -128,9 +135,9 @@ class NatsPublish(Provider):
         headers[names_of.MESSAGE_ID] = request.key
         headers["Nats-Expected-Stream"] = self._stream
         subject = templates.fill(self.settings.subject, fields, _token)
-        if not fits(subject, TEXT_BYTES):
+        if not is_printable(subject, TEXT_BYTES):
             raise RenderError(f"the subject is longer than {TEXT_BYTES} bytes, or cannot be printed")
-        return msgspec.json.encode(Wire(subject, headers))
+        return msgspec.json.encode(FrozenPublish(subject, headers))
 
     def _of(self, request: Request) -> dict[str, str | None]:
         """The aggregate of a producer's event. What a handler wished for is none of the aggregate of its own event."""
@@ -183,12 +190,12 @@ class NatsPublish(Provider):
         told = partial(self._told, request)
         return acks.post(subject, request.body, headers, request.timeout_s, told)
 
-    def _told(self, request: Request, ack: Ack | None) -> Reply:
+    def _told(self, request: Request, ack: PublishAck | None) -> Reply:
         if ack is None:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
         if ack.seq and not ack.duplicate:
             # The last ack, not the highest: a stream that lost its end goes on below what it had reached.
-            self._seen = Reached(self._seen.created, ack.seq, stream_position.named(request.key))
+            self._seen = StreamPosition(self._seen.created, ack.seq, stream_position.named(request.key))
         return classify(ack)
 
     async def lookup(self, request: Request) -> Reply:
@@ -196,7 +203,7 @@ class NatsPublish(Provider):
         client, _ = self._connected()
         if client is None:
             return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
-        subject = request.frozen(Wire).subject
+        subject = request.frozen(FrozenPublish).subject
         try:
             with anyio.fail_after(request.timeout_s):
                 info = await client.jetstream().stream_info(self._stream)
@@ -265,7 +272,7 @@ class NatsPublish(Provider):
 
 def _addressed(request: Request) -> tuple[str, dict[str, str]]:
     """Subject and headers of one attempt: the frozen ones, and the trace it belongs to."""
-    wire = request.frozen(Wire)
+    wire = request.frozen(FrozenPublish)
     trace = {name: names_of.encode(value) for name, value in trace_context(request)}
     return wire.subject, wire.headers | trace
 
@@ -277,7 +284,7 @@ def _fit(subject: str, headers: dict[str, str]) -> bool:
     )
 
 
-def classify(ack: Ack) -> Reply:
+def classify(ack: PublishAck) -> Reply:
     """What the stream's ack means. Pure."""
     if ack.no_responders:
         return Reply(outcome=Outcome.NOT_SENT, reason="no stream listens to this subject now", status="503")
@@ -304,7 +311,7 @@ def classify(ack: Ack) -> Reply:
 def _header(name: str, value: str) -> str:
     """A header's value, coded; of an event's own no other than consumers read."""
     most = ID_BYTES if name.lower() == names_of.DEFAULTS["id"] else TEXT_BYTES
-    if name.lower().startswith("ce-") and not fits(value, most):
+    if name.lower().startswith("ce-") and not is_printable(value, most):
         raise RenderError(f"the header {name} would have more than {most} bytes, or could not be printed")
     return names_of.encode(value)
 

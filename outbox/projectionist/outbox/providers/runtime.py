@@ -15,7 +15,14 @@ import msgspec
 from projectionist.core.settings.settings import Settings
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_cancelled
-from projectionist.outbox.providers.base import TOO_LATE, NotReady, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.base import (
+    TOO_LATE,
+    NotReady,
+    Provider,
+    ProviderContext,
+    RenderError,
+    Request,
+)
 from projectionist.outbox.providers.profiles import check_schedule
 from projectionist.outbox.providers.reply import ID_CHARACTERS, Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderRetry
@@ -30,7 +37,7 @@ _GRACE_S = 1.0
 
 @asynccontextmanager
 async def running(
-    factories: Mapping[str, type[Provider]], settings: Settings, site: Site
+    factories: Mapping[str, type[Provider]], settings: Settings, site: ProviderContext
 ) -> AsyncIterator[dict[str, Provider]]:
     """Every provider of an App, built from its section `[providers.NAME]`, opened, and closed at the end.
 
@@ -93,7 +100,7 @@ async def attempt(provider: Provider, request: Request) -> Reply:
     return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
 
 
-def begun(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
+def begin_attempt(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
     """The reply of an attempt that is on its way without a task, or None: then it is for `attempt`."""
     try:
         return provider.begin(request)
@@ -103,7 +110,7 @@ def begun(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
         return failed
 
 
-def told(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
+def result_of(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
     """What came of an attempt that `begun` began, as `attempt` would say it."""
     error = future.exception()
     if error is not None:
@@ -112,7 +119,7 @@ def told(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
     return _storable(reply, outcome=_final(reply, provider.settings.retry))
 
 
-async def marks(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
+async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
     """What the provider notes before the first attempt of each, for a later lookup; None where it cannot."""
     noted: list[str | None] = [None] * len(requests)
     with anyio.move_on_after(provider.settings.timeout_s):
@@ -126,7 +133,7 @@ async def marks(provider: Provider, requests: Sequence[Request]) -> list[str | N
     return noted
 
 
-async def sought(provider: Provider, request: Request) -> Reply:
+async def lookup(provider: Provider, request: Request) -> Reply:
     """Look an intent up, whatever the provider does. RETRY is a lookup that could not be made now."""
     reply = Reply(outcome=Outcome.RETRY, reason="the lookup took too long")
     with anyio.move_on_after(request.timeout_s + _GRACE_S):

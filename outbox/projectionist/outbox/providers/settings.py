@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 
 from projectionist.core.circuit_breaker import BreakerPolicy
-from projectionist.core.retry_policy import Retry, Seconds
+from projectionist.core.retry_policy import RetryPolicy, Seconds
 from projectionist.outbox.providers.profiles import Delivery
 
 
-class ProviderRetry(Retry, frozen=True, kw_only=True):
+class ProviderRetry(RetryPolicy, frozen=True, kw_only=True):
     """`schedule_to_close_s`: the time after the first send in which all tries must lie. `non_retryable`:
     statuses that are final although they look passing ("503")."""
 

@@ -16,7 +16,7 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
-from projectionist.outbox.providers.base import TOO_LATE, Provider, RenderError, Request, Site
+from projectionist.outbox.providers.base import TOO_LATE, Provider, ProviderContext, RenderError, Request
 from projectionist.outbox.providers.mail import Letter, Template, address, compose
 from projectionist.outbox.providers.profiles import SMTP
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
@@ -63,7 +63,7 @@ class Smtp(Provider):
     settings: SmtpSettings
     profile = SMTP
 
-    def __init__(self, name: str, settings: SmtpSettings, site: Site) -> None:
+    def __init__(self, name: str, settings: SmtpSettings, site: ProviderContext) -> None:
         super().__init__(name, settings, site)
         self._password: Secret | None = settings.password.read(site.environ) if settings.password else None
         self._tls = ssl.create_default_context(cafile=settings.ca_file or None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from projectionist.outbox.providers.base import Request
 
 
-class Reached(msgspec.Struct, frozen=True):
+class StreamPosition(msgspec.Struct, frozen=True):
     """A stream, by its creation and its transform, the sequence it had reached, and what stood there."""
 
     created: str
@@ -36,12 +36,12 @@ class Reached(msgspec.Struct, frozen=True):
         return f"{self.created}|{self.seq}|{self.what}"
 
 
-def before(request: Request, info: StreamInfo) -> Reached | None:
+def before(request: Request, info: StreamInfo) -> StreamPosition | None:
     """What was noted before the first attempt. Where that was lost with it: the beginning of a stream that is older
     than the intent; None where nobody knows."""
     if request.mark is None and info.created is not None and info.created <= request.created:
-        return Reached(created(info), 0, "")
-    return Reached.read(request.mark)
+        return StreamPosition(created(info), 0, "")
+    return StreamPosition.read(request.mark)
 
 
 def created(info: StreamInfo) -> str:

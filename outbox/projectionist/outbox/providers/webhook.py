@@ -14,7 +14,7 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
-from projectionist.outbox.providers.base import Provider, RenderError, Request, Site
+from projectionist.outbox.providers.base import Provider, ProviderContext, RenderError, Request
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http import FIXED_HEADERS
 from projectionist.outbox.providers.http_exchange import Transport
@@ -57,7 +57,7 @@ class Webhook(Provider):
     settings: WebhookSettings
     profile = STANDARD_WEBHOOKS
 
-    def __init__(self, name: str, settings: WebhookSettings, site: Site) -> None:
+    def __init__(self, name: str, settings: WebhookSettings, site: ProviderContext) -> None:
         super().__init__(name, settings, site)
         self._signers = {
             destination: Signer(endpoint.secrets, site, destination)
@@ -124,7 +124,7 @@ class Signer:
 
     __slots__ = ("_keys",)
 
-    def __init__(self, refs: Sequence[SecretRef], site: Site, destination: str) -> None:
+    def __init__(self, refs: Sequence[SecretRef], site: ProviderContext, destination: str) -> None:
         self._keys = tuple(_key(ref.read(site.environ), destination) for ref in refs)
 
     def __bool__(self) -> bool:

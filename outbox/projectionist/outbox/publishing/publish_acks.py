@@ -29,7 +29,7 @@ class AckError(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class Ack(msgspec.Struct, frozen=True):
+class PublishAck(msgspec.Struct, frozen=True):
     """What came back for one publish."""
 
     stream: str = ""
@@ -39,7 +39,7 @@ class Ack(msgspec.Struct, frozen=True):
     no_responders: bool = False
 
 
-_decode = msgspec.json.Decoder(Ack).decode
+_decode = msgspec.json.Decoder(PublishAck).decode
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Acks:
         self._client = client
         self._inbox = inbox
         self._numbers = count(1)
-        self._waiting: dict[str, Callable[[Ack | None], None]] = {}
+        self._waiting: dict[str, Callable[[PublishAck | None], None]] = {}
         self._subscription: Subscription | None = None
 
     @classmethod
@@ -68,7 +68,7 @@ class Acks:
 
     async def publish(
         self, subject: str, body: bytes, headers: dict[str, str], timeout_s: float
-    ) -> Ack | None:
+    ) -> PublishAck | None:
         """Publish and wait for the ack; None if it has not come within `timeout_s`."""
         number, future, timer = self._expected(timeout_s, lambda ack: ack)
         try:
@@ -84,7 +84,7 @@ class Acks:
         body: bytes,
         headers: Mapping[str, str],
         timeout_s: float,
-        told: Callable[[Ack | None], T],
+        told: Callable[[PublishAck | None], T],
     ) -> asyncio.Future[T] | None:
         """As `publish`, at half the cost: no task waits; the future holds what `told` makes of the ack.
 
@@ -103,7 +103,7 @@ class Acks:
         return future
 
     def _expected(
-        self, timeout_s: float, told: Callable[[Ack | None], T]
+        self, timeout_s: float, told: Callable[[PublishAck | None], T]
     ) -> tuple[str, asyncio.Future[T], asyncio.TimerHandle]:
         number, loop = str(next(self._numbers)), asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -112,7 +112,7 @@ class Acks:
         self._waiting[number] = partial(_resolve, future, timer, told)
         return number, future, timer
 
-    def _answered(self, number: str, ack: Ack | None) -> None:
+    def _answered(self, number: str, ack: PublishAck | None) -> None:
         resolve = self._waiting.pop(number, None)
         if resolve is not None:
             resolve(ack)
@@ -121,10 +121,10 @@ class Acks:
         self._answered(message.subject.rpartition(".")[2], _read(message))
 
 
-def _read(message: Msg) -> Ack:
+def _read(message: Msg) -> PublishAck:
     if not message.data and (message.headers or {}).get(Header.STATUS) == NO_RESPONDERS_STATUS:
         # The server answers in the subject's place when nobody listens to it.
-        return Ack(no_responders=True)
+        return PublishAck(no_responders=True)
     try:
         ack = _decode(message.data)
     except msgspec.DecodeError:
@@ -132,12 +132,15 @@ def _read(message: Msg) -> Ack:
     return ack if ack.error is not None or (ack.stream and ack.seq) else _NO_ACK
 
 
-_NO_ACK = Ack(error=AckError(code=500, description="not an ack"))
+_NO_ACK = PublishAck(error=AckError(code=500, description="not an ack"))
 """Somebody who is not a stream answered; whether one also stored it, only its id can tell."""
 
 
 def _resolve(
-    future: asyncio.Future[T], timer: asyncio.TimerHandle, told: Callable[[Ack | None], T], ack: Ack | None
+    future: asyncio.Future[T],
+    timer: asyncio.TimerHandle,
+    told: Callable[[PublishAck | None], T],
+    ack: PublishAck | None,
 ) -> None:
     timer.cancel()
     if not future.done():

@@ -14,7 +14,7 @@ from nats.errors import MaxPayloadError
 from nats.js.errors import NotFoundError
 
 from projectionist.core import cloudevents
-from projectionist.core.retry_policy import Retry, wait
+from projectionist.core.retry_policy import RetryPolicy, wait
 from projectionist.core.telemetry import names, server_attributes, tracing
 from projectionist.outbox.publishing.draft import Draft, Producer, PublishError
 from projectionist.outbox.publishing.publish_acks import Acks
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Draft", "NotPublished", "PublishError", "Published", "Publisher", "WrongSequence"]
 
-RETRY = Retry(initial_s=0.1, coefficient=2, maximum_s=5)
+RETRY = RetryPolicy(initial_s=0.1, coefficient=2, maximum_s=5)
 STREAM_S = 5.0
 """How long a stream may be missing, a leader's election included, before that is taken for a fault of the set-up."""
 ANSWER_S = 5.0

@@ -17,12 +17,12 @@ from projectionist.outbox.providers.reply import Outcome
 if TYPE_CHECKING:
     from projectionist.outbox.providers.base import Provider, Request
     from projectionist.outbox.providers.reply import Reply
-    from projectionist.outbox.relay.intent_store import Leased, Settled
+    from projectionist.outbox.relay.intent_store import LeasedIntent, Settled
 
 _WELL = frozenset({Outcome.SENT, Outcome.IN_FLIGHT})
 
 
-def begin(leased: Leased, provider: Provider) -> None:
+def begin(leased: LeasedIntent, provider: Provider) -> None:
     """Begin the span of an attempt; its context goes to the provider in place of the one that caused the intent."""
     kind = SpanKind.PRODUCER if provider.system == names.NATS else SpanKind.CLIENT
     span = leased.span = _span(leased, names.SEND, kind, provider)
@@ -30,12 +30,12 @@ def begin(leased: Leased, provider: Provider) -> None:
         leased.request = carrying(leased.request, span)
 
 
-def look_up(leased: Leased, provider: Provider) -> None:
+def look_up(leased: LeasedIntent, provider: Provider) -> None:
     """Begin the span of a lookup."""
     leased.span = _span(leased, names.LOOK_UP, SpanKind.CLIENT, provider)
 
 
-def end(leased: Leased, reply: Reply) -> None:
+def end(leased: LeasedIntent, reply: Reply) -> None:
     """End the span, if there is one."""
     span, leased.span = leased.span, None
     if span is None:
@@ -79,7 +79,7 @@ def _host(provider: Provider, request: Request) -> str | None:
         return None
 
 
-def _span(leased: Leased, operation: str, kind: SpanKind, provider: Provider) -> Span | None:
+def _span(leased: LeasedIntent, operation: str, kind: SpanKind, provider: Provider) -> Span | None:
     request = leased.request
     parent = request.traceparent
     if parent is None or not tracing.on() or not cloudevents.is_traceparent(parent):

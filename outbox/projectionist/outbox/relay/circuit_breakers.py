@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
-from projectionist.core.states import Effect
+from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
 from projectionist.outbox.relay.intent_store import circuit_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.outbox.relay.database_link import Link
-    from projectionist.outbox.relay.intent_store import Leased
+    from projectionist.outbox.relay.database_link import DatabaseLink
+    from projectionist.outbox.relay.intent_store import LeasedIntent
 
 log = logging.getLogger("projectionist.outbox")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class AttemptVerdict(msgspec.Struct, frozen=True):
     """What one attempt said about its destination: whether it is up. `epoch`: of the circuit it was admitted in."""
 
     destination: str
@@ -32,12 +32,12 @@ class Verdict(msgspec.Struct, frozen=True):
 class Circuits:
     """Who may be tried, and what results make of it. A healthy destination costs no statement at all."""
 
-    def __init__(self, link: Link, provider: str, policy: BreakerPolicy) -> None:
+    def __init__(self, link: DatabaseLink, provider: str, policy: BreakerPolicy) -> None:
         self._link = link
         self._provider = provider
         self._policy = policy
 
-    async def admitted(self, leased: Sequence[Leased], now: float) -> list[Leased]:
+    async def admitted(self, leased: Sequence[LeasedIntent], now: float) -> list[LeasedIntent]:
         """Those to go on with: of a destination whose pause is over, one, by the relay that asks first.
 
         What may have been sent already is not for the circuit to stop.
@@ -45,7 +45,7 @@ class Circuits:
         probed: set[str] = set()
         allowed = []
         for each in leased:
-            if each.circuit.state is State.CLOSED or each.state is Effect.UNKNOWN:
+            if each.circuit.state is State.CLOSED or each.state is IntentState.UNKNOWN:
                 allowed.append(each)
             elif each.request.destination not in probed:
                 probed.add(each.request.destination)
@@ -53,7 +53,7 @@ class Circuits:
                     allowed.append(each)
         return allowed
 
-    async def record(self, verdicts: Sequence[Verdict]) -> list[float]:
+    async def record(self, verdicts: Sequence[AttemptVerdict]) -> list[float]:
         """Fold results, in the order they came in, into the circuits of their destinations; the pauses, in seconds."""
         pauses = []
         names = sorted({each.destination for each in verdicts})
@@ -72,7 +72,7 @@ class Circuits:
                     pauses.append(after.until - row["now"])
         return pauses
 
-    async def _probe(self, each: Leased, now: float) -> bool:
+    async def _probe(self, each: LeasedIntent, now: float) -> bool:
         admission, probing = admit(each.circuit, self._policy, now)
         if admission is not Admission.ONE:
             return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import clock
 
 if TYPE_CHECKING:
-    from projectionist.outbox.relay.intent_store import Haul, Leased
+    from projectionist.outbox.relay.intent_store import LeasedIntent, LeaseResult
 
 LOOK_S = 1.0
 """How often lanes are looked through for destinations that wait beside a crowd, where the last look found none."""
@@ -17,7 +17,7 @@ EARLY = 10
 """A look before that time goes through so much less."""
 
 
-class Shares:
+class ConcurrencyShares:
     """Room is taken with a lease, and free when what came of it is written.
 
     The destinations under way and one more would each have an equal share. Whoever has that much goes on only with
@@ -34,13 +34,13 @@ class Shares:
         self.found = False
         """Whether the last look found others: more of them may stand before the lane that it came to."""
 
-    def take(self, leased: Iterable[Leased]) -> None:
+    def take(self, leased: Iterable[LeasedIntent]) -> None:
         """These are under way."""
         for each in leased:
             self.free -= 1
             self._taken[each.request.destination] += 1
 
-    def give_back(self, leased: Iterable[Leased]) -> None:
+    def give_back(self, leased: Iterable[LeasedIntent]) -> None:
         """These no longer are."""
         for each in leased:
             destination = each.request.destination
@@ -66,7 +66,7 @@ class Shares:
             return lanes
         return lanes // EARLY if self._passed.difference(crowd) else 0
 
-    def looked(self, haul: Haul, crowd: Iterable[str]) -> None:
+    def looked(self, haul: LeaseResult, crowd: Iterable[str]) -> None:
         """This was found by looking for others than the crowd."""
         if not (haul.others or self.found):
             self._passed = frozenset(crowd)

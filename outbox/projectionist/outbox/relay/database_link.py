@@ -11,7 +11,7 @@ import anyio
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import connect
-from projectionist.core.postgres.database_identity import Elsewhere, owner
+from projectionist.core.postgres.database_identity import DatabaseCopied, owner
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
@@ -26,12 +26,12 @@ WITHIN_S = 20.0
 """No statement of a relay takes as long; one that does has lost its connection."""
 
 
-class Away(ProjectionistError):
+class DatabaseUnavailable(ProjectionistError):
     """PostgreSQL does not answer now. What was asked may have been done."""
 
 
-class Link:
-    """A connection, opened when it is needed; every failure of it is an Away, and told once.
+class DatabaseLink:
+    """A connection, opened when it is needed; every failure of it is an DatabaseUnavailable, and told once.
 
     `setup`: the statement that it begins with. `judge`: what looks at the database before anything else does.
     """
@@ -56,7 +56,7 @@ class Link:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Connection]:
-        """The connection, for this task alone. Raises Away where time will mend what went wrong."""
+        """The connection, for this task alone. Raises DatabaseUnavailable where time will mend what went wrong."""
         async with self._lock:
             try:
                 with anyio.fail_after(WITHIN_S):
@@ -67,10 +67,10 @@ class Link:
             except BaseException as error:
                 # A statement that was cut off may still be running: its connection is of no use to the next one.
                 await self.close()
-                if not (is_transient(error) or isinstance(error, Elsewhere)):
+                if not (is_transient(error) or isinstance(error, DatabaseCopied)):
                     raise
                 self._tell(error)
-                raise Away("PostgreSQL cannot be used now") from error
+                raise DatabaseUnavailable("PostgreSQL cannot be used now") from error
             if self.away:
                 self.away = False
                 log.info("%s: PostgreSQL is back", self._name)

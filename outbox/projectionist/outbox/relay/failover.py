@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.testpoints import announce
-from projectionist.outbox.intents.staging import open_all
+from projectionist.outbox.intents.staging import unpack_all
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -30,7 +30,7 @@ async def judge(connection: Connection, sql: Statements) -> None:
     if row["here"] == row["before"]:
         return
     if row["before"] is not None:
-        await open_all(
+        await unpack_all(
             connection, sql
         )  # what is still a wish here may have been opened, and sent, over there
     if await connection.fetchval(sql["set_owner_token"], row["here"]):

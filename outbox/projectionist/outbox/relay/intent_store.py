@@ -14,17 +14,17 @@ from projectionist.core import clock
 from projectionist.core.circuit_breaker import Circuit, State
 from projectionist.core.cloudevents import trace_context
 from projectionist.core.postgres.leases import Leases
-from projectionist.core.states import Effect
+from projectionist.core.states import IntentState
 from projectionist.outbox.intents.keys import body_hash
-from projectionist.outbox.intents.staging import open_wishes
+from projectionist.outbox.intents.staging import unpack_some
 from projectionist.outbox.providers.base import Request
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.outbox.providers.reply import Reply
-    from projectionist.outbox.relay.database_link import Link
-    from projectionist.outbox.relay.state_machine import Next
+    from projectionist.outbox.relay.database_link import DatabaseLink
+    from projectionist.outbox.relay.state_machine import Transition
 
 OPEN_S = 8.0
 """An attempt begins within so many seconds after its lease was asked for, or not at all."""
@@ -42,7 +42,7 @@ def lease_of(timeout_s: float) -> float:
     return OPEN_S + timeout_s + SLACK_S
 
 
-class Fresh(msgspec.Struct, frozen=True):
+class FirstAttempt(msgspec.Struct, frozen=True):
     """What is frozen at the first attempt: wire bytes (None: they are the body), their hash, the provider's mark."""
 
     wire: bytes | None
@@ -50,18 +50,18 @@ class Fresh(msgspec.Struct, frozen=True):
     mark: str | None
 
     @classmethod
-    def of(cls, request: Request, mark: str | None) -> Fresh:
+    def of(cls, request: Request, mark: str | None) -> FirstAttempt:
         """Of a request that has just been rendered."""
         wire = None if request.wire == request.body else request.wire
         return cls(wire, body_hash(request.wire), mark)
 
 
-class Leased(msgspec.Struct):
+class LeasedIntent(msgspec.Struct):
     """An intent that this relay alone may act on, until its lease is over."""
 
     seq: int
     token: UUID
-    state: Effect
+    state: IntentState
     """LEASED: to be sent. UNKNOWN: it may have been sent, by somebody who never told."""
     attempt: int
     spent: int
@@ -72,7 +72,7 @@ class Leased(msgspec.Struct):
     rendered: bool
     circuit: Circuit
     request: Request
-    fresh: Fresh | None = None
+    fresh: FirstAttempt | None = None
     first_started: datetime | None = None
     wire_hash: bytes | None = None
     doubted: bool = False
@@ -85,12 +85,12 @@ class Leased(msgspec.Struct):
         return None if self.since_first_s is None else self.since_first_s + clock.now() - self.at
 
 
-class Haul(msgspec.Struct):
+class LeaseResult(msgspec.Struct):
     """What one claim brought. `after`: the lane to go on behind, "" at the end of all lanes; `found`: how many
     could be leased, by this relay or by one that was quicker; `others`: how many of them for destinations outside the
     crowd; `now`: the database's time."""
 
-    leased: list[Leased]
+    leased: list[LeasedIntent]
     after: str
     found: int
     others: int
@@ -106,9 +106,9 @@ class Settled(msgspec.Struct):
     or failed to, so that its circuit has to know.
     """
 
-    leased: Leased
+    leased: LeasedIntent
     reply: Reply
-    next: Next
+    next: Transition
     tried: bool = True
     heard: bool = True
 
@@ -119,10 +119,10 @@ class Settled(msgspec.Struct):
         return sent and not (reply.reason or reply.replayed)
 
 
-class Store:
+class IntentStore:
     """Everything a relay asks and tells the database about intents."""
 
-    def __init__(self, link: Link, relay: str) -> None:
+    def __init__(self, link: DatabaseLink, relay: str) -> None:
         self._link = link
         self._relay = relay
         self._theirs = clock.Other()
@@ -130,7 +130,7 @@ class Store:
     async def open(self) -> int:
         """Open wishes as intents; how many those were."""
         async with self._link.lent() as connection:
-            return await open_wishes(connection, self._link.sql)
+            return await unpack_some(connection, self._link.sql)
 
     async def allow(self) -> None:
         """Have wishes that could not be opened tried again: this code may be newer."""
@@ -149,7 +149,7 @@ class Store:
         crowd: Sequence[str] = (),
         look: int = 0,
         others_only: bool = False,
-    ) -> Haul:
+    ) -> LeaseResult:
         """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes.
 
         Those for other destinations than the crowd come first; for them it goes on for `look` lanes. `others_only`:
@@ -166,7 +166,7 @@ class Store:
         found, others, walked = first["found"], first["others"], first["steps"]
         ended = walked < steps and others < most and (found < most or walked < look)
         leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
-        return Haul(
+        return LeaseResult(
             leased,
             "" if ended else first["lane"],
             found,
@@ -191,7 +191,7 @@ class Store:
             spans = lease_of(timeout_s), wait_s, pause_s
             await connection.execute(self._link.sql["bring_times_back"], provider, *spans, gone_s)
 
-    async def start(self, batch: Sequence[Leased], horizon_s: float | None) -> list[Leased]:
+    async def start(self, batch: Sequence[LeasedIntent], horizon_s: float | None) -> list[LeasedIntent]:
         """Record that an attempt of each begins; those that may be sent.
 
         What is fresh is frozen with it. `horizon_s`: nothing begins so long after its first attempt.
@@ -237,7 +237,7 @@ class Store:
             )
         return {row["seq"] for row in rows}
 
-    async def put_back(self, leased: Sequence[Leased]) -> None:
+    async def put_back(self, leased: Sequence[LeasedIntent]) -> None:
         """Give leases of one claim back before anything was tried."""
         async with self._link.lent() as connection:
             seqs = [each.seq for each in leased]
@@ -303,17 +303,17 @@ def circuit_of(row: Row, state: str = "state") -> Circuit:
 
 
 _CLOSED = Circuit()
-_NOTHING = Fresh(None, b"", None)
+_NOTHING = FirstAttempt(None, b"", None)
 
 
-def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float) -> Leased:
+def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float) -> LeasedIntent:
     body, wire = row["body"], row["wire"]
     traceparent, tracestate = trace_context(row["traceparent"], row["tracestate"])  # it becomes a header
     rendered = row["wire_hash"] is not None
-    return Leased(
+    return LeasedIntent(
         seq=row["seq"],
         token=token,
-        state=Effect(row["state"]),
+        state=IntentState(row["state"]),
         attempt=row["attempt"],
         spent=row["spent"],
         blocks=row["on_dead"] == "block",

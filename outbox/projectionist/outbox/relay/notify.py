@@ -12,7 +12,7 @@ from projectionist.core.identifiers import MOST_BYTES
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.testpoints import announce
-from projectionist.outbox.relay.database_link import Away, Link
+from projectionist.outbox.relay.database_link import DatabaseLink, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
@@ -30,11 +30,11 @@ def channel(schema: str) -> str:
     return f"{schema}.intents".encode()[-MOST_BYTES:].decode(errors="ignore")
 
 
-class Waker:
+class Notifier:
     """Tells relays that intents were committed. `run` it beside what writes them; losing it costs a poll's time."""
 
     def __init__(self, postgres: Postgres) -> None:
-        self._link = Link(postgres, "waker")
+        self._link = DatabaseLink(postgres, "waker")
         self._channel = channel(postgres.schema)
         self._asked = anyio.Event()
 
@@ -58,11 +58,11 @@ class Waker:
             async with self._link.lent() as connection:
                 await connection.execute(self._link.sql["notify_relays"], self._channel)
             announce("waker.notified")
-        except Away:
+        except DatabaseUnavailable:
             await anyio.sleep(AGAIN_S)
 
 
-class Listener:
+class NotifyListener:
     """Hears the wakers, on a connection of its own."""
 
     def __init__(self, postgres: Postgres, heard: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from projectionist.core.telemetry.metrics import Shown
 
 
-class OutboxObserver:
+class OutboxMetrics:
     """Looks where the outbox stands, and shows it."""
 
     def __init__(self, schema: str) -> None:

@@ -19,18 +19,18 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.outbox.providers.base import Provider, Site
+from projectionist.outbox.providers.base import Provider, ProviderContext
 from projectionist.outbox.providers.runtime import running
-from projectionist.outbox.relay.database_link import Away, Link
+from projectionist.outbox.relay.database_link import DatabaseLink, DatabaseUnavailable
 from projectionist.outbox.relay.failover import judge
-from projectionist.outbox.relay.intent_store import Store
-from projectionist.outbox.relay.notify import Listener
+from projectionist.outbox.relay.intent_store import IntentStore
+from projectionist.outbox.relay.notify import NotifyListener
 from projectionist.outbox.relay.sender import Sender
-from projectionist.outbox.relay.unpacker import Opener
+from projectionist.outbox.relay.unpacker import Unpacker
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -78,7 +78,7 @@ async def run(
     checked = _checked(factories)
     crew: list[Relay] = []
     stop = Stop(partial(_stop, crew), partial(_late, crew), settings.run.shutdown_s)
-    with flattened():
+    with unwrap_single_exception():
         async with (
             stop.heard(signals=signals, begun=lambda: announce("relay.hears")),
             AsyncExitStack() as stack,
@@ -89,7 +89,7 @@ async def run(
             connection = _Broker(settings.nats)
             stack.push_async_callback(connection.close)
             providers = await stack.enter_async_context(
-                running(checked, settings, Site(nats=connection.client))
+                running(checked, settings, ProviderContext(nats=connection.client))
             )
             relay = Relay(providers, settings, consumers)
             stack.push_async_callback(relay.close)
@@ -122,19 +122,24 @@ class Relay:
         self, providers: Mapping[str, Provider], settings: Settings, consumers: Sequence[str] = ()
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        leases = Link(settings.postgres, "relay (leases)", setup="set_stable_plans_async_commit", judge=judge)
-        starts, replies = Link(settings.postgres, "relay"), Link(settings.postgres, "relay (replies)")
-        opening = Link(settings.postgres, "relay (opening)", setup="set_stable_plans_async_commit")
+        leases = DatabaseLink(
+            settings.postgres, "relay (leases)", setup="set_stable_plans_async_commit", judge=judge
+        )
+        starts, replies = (
+            DatabaseLink(settings.postgres, "relay"),
+            DatabaseLink(settings.postgres, "relay (replies)"),
+        )
+        opening = DatabaseLink(settings.postgres, "relay (opening)", setup="set_stable_plans_async_commit")
         self._links = (leases, starts, replies, opening)
         poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
         self._senders = [
             Sender(provider, (leases, starts, replies), name, poll_s) for provider in providers.values()
         ]
-        self._store = Store(starts, name)
-        self._opener = Opener(Store(opening, name), self._look, poll_s)
+        self._store = IntentStore(starts, name)
+        self._opener = Unpacker(IntentStore(opening, name), self._look, poll_s)
         self._names = list(providers)
         self._consumers = consumers
-        self._listener = Listener(settings.postgres, self.wake)
+        self._listener = NotifyListener(settings.postgres, self.wake)
         self._told: set[str] = set()
         self._instance = uuid4()
 
@@ -149,7 +154,7 @@ class Relay:
                 for sender in self._senders:
                     senders.start_soon(lasting, sender.run)
             beside.cancel_scope.cancel()
-        with suppress(Away), anyio.move_on_after(LEAVE_S):
+        with suppress(DatabaseUnavailable), anyio.move_on_after(LEAVE_S):
             await self._store.gone(self._instance)
 
     def wake(self) -> None:
@@ -182,7 +187,7 @@ class Relay:
     async def _beat(self) -> None:
         """Say now and then that this relay works: without one, what waits has nobody."""
         while True:
-            with suppress(Away):
+            with suppress(DatabaseUnavailable):
                 await self._store.beat(self._instance, socket.gethostname(), os.getpid(), self._names)
                 announce("relay.beat")
             await anyio.sleep(BEAT_S)
@@ -201,7 +206,7 @@ class Relay:
                     )
                 self._told |= held.keys()
                 announce("relay.tended")
-            except Away:
+            except DatabaseUnavailable:
                 announce("relay.untended")
             await anyio.sleep(TEND_S)
 

@@ -10,16 +10,16 @@ import anyio
 
 from projectionist.core.circuit_breaker import State
 from projectionist.core.log_format import facts
-from projectionist.core.states import Effect
+from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
 from projectionist.outbox.providers.reply import Outcome, healthy
 from projectionist.outbox.relay import attempt_spans
-from projectionist.outbox.relay.circuit_breakers import Circuits, Verdict
-from projectionist.outbox.relay.database_link import Away
+from projectionist.outbox.relay.circuit_breakers import AttemptVerdict, Circuits
+from projectionist.outbox.relay.database_link import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from projectionist.outbox.providers.reply import Reply
-    from projectionist.outbox.relay.intent_store import Settled, Store
+    from projectionist.outbox.relay.intent_store import IntentStore, Settled
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -29,13 +29,13 @@ MOST = 1000
 AGAIN_S = 0.5
 
 
-class Settler:
+class ReplyWriter:
     """The replies of one provider on their way into the database."""
 
     def __init__(
         self,
         name: str,
-        store: Store,
+        store: IntentStore,
         circuits: Circuits,
         memory_s: float | None,
         done: Callable[[Sequence[Settled], Sequence[float]], None],
@@ -82,14 +82,14 @@ class Settler:
                 attempt_spans.count(self._name, self._system, batch)
                 pauses = await self._consequences(batch)
                 break
-            except Away:
+            except DatabaseUnavailable:
                 await anyio.sleep(AGAIN_S)
         self._tell(each for each in batch if each.leased.seq in known)
         return pauses
 
     async def _consequences(self, batch: Sequence[Settled]) -> list[float]:
         verdicts = [
-            Verdict(each.leased.request.destination, each.leased.circuit.epoch, healthy(each.reply))
+            AttemptVerdict(each.leased.request.destination, each.leased.circuit.epoch, healthy(each.reply))
             for each in batch
             if _tells(each)
         ]
@@ -102,7 +102,7 @@ class Settler:
 
     def _tell(self, settled: Iterable[Settled]) -> None:
         """One line for all that ended alike: an outage of a provider is no reason for a thousand."""
-        alike: dict[tuple[Effect, str], list[str]] = {}
+        alike: dict[tuple[IntentState, str], list[str]] = {}
         for each in settled:
             if each.next.state in _FOR_A_PERSON:
                 why = (each.next.state, each.reply.reason or each.reply.outcome.value)
@@ -112,7 +112,7 @@ class Settler:
             log.warning("%s: %d %s: %s (%s)", self._name, len(keys), state, reason, keys[0], extra=about)
 
 
-_FOR_A_PERSON = frozenset({Effect.DEAD, Effect.RECONCILE, Effect.HELD})
+_FOR_A_PERSON = frozenset({IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
 
 
 def _tells(settled: Settled) -> bool:

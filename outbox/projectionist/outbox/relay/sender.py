@@ -16,25 +16,38 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import longest
-from projectionist.core.states import Effect
+from projectionist.core.states import IntentState
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.outbox.providers.profiles import Recourse, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
-from projectionist.outbox.providers.runtime import attempt, begun, marks, prepare, sought, told
+from projectionist.outbox.providers.runtime import (
+    attempt,
+    begin_attempt,
+    lookup,
+    lookup_hints,
+    prepare,
+    result_of,
+)
 from projectionist.outbox.relay import attempt_spans, state_machine
 from projectionist.outbox.relay.circuit_breakers import Circuits
-from projectionist.outbox.relay.concurrency_shares import Shares
-from projectionist.outbox.relay.database_link import Away
-from projectionist.outbox.relay.intent_store import Fresh, Haul, Leased, Settled, Store
-from projectionist.outbox.relay.reply_writer import Settler
-from projectionist.outbox.relay.state_machine import Rules, Standing
-from projectionist.outbox.relay.task_set import Crew
+from projectionist.outbox.relay.concurrency_shares import ConcurrencyShares
+from projectionist.outbox.relay.database_link import DatabaseUnavailable
+from projectionist.outbox.relay.intent_store import (
+    FirstAttempt,
+    IntentStore,
+    LeasedIntent,
+    LeaseResult,
+    Settled,
+)
+from projectionist.outbox.relay.reply_writer import ReplyWriter
+from projectionist.outbox.relay.state_machine import AttemptState, ReplyRules
+from projectionist.outbox.relay.task_set import TaskSet
 
 if TYPE_CHECKING:
     from projectionist.outbox.providers.base import Provider
-    from projectionist.outbox.relay.database_link import Link
+    from projectionist.outbox.relay.database_link import DatabaseLink
 
 log = logging.getLogger("projectionist.outbox")
 
@@ -61,24 +74,30 @@ UNSURE = Reply(outcome=Outcome.NOT_SENT, reason="the start may have been recorde
 class Sender:
     """Sends what one provider is to do, as many at once as its settings allow."""
 
-    def __init__(self, provider: Provider, links: tuple[Link, Link, Link], relay: str, poll_s: float) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        links: tuple[DatabaseLink, DatabaseLink, DatabaseLink],
+        relay: str,
+        poll_s: float,
+    ) -> None:
         self.name = provider.name
         self._provider = provider
         self._settings = provider.settings
-        self._rules = Rules(provider.profile, provider.settings.delivery, provider.settings.retry)
+        self._rules = ReplyRules(provider.profile, provider.settings.delivery, provider.settings.retry)
         leases, starts, replies = links
-        self._leases, self._starts = Store(leases, relay), Store(starts, relay)
+        self._leases, self._starts = IntentStore(leases, relay), IntentStore(starts, relay)
         self._circuits = Circuits(starts, provider.name, provider.settings.breaker)
-        self._settler = Settler(
+        self._settler = ReplyWriter(
             provider.name,
-            Store(replies, relay),
+            IntentStore(replies, relay),
             Circuits(replies, provider.name, provider.settings.breaker),
             provider.profile.memory_s,
             self._done,
             provider.system,
         )
         self._poll_s = poll_s
-        self._shares = Shares(provider.settings.concurrency)
+        self._shares = ConcurrencyShares(provider.settings.concurrency)
         # A quarter at once, so that one batch is leased while others are on their way and being settled.
         self._batch = max(1, provider.settings.concurrency // 4)
         # Relays that begin at different lanes do not ask for the same rows at once.
@@ -89,7 +108,7 @@ class Sender:
         self._moments: set[int] = set()
         self._awake = anyio.Event()
         self._stopping = False
-        self._sends: Crew | None = None
+        self._sends: TaskSet | None = None
 
     def wake(self) -> None:
         """There may be something to send."""
@@ -110,7 +129,7 @@ class Sender:
         async with anyio.create_task_group() as settling_tasks:
             settling_tasks.start_soon(lasting, self._settler.run)
             try:
-                async with Crew(self.wake) as sends:
+                async with TaskSet(self.wake) as sends:
                     self._sends = sends
                     while not self._stopping:
                         liveness.beat("send", self.name, within_s=LATE_S)
@@ -120,16 +139,16 @@ class Sender:
                 liveness.ended("send", self.name)
                 self._settler.close()
 
-    async def _step(self, sends: Crew) -> None:
+    async def _step(self, sends: TaskSet) -> None:
         try:
             if self._shares.free and await self.one_pass(sends):
                 return
-        except Away:
+        except DatabaseUnavailable:
             await anyio.sleep(AGAIN_S)
             return
         await self._rest()
 
-    async def one_pass(self, sends: Crew) -> bool:
+    async def one_pass(self, sends: TaskSet) -> bool:
         """Lease what is due, record that its attempts begin, send it; replies are settled as they come in.
 
         Whether there may be more to do at once.
@@ -173,7 +192,7 @@ class Sender:
             )
             announce("clock.back")
 
-    async def _haul(self, depth: int) -> Haul:
+    async def _haul(self, depth: int) -> LeaseResult:
         """What is due; first of all, and by a walk of its own, what is for destinations without their share."""
         look, crowd = depth > 0, self._shares.crowd()
         haul = await self._leases.lease(
@@ -191,28 +210,28 @@ class Sender:
             self._shares.looked(haul, crowd)
         return haul
 
-    async def _begin(self, batch: Sequence[Leased], sends: Crew) -> None:
+    async def _begin(self, batch: Sequence[LeasedIntent], sends: TaskSet) -> None:
         """Render and record what is to be sent, then send it, while the next batch is being leased."""
         try:
             for each in await self._started(await self._prepared(batch)):
                 attempt_spans.begin(each, self._provider)
-                future = begun(self._provider, each.request)
+                future = begin_attempt(self._provider, each.request)
                 if future is None:
                     sends.start(self._send(each))
                 else:
                     sends.watch(future, partial(self._answered, each))
-        except Away:
+        except DatabaseUnavailable:
             self._awake.set()
 
-    def _is_to_be_sent(self, leased: Leased, sends: Crew) -> bool:
+    def _is_to_be_sent(self, leased: LeasedIntent, sends: TaskSet) -> bool:
         """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
-        silent = leased.state is Effect.UNKNOWN
+        silent = leased.state is IntentState.UNKNOWN
         standing = self._standing(leased)
-        what = (state_machine.doubt if silent else state_machine.before)(standing, self._rules)
+        what = (state_machine.resolve_unknown if silent else state_machine.may_send)(standing, self._rules)
         if what is Recourse.LOOKUP:
             sends.start(self._look_up(leased))
         elif silent or what is Recourse.RECONCILE:
-            step = state_machine.after_silence(standing, self._rules, _chance())
+            step = state_machine.after_no_reply(standing, self._rules, _chance())
             reply = FORGOTTEN
             if silent:
                 reply = SILENT if leased.attempt else FAILED_OVER
@@ -221,7 +240,7 @@ class Sender:
             return True
         return False
 
-    async def _prepared(self, batch: Sequence[Leased]) -> list[Leased]:
+    async def _prepared(self, batch: Sequence[LeasedIntent]) -> list[LeasedIntent]:
         """Those with the bytes to send: stored ones, or rendered now for the first attempt and all later ones."""
         fresh = []
         for each in batch:
@@ -233,12 +252,12 @@ class Sender:
             else:
                 fresh.append(each)
                 each.request = msgspec.structs.replace(each.request, wire=wire)
-        noted = await marks(self._provider, [each.request for each in fresh])
+        noted = await lookup_hints(self._provider, [each.request for each in fresh])
         for each, note in zip(fresh, noted, strict=True):
-            each.fresh = Fresh.of(each.request, note)
+            each.fresh = FirstAttempt.of(each.request, note)
         return [each for each in batch if each.rendered or each.fresh is not None]
 
-    async def _started(self, batch: Sequence[Leased]) -> list[Leased]:
+    async def _started(self, batch: Sequence[LeasedIntent]) -> list[LeasedIntent]:
         """Those whose attempt is on record. Without an answer from the database nothing is sent, and that is told."""
         if not batch:
             return []
@@ -246,7 +265,7 @@ class Sender:
             each.attempt, each.spent = each.attempt + 1, each.spent + 1
         try:
             begun = await self._starts.start(batch, horizon(self._rules.profile))
-        except Away:
+        except DatabaseUnavailable:
             for each in batch:
                 self._conclude(each, UNSURE, tried=False, heard=False)
             raise
@@ -256,7 +275,7 @@ class Sender:
             self._shares.give_back(each for each in batch if each.seq not in sent)
         return begun
 
-    async def _send(self, leased: Leased) -> None:
+    async def _send(self, leased: LeasedIntent) -> None:
         try:
             reply = await attempt(self._provider, leased.request)
         except asyncio.CancelledError:
@@ -265,43 +284,45 @@ class Sender:
         announce("relay.replied")
         self._conclude(leased, reply)
 
-    def _answered(self, leased: Leased, future: asyncio.Future[Reply]) -> None:
+    def _answered(self, leased: LeasedIntent, future: asyncio.Future[Reply]) -> None:
         announce("relay.replied")
         if future.cancelled():
             self._conclude(leased, STOPPED, heard=False)
         else:
-            self._conclude(leased, told(self._provider, future))
+            self._conclude(leased, result_of(self._provider, future))
 
-    async def _look_up(self, leased: Leased) -> None:
+    async def _look_up(self, leased: LeasedIntent) -> None:
         attempt_spans.look_up(leased, self._provider)
         if not leased.rendered:  # by the record; the attempt that is in doubt sent what is rendered now
             wire = prepare(self._provider, leased.request)
             if isinstance(wire, bytes):
                 leased.request = msgspec.structs.replace(leased.request, wire=wire)
-        reply = await sought(self._provider, leased.request)
+        reply = await lookup(self._provider, leased.request)
         attempt_spans.end(leased, reply)
         announce("relay.looked_up")
         step = state_machine.after_lookup(reply, self._standing(leased), self._rules, _chance())
         tried = reply.outcome is not Outcome.RETRY
         self._settler.put(Settled(leased, reply, step, tried=tried, heard=False))
 
-    def _conclude(self, leased: Leased, reply: Reply, *, tried: bool = True, heard: bool = True) -> None:
+    def _conclude(
+        self, leased: LeasedIntent, reply: Reply, *, tried: bool = True, heard: bool = True
+    ) -> None:
         attempt_spans.end(leased, reply)
-        step = state_machine.after(reply, self._standing(leased), self._rules, _chance())
+        step = state_machine.after_reply(reply, self._standing(leased), self._rules, _chance())
         self._settler.put(Settled(leased, reply, step, tried=tried, heard=heard))
 
-    def _standing(self, leased: Leased) -> Standing:
+    def _standing(self, leased: LeasedIntent) -> AttemptState:
         since = leased.since_first()
-        return Standing(
+        return AttemptState(
             leased.spent, since, fresh=since is None, blocks=leased.blocks, doubted=leased.doubted
         )
 
-    async def _within_rate(self, batch: list[Leased]) -> list[Leased]:
+    async def _within_rate(self, batch: list[LeasedIntent]) -> list[LeasedIntent]:
         """As many of each destination as its bucket has tokens for; a destination without any rests."""
         rate = self._settings.rate_per_s
         if rate is None or not batch:
             return batch
-        wanted = Counter(each.request.destination for each in batch if each.state is Effect.LEASED)
+        wanted = Counter(each.request.destination for each in batch if each.state is IntentState.LEASED)
         taken = await self._starts.take(self.name, wanted, rate, self._settings.burst)
         left = {}
         for destination, (granted, next_s) in taken.items():
@@ -310,14 +331,14 @@ class Sender:
                 self._resting[destination] = clock.now() + next_s
         allowed = []
         for each in batch:
-            if each.state is Effect.LEASED:
+            if each.state is IntentState.LEASED:
                 left[each.request.destination] -= 1
                 if left[each.request.destination] < 0:
                     continue
             allowed.append(each)
         return allowed
 
-    async def _put_back(self, leased: Sequence[Leased], allowed: Sequence[Leased]) -> None:
+    async def _put_back(self, leased: Sequence[LeasedIntent], allowed: Sequence[LeasedIntent]) -> None:
         kept = {each.seq for each in allowed}
         rest = [each for each in leased if each.seq not in kept]
         if rest:

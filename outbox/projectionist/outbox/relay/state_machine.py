@@ -7,13 +7,13 @@ from typing import assert_never
 import msgspec
 
 from projectionist.core import retry_policy
-from projectionist.core.states import Effect, Fact
+from projectionist.core.states import IncidentKind, IntentState
 from projectionist.outbox.providers.profiles import Delivery, Profile, Recourse, horizon, recourse
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.settings import ProviderRetry
 
 
-class Rules(msgspec.Struct, frozen=True):
+class ReplyRules(msgspec.Struct, frozen=True):
     """What a provider promises, and what its settings ask of us."""
 
     profile: Profile
@@ -21,7 +21,7 @@ class Rules(msgspec.Struct, frozen=True):
     retry: ProviderRetry
 
 
-class Standing(msgspec.Struct, frozen=True):
+class AttemptState(msgspec.Struct, frozen=True):
     """Where an intent stands when something is decided about it.
 
     `spent`: attempts that count, this one included. `since_first_s`: time since bytes may have left for the
@@ -36,20 +36,20 @@ class Standing(msgspec.Struct, frozen=True):
     doubted: bool = False
 
 
-class Next(msgspec.Struct, frozen=True, kw_only=True):
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """What is written. `wait_s`: when it is due, from now; `forget`: the memory clock has not started after
     all; `note`: what is said beside the reply's own reason."""
 
-    state: Effect
+    state: IntentState
     open: bool
     spent: int
     wait_s: float | None = None
     forget: bool = False
-    fact: Fact | None = None
+    fact: IncidentKind | None = None
     note: str = ""
 
 
-def before(standing: Standing, rules: Rules) -> Recourse:
+def may_send(standing: AttemptState, rules: ReplyRules) -> Recourse:
     """What may be done with an intent whose turn has come: AGAIN is to send it, now for the first time or later.
 
     Nothing that may have reached the provider is sent again once the provider may have forgotten the key.
@@ -61,7 +61,7 @@ def before(standing: Standing, rules: Rules) -> Recourse:
     return Recourse.LOOKUP if rules.profile.lookup else Recourse.RECONCILE
 
 
-def doubt(standing: Standing, rules: Rules) -> Recourse:
+def resolve_unknown(standing: AttemptState, rules: ReplyRules) -> Recourse:
     """What is done about an intent that may have been executed, and nobody can say."""
     since = standing.since_first_s or 0.0
     found = recourse(rules.profile, rules.delivery, since)
@@ -70,56 +70,58 @@ def doubt(standing: Standing, rules: Rules) -> Recourse:
     return found
 
 
-def after(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next:
+def after_reply(reply: Reply, standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
     """The next state after an attempt. `chance`: a random number in [0, 1), for the jitter."""
     if reply.hold:
         return _held(reply, standing)
     match reply.outcome:
         case Outcome.SENT:
-            return Next(state=Effect.SENT, open=False, spent=standing.spent)
+            return Transition(state=IntentState.SENT, open=False, spent=standing.spent)
         case Outcome.RETRY:
             return _retried(reply, standing, rules, chance)
         case Outcome.REFUSED:
             return _dead(standing) if _is_about_all(reply, standing, rules) else _doubtful(standing, rules)
         case Outcome.IN_FLIGHT:
             wait = _clamped(reply.after_s or rules.profile.lock_s, rules.retry)
-            return Next(state=Effect.READY, open=True, spent=standing.spent - 1, wait_s=wait)
+            return Transition(state=IntentState.READY, open=True, spent=standing.spent - 1, wait_s=wait)
         case Outcome.MISMATCH:
-            return msgspec.structs.replace(_dead(standing), fact=Fact.INTENT_MISMATCH)
+            return msgspec.structs.replace(_dead(standing), fact=IncidentKind.INTENT_MISMATCH)
         case Outcome.STICKY:
             return _for_a_person(standing)
         case Outcome.NOT_SENT:
             # An outage is paced by the circuit, not by each intent: what was caught in it goes first afterwards.
             wait = retry_policy.wait(rules.retry, 1, chance=chance, asked_s=reply.after_s)
-            return _untried(Effect.READY, standing, wait)
+            return _untried(IntentState.READY, standing, wait)
         case Outcome.UNKNOWN:
-            return after_silence(standing, rules, chance)
+            return after_no_reply(standing, rules, chance)
     assert_never(reply.outcome)
 
 
-def after_silence(standing: Standing, rules: Rules, chance: float) -> Next:
+def after_no_reply(standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
     """The next state of an intent whose outcome nobody knows: no answer, or a relay that never told."""
-    match doubt(standing, rules):
+    match resolve_unknown(standing, rules):
         case Recourse.AGAIN:
             wait = retry_policy.wait(rules.retry, standing.spent, chance=chance)
-            return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)
+            return Transition(state=IntentState.READY, open=True, spent=standing.spent, wait_s=wait)
         case Recourse.LOOKUP:
-            return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0)
+            return Transition(state=IntentState.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0)
         case Recourse.RECONCILE:
             return _for_a_person(standing)
 
 
-def after_lookup(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next:
+def after_lookup(reply: Reply, standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
     """The next state after a lookup: found, surely absent, not to be asked now, or unclear."""
     match reply.outcome:
         case Outcome.SENT:
-            return Next(state=Effect.SENT, open=False, spent=standing.spent)
+            return Transition(state=IntentState.SENT, open=False, spent=standing.spent)
         case Outcome.NOT_SENT:
             # The provider has nothing under this key, so its memory starts anew with the next attempt.
-            return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=0.0, forget=True)
+            return Transition(
+                state=IntentState.READY, open=True, spent=standing.spent, wait_s=0.0, forget=True
+            )
         case Outcome.RETRY if standing.spent < rules.retry.attempts + LOOKUPS:
             wait = retry_policy.wait(rules.retry, standing.spent, chance=chance, asked_s=reply.after_s)
-            return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent + 1, wait_s=wait)
+            return Transition(state=IntentState.UNKNOWN, open=True, spent=standing.spent + 1, wait_s=wait)
         case _:
             return _for_a_person(standing)
 
@@ -128,7 +130,7 @@ LOOKUPS = 20
 """So many lookups may fail to be made, beyond the attempts, before a person is asked."""
 
 
-def _is_about_all(reply: Reply, standing: Standing, rules: Rules) -> bool:
+def _is_about_all(reply: Reply, standing: AttemptState, rules: ReplyRules) -> bool:
     """Whether a refusal says that nothing was done by any attempt: one of ours does not, nor does a provider without
     a memory of the key; one that remembers it would have told what came of the first."""
     if not standing.doubted:
@@ -137,49 +139,51 @@ def _is_about_all(reply: Reply, standing: Standing, rules: Rules) -> bool:
     return bool(reply.status) and limit is not None and (standing.since_first_s or 0.0) < limit
 
 
-def _doubtful(standing: Standing, rules: Rules) -> Next:
+def _doubtful(standing: AttemptState, rules: ReplyRules) -> Transition:
     """Nothing more is tried, and an attempt before may have been done: so it is not dead."""
-    if doubt(standing, rules) is Recourse.LOOKUP:
-        return Next(state=Effect.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0, note=DOUBTED)
+    if resolve_unknown(standing, rules) is Recourse.LOOKUP:
+        return Transition(
+            state=IntentState.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0, note=DOUBTED
+        )
     return msgspec.structs.replace(_for_a_person(standing), note=DOUBTED)
 
 
 DOUBTED = "an attempt before may have been done"
 
 
-def _retried(reply: Reply, standing: Standing, rules: Rules, chance: float) -> Next:
+def _retried(reply: Reply, standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
     policy = rules.retry
     if not _tries_left(standing, policy):
         if standing.doubted:
             return _doubtful(standing, rules)
         return msgspec.structs.replace(_dead(standing), note="no tries are left")
     wait = retry_policy.wait(policy, standing.spent, chance=chance, asked_s=reply.after_s)
-    return Next(state=Effect.READY, open=True, spent=standing.spent, wait_s=wait)
+    return Transition(state=IntentState.READY, open=True, spent=standing.spent, wait_s=wait)
 
 
-def _tries_left(standing: Standing, policy: ProviderRetry) -> bool:
+def _tries_left(standing: AttemptState, policy: ProviderRetry) -> bool:
     closed = policy.schedule_to_close_s
     in_time = closed is None or (standing.since_first_s or 0.0) < closed
     return in_time and not retry_policy.exhausted(policy, standing.spent)
 
 
-def _held(reply: Reply, standing: Standing) -> Next:
+def _held(reply: Reply, standing: AttemptState) -> Transition:
     if reply.outcome is Outcome.NOT_SENT:
-        return _untried(Effect.HELD, standing, None)
-    return Next(state=Effect.HELD, open=True, spent=standing.spent - 1)
+        return _untried(IntentState.HELD, standing, None)
+    return Transition(state=IntentState.HELD, open=True, spent=standing.spent - 1)
 
 
-def _untried(state: Effect, standing: Standing, wait_s: float | None) -> Next:
+def _untried(state: IntentState, standing: AttemptState, wait_s: float | None) -> Transition:
     """Certainly nothing left: neither an attempt nor the memory clock is counted."""
-    return Next(state=state, open=True, spent=standing.spent - 1, wait_s=wait_s, forget=standing.fresh)
+    return Transition(state=state, open=True, spent=standing.spent - 1, wait_s=wait_s, forget=standing.fresh)
 
 
-def _dead(standing: Standing) -> Next:
-    return Next(state=Effect.DEAD, open=standing.blocks, spent=standing.spent)
+def _dead(standing: AttemptState) -> Transition:
+    return Transition(state=IntentState.DEAD, open=standing.blocks, spent=standing.spent)
 
 
-def _for_a_person(standing: Standing) -> Next:
-    return Next(state=Effect.RECONCILE, open=True, spent=standing.spent)
+def _for_a_person(standing: AttemptState) -> Transition:
+    return Transition(state=IntentState.RECONCILE, open=True, spent=standing.spent)
 
 
 def _clamped(seconds: float, policy: ProviderRetry) -> float:

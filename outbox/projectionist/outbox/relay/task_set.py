@@ -12,7 +12,7 @@ from projectionist.core.user_errors import Stray
 T = TypeVar("T")
 
 
-class Crew:
+class TaskSet:
     """Tasks that end before its block does. One that fails calls `failed`, and the block raises what it raised."""
 
     def __init__(self, failed: Callable[[], None]) -> None:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.outbox.relay.database_link import Away
+from projectionist.outbox.relay.database_link import DatabaseUnavailable
 
 if TYPE_CHECKING:
-    from projectionist.outbox.relay.intent_store import Store
+    from projectionist.outbox.relay.intent_store import IntentStore
 
 AGAIN_S = 0.5
 
 
-class Opener:
+class Unpacker:
     """One for all providers. `opened` is told after each time there was something, and after each wake-up."""
 
-    def __init__(self, store: Store, opened: Callable[[], None], poll_s: float) -> None:
+    def __init__(self, store: IntentStore, opened: Callable[[], None], poll_s: float) -> None:
         self._store = store
         self._opened = opened
         self._poll_s = poll_s
@@ -38,7 +38,7 @@ class Opener:
                     await self._store.allow()
                     begun = True
                 found = await self._store.open()
-            except Away:
+            except DatabaseUnavailable:
                 await anyio.sleep(AGAIN_S)
                 continue
             if found or woken:

@@ -32,7 +32,7 @@ from projectionist.projections.compiled.modules import (
     target,
 )
 from projectionist.projections.compiled.source_code import (
-    Source,
+    SourceFile,
     bound,
     bytecode,
     class_node,
@@ -64,7 +64,7 @@ _STDLIB = sysconfig.get_path("stdlib")
 Skip = Callable[[ast.stmt], bool]
 
 
-class Reach:
+class CodeReach:
     """Collects the texts of what is leaned on, in the packages of these modules."""
 
     def __init__(self, modules: Iterable[str]) -> None:
@@ -285,7 +285,7 @@ class Reach:
 
     # -- modules -------------------------------------------------------------------------------------------------
 
-    def _source(self, module: str) -> Source | None:
+    def _source(self, module: str) -> SourceFile | None:
         if module not in self._files:
             self._files[module] = file_of_module(module)
         filename = self._files[module]

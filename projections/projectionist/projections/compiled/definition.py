@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class ClassOptions:
     """The class keywords that every kind of consumer takes."""
 
     stream: str
@@ -135,7 +135,7 @@ def definition(cls: type) -> Definition:
 def compiled(
     cls: type,
     kind: Kind,
-    policy: Policy,
+    policy: ClassOptions,
     handlers: Mapping[str, Handler],
     *,
     table: Table | None = None,
@@ -186,7 +186,7 @@ def _check_name(cls: type, name: str) -> None:
         )
 
 
-def _check_policy(cls: type, policy: Policy) -> None:
+def _check_policy(cls: type, policy: ClassOptions) -> None:
     allowed: dict[str, tuple[Any, Any]] = {
         "sequence": (policy.sequence, get_args(Sequencing)),
         "effects": (policy.effects, get_args(Effects)),

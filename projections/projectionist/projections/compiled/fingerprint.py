@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.projections.compiled.code_reach import Reach
+from projectionist.projections.compiled.code_reach import CodeReach
 from projectionist.projections.compiled.source_code import class_node, file_of
 from projectionist.projections.event import schema_of
 from projectionist.projections.tables.json_columns import outlined
@@ -52,10 +52,10 @@ def code_of(definition: Definition) -> tuple[bytes, tuple[str, ...]]:
     return digest.digest(), tuple(sorted(reach.blind))
 
 
-def _reach_of(definition: Definition) -> Reach:
+def _reach_of(definition: Definition) -> CodeReach:
     steps = [step for handler in definition.handlers.values() for step in upcasters_of(handler.event)]
     events = dict.fromkeys(handler.event for handler in definition.handlers.values())
-    reach = Reach(one.__module__ for one in (definition.cls, *events, *steps))
+    reach = CodeReach(one.__module__ for one in (definition.cls, *events, *steps))
     fields = frozenset(getattr(definition.cls, "__struct_fields__", ()))
 
     def is_column(statement: ast.stmt) -> bool:

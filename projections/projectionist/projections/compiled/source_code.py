@@ -19,7 +19,7 @@ _BLOCKS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class Source:
+class SourceFile:
     """One file: its functions, its classes, and the statements of its module by the names they bind or change."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -52,11 +52,11 @@ class Source:
 
 
 @lru_cache(maxsize=256)
-def source(filename: str) -> Source | None:
+def source(filename: str) -> SourceFile | None:
     """The file as far as it can be read; None where there is no source."""
     lines = linecache.getlines(filename)
     try:
-        return Source(ast.parse("".join(lines))) if lines else None
+        return SourceFile(ast.parse("".join(lines))) if lines else None
     except (SyntaxError, ValueError, RecursionError):
         return None
 

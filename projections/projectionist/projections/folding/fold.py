@@ -22,7 +22,7 @@ from projectionist.projections.copying import copied
 from projectionist.projections.folding.failure import Failure, failure_of
 from projectionist.projections.folding.rows import Row, Rows
 from projectionist.projections.folding.step import Step, Unit
-from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
+from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
 
 
 class Reaction(msgspec.Struct, frozen=True, gc=False):
@@ -34,7 +34,7 @@ class Reaction(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Folded(msgspec.Struct):
+class FoldResult(msgspec.Struct):
     """What a batch comes to."""
 
     rows: dict[Any, Row | None]
@@ -51,7 +51,7 @@ def fold(
     steps: Sequence[Step],
     loaded: Mapping[Any, Row],
     excluded: Mapping[Unit, int] | None = None,
-) -> Folded:
+) -> FoldResult:
     """Run `steps` in their order over `loaded` rows (by key, in database form; absent keys are absent rows).
 
     A step that fails stops its unit from there on: its aggregate, or itself alone where the definition is
@@ -78,15 +78,15 @@ def fold(
             idle.append(step)
         elif answer is not None:
             intents.extend(Reaction(step, slot, intent, body) for slot, intent, body in answer.intents)
-    return Folded(rows.changed() if rows else {}, intents, failures, idle)
+    return FoldResult(rows.changed() if rows else {}, intents, failures, idle)
 
 
-def _reactor(definition: Definition) -> Callable[[Step], Answer | None]:
+def _reactor(definition: Definition) -> Callable[[Step], HandlerResult | None]:
     if definition.kind is not Kind.REACTOR:
         raise ValueError(f"{definition.name} is a SqlProjection: its handlers need the open transaction")
     reactor = definition.cls()
 
-    def apply(step: Step) -> Answer | None:
+    def apply(step: Step) -> HandlerResult | None:
         handler = step.handler
         event = copied(step.event) if handler.copies else step.event
         if handler.when is not None and not handler.when(reactor, event):

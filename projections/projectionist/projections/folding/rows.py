@@ -15,7 +15,7 @@ from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
 from projectionist.projections.folding.step import Step
 from projectionist.projections.handlers import Handler
-from projectionist.projections.reactor_answers import IDLE, Answer, answer_of
+from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
 from projectionist.projections.tables.table import Table
 
 Row = tuple[Any, ...]
@@ -54,7 +54,7 @@ class Rows:
         self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
         self._plain = not self._thaws and not self._documents
 
-    def apply(self, step: Step) -> Answer | None:
+    def apply(self, step: Step) -> HandlerResult | None:
         """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""
         return self.put(step.handler, self.cell(step.key), step.event, step.envelope)
 
@@ -69,7 +69,7 @@ class Rows:
 
     def put(
         self, handler: Handler, cell: Cell, event: Event, envelope: Callable[[], Envelope]
-    ) -> Answer | None:
+    ) -> HandlerResult | None:
         """`apply`, of a step that nobody needs as a whole, to a row that is at hand."""
         if handler.absent and cell.stored is not None:
             return IDLE

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from projectionist.core.states import Head
+from projectionist.core.states import AggregateState
 from projectionist.projections.compiled.definition import Baseline, Sequencing
 
 
@@ -37,7 +37,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
     version: int = 0
     """The last version that was applied or stepped over."""
-    head: Head = Head.CLEAR
+    head: AggregateState = AggregateState.CLEAR
     finding: str | None = None
     """Where it is WAITING for versions that cannot be had: why. It moves like a GAP when they come."""
     parked: int = 0
@@ -46,10 +46,10 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     @property
     def open(self) -> bool:
         """Whether an arriving version p+1 moves the head."""
-        return self.head in _OPEN or (self.head == Head.WAITING and self.finding is not None)
+        return self.head in _OPEN or (self.head == AggregateState.WAITING and self.finding is not None)
 
 
-_OPEN = frozenset({Head.CLEAR, Head.GAP})
+_OPEN = frozenset({AggregateState.CLEAR, AggregateState.GAP})
 
 
 def start(baseline: Baseline) -> int:
@@ -78,7 +78,7 @@ def judge(position: Position, version: int, sequence: Sequencing = "contiguous")
     return Verdict.BLOCKED
 
 
-def closer(version: int, *, taken: bool, stepped_over: Sequence[tuple[int, int]]) -> Verdict:
+def judge_stale(version: int, *, taken: bool, stepped_over: Sequence[tuple[int, int]]) -> Verdict:
     """What a STALE candidate is: `taken` if another identity was settled under its version.
 
     `stepped_over` are the inclusive ranges that decisions passed without applying; where "any" has begun is one.

@@ -51,7 +51,7 @@ async def connect(
     """
     options = _options(settings, name)
     client = _new_client(encrypted="tls" in options)
-    watch = _Watch(name, on_state, patience=len(settings.url))
+    watch = _ConnectionLog(name, on_state, patience=len(settings.url))
     try:
         with anyio.move_on_after(within_s):
             await client.connect(**options, **watch.callbacks(lambda: client.is_closed))
@@ -89,7 +89,7 @@ def _new_client(*, encrypted: bool) -> Client:
     return Client()
 
 
-class _Watch:
+class _ConnectionLog:
     """Hears what a client has to say, and tells the changes of its state."""
 
     def __init__(self, name: str, on_state: Callable[[str], None] | None, *, patience: int) -> None:

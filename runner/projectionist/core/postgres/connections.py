@@ -13,7 +13,7 @@ import anyio
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError, SettingsError
-from projectionist.core.postgres.sessions import ServerSession, Shared
+from projectionist.core.postgres.sessions import BackendShared, ServerSession
 from projectionist.core.settings.settings import Postgres
 from projectionist.core.tls import context
 
@@ -157,7 +157,7 @@ def _told(postgres: Postgres) -> Iterator[None]:
     """Turn what the driver raises while connecting into one of our errors."""
     try:
         yield
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, Shared) as error:
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, BackendShared) as error:
         raise _explained(postgres, error) from None
 
 
@@ -185,7 +185,7 @@ _ADDRESS = "Start it, or check host and port in postgres.url"
 # The first that fits; `{error}` is the server's own text, which names users and databases but no password.
 _VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...] = (
     (
-        Shared,
+        BackendShared,
         DatabaseRefusedError,
         "is behind a pooler that lends a session for a transaction or a statement: locks and settings do not last",
         "Give us a pool in session mode (pgbouncer: pool_mode = session), or point postgres.url to the server itself",

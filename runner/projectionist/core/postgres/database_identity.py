@@ -53,7 +53,7 @@ class Owner(msgspec.Struct, frozen=True):
     """The token until the last failover, restore or adoption."""
 
 
-class Elsewhere(ProjectionistError):
+class DatabaseCopied(ProjectionistError):
     """This database is a copy. Nothing is read into it and nothing sent from it until somebody has decided."""
 
 
@@ -89,7 +89,7 @@ def likeness(home: Place, here: Place) -> Likeness:
 
 
 async def owner(connection: Connection, schema: str) -> Owner:
-    """Who this database is; raises Elsewhere if it is a copy of the one that its schema was at home in."""
+    """Who this database is; raises DatabaseCopied if it is a copy of the one that its schema was at home in."""
     sql = Statements("projectionist.core", schema)
     here = await place(connection, sql)
     for _ in range(TIMES):
@@ -109,7 +109,7 @@ async def owner(connection: Connection, schema: str) -> Owner:
             copy = f"this database, {here}, is a copy: its schema {schema!r} was at home in {found.place}"
             if here.beside:
                 copy = f"schema {schema!r} is a copy inside of its database, {here}: what it was made of is there"
-            raise Elsewhere(
+            raise DatabaseCopied(
                 copy,
                 remedy=f"If this one is the real one from now on, {ADOPT}; until then nothing is read or sent",
             )

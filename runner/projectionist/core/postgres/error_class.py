@@ -54,7 +54,7 @@ _SYNTAX = "42601"
 """A statement that is none: one of ours, or one that a trigger of the user's puts together."""
 
 
-class Trouble(StrEnum):
+class ErrorClass(StrEnum):
     """What an error inside a batch looks like at first sight."""
 
     INFRASTRUCTURE = "infrastructure"
@@ -92,16 +92,16 @@ def is_severed(error: BaseException) -> bool:
             return is_transient(error)
 
 
-def classify(error: BaseException) -> Trouble:
+def classify(error: BaseException) -> ErrorClass:
     """What an error of one of our own statements looks like."""
     if is_transient(error):
-        return Trouble.INFRASTRUCTURE
+        return ErrorClass.INFRASTRUCTURE
     match error:
         case asyncpg.PostgresError(sqlstate=str() as state) if state == _SYNTAX:
-            return Trouble.BUG
+            return ErrorClass.BUG
         case asyncpg.PostgresError(sqlstate=str() as state):
-            return Trouble.DATA if state.startswith(_DATA_CLASSES) else Trouble.INFRASTRUCTURE
+            return ErrorClass.DATA if state.startswith(_DATA_CLASSES) else ErrorClass.INFRASTRUCTURE
         case OverflowError():
-            return Trouble.DATA
+            return ErrorClass.DATA
         case _:
-            return Trouble.BUG
+            return ErrorClass.BUG

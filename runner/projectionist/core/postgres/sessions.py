@@ -31,7 +31,7 @@ SECOND_WITHIN_S = 2.0
 _SQL = Statements("projectionist.core", "projectionist")
 
 
-class Shared(Exception):
+class BackendShared(Exception):
     """The back end behind a connection is not its own."""
 
 
@@ -71,12 +71,12 @@ class ServerSession(_Plain):
             put = await self.fetch(_SQL["apply_session_settings"], json.dumps(settings))
             shown = await self.fetch(_SQL["select_session_settings"], list(settings))
             if put != shown:
-                raise Shared
+                raise BackendShared
             self._backend = put[0]["backend"]
             if self._backend != self.greeted:
                 await self._compare(another)
         except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError) as error:
-            raise Shared from error
+            raise BackendShared from error
 
     async def _compare(self, another: Callable[[], Awaitable[ServerSession]]) -> None:
         """Raise Shared if two connections that are open at once have ever one back end."""
@@ -89,7 +89,7 @@ class ServerSession(_Plain):
                 for _ in range(ROUNDS):
                     ours, others = await self.backend(), await second.backend()
                     if ours != self._backend or others == self._backend:
-                        raise Shared
+                        raise BackendShared
             finally:
                 second.terminate()
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from projectionist.core import project_servers
 from projectionist.core.errors import IdentifierError, SettingsError
 from projectionist.core.identifiers import checked
-from projectionist.core.retry_policy import Retry, Seconds
+from projectionist.core.retry_policy import RetryPolicy, Seconds
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.sources import Layers, Raw, build
 from projectionist.core.telemetry.health_server import address
@@ -115,7 +115,7 @@ class Nats(Encrypted, frozen=True, kw_only=True):
                 raise ValueError("tls = 'disable' contradicts a url that begins with tls://")
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class BatchLimits(Struct, frozen=True, kw_only=True):
     """`[batch]`: when a batch ends, whichever comes first."""
 
     max_rows: Count = 1000
@@ -147,7 +147,7 @@ class Headers(Struct, frozen=True, kw_only=True):
     causation: Name = "ce-causationid"
 
 
-class Breaker(Struct, frozen=True, kw_only=True):
+class BreakerLimits(Struct, frozen=True, kw_only=True):
     """When a consumer stops fetching because too much fails at once, and for how long."""
 
     keys: Count = 100
@@ -258,8 +258,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64
-    retry: Retry = Retry(initial_s=0.5, maximum_s=60)
-    breaker: Breaker = Breaker()
+    retry: RetryPolicy = RetryPolicy(initial_s=0.5, maximum_s=60)
+    breaker: BreakerLimits = BreakerLimits()
     alerts: Alerts = Alerts()
     headers: Headers = Headers()
 
@@ -270,7 +270,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     app: App | None = None
     postgres: Postgres = Postgres()
     nats: Nats = Nats()
-    batch: Batch = Batch()
+    batch: BatchLimits = BatchLimits()
     run: Run = Run()
     telemetry: Telemetry = Telemetry()
     retention: Retention = Retention()

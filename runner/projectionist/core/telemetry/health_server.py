@@ -46,7 +46,7 @@ class _Answer(msgspec.Struct):
     why: list[str]
 
 
-class Listener:
+class HealthServer:
     """Answers who asks, until cancelled."""
 
     def __init__(self, listen: str, health: Health, scrape: Scrape | None) -> None:
@@ -152,4 +152,4 @@ async def answer(listen: str | None, health: Health, scrape: Callable[[], bytes]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep_notified, health)
             if listen is not None:
-                tasks.start_soon(Listener(listen, health, scrape).run)
+                tasks.start_soon(HealthServer(listen, health, scrape).run)

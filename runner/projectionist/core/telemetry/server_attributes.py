@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from projectionist.core.printable_text import fits
+from projectionist.core.printable_text import is_printable
 from projectionist.core.telemetry import names
 
 if TYPE_CHECKING:
@@ -50,6 +50,6 @@ def baggage(head: bytes | None, allowed: Collection[str]) -> Given:
             key, equals, text = member.partition(";")[0].partition("=")
             if equals and key.strip() in allowed:
                 decoded = unquote(text.strip())
-                if fits(decoded, MOST_VALUE):
+                if is_printable(decoded, MOST_VALUE):
                     found[f"{names.BAGGAGE}.{key.strip()}"] = decoded
     return found

@@ -12,23 +12,23 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner.admin.parked_actions import NotThere, TooLate, Verbs
+from projectionist.runner.admin.parked_actions import NotThere, ParkedActions, TooLate
 from projectionist.runner.batch.batch_session import store_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.admin.parked_actions import Act
-    from projectionist.runner.admin.parked_queries import Waiting
+    from projectionist.runner.admin.parked_queries import ParkedEntry
 
 SAMPLE = 5
 """How many of a group are tried before the rest."""
 POLL_S = 0.1
 
 T = TypeVar("T")
-One = Callable[[Verbs, "Waiting"], Awaitable[None]]
+One = Callable[[ParkedActions, "ParkedEntry"], Awaitable[None]]
 
 
-class Done(msgspec.Struct):
+class BulkResult(msgspec.Struct):
     """What was done, and what could not be: the event's id and why."""
 
     changed: list[str] = []
@@ -49,24 +49,24 @@ class Handling:
         self._act = act
         self._rate = rate
 
-    async def retry(self, chosen: Sequence[Waiting]) -> Done:
+    async def retry(self, chosen: Sequence[ParkedEntry]) -> BulkResult:
         """Try all of these again now."""
         return await self._each(chosen, self._retry)
 
-    async def retry_groups(self, chosen: Sequence[Waiting], *, within_s: float) -> Done:
+    async def retry_groups(self, chosen: Sequence[ParkedEntry], *, within_s: float) -> BulkResult:
         """Try a few of each group of failures that are alike, and all the rest once one of them has got through.
 
         A rest is left where none has, or none was tried within `within_s`, since no process runs the consumer.
         """
-        groups: dict[tuple[int, str], list[Waiting]] = {}
+        groups: dict[tuple[int, str], list[ParkedEntry]] = {}
         for one in chosen:
             groups.setdefault((one.consumer, one.why), []).append(one)
-        done = Done()
+        done = BulkResult()
         for group in groups.values():
             done = _both(done, await self._group(group, within_s))
         return done
 
-    async def _group(self, group: Sequence[Waiting], within_s: float) -> Done:
+    async def _group(self, group: Sequence[ParkedEntry], within_s: float) -> BulkResult:
         sample = group[:SAMPLE] if group[0].cause == "failed" else ()
         rest = group[len(sample) :]
         done = await self._each(sample, self._retry)
@@ -77,10 +77,10 @@ class Handling:
             return done
         return _both(done, await self._each(rest, self._retry))
 
-    async def skip(self, chosen: Sequence[Waiting]) -> Done:
+    async def skip(self, chosen: Sequence[ParkedEntry]) -> BulkResult:
         """Step over these heads for good."""
 
-        async def skip(verbs: Verbs, one: Waiting) -> None:
+        async def skip(verbs: ParkedActions, one: ParkedEntry) -> None:
             if one.ordered and one.aggregate is not None:
                 _refuse_follower(one)
                 await verbs.skip(one.aggregate, self._act, seen=one.seen)
@@ -89,39 +89,39 @@ class Handling:
 
         return await self._each(chosen, skip)
 
-    async def discard(self, chosen: Sequence[Waiting]) -> Done:
+    async def discard(self, chosen: Sequence[ParkedEntry]) -> BulkResult:
         """Drop these events for good."""
         return await self._each(chosen, lambda verbs, one: verbs.discard((one.source, one.id), self._act))
 
-    async def accept_gap(self, chosen: Sequence[tuple[Waiting, int, int]]) -> Done:
+    async def accept_gap(self, chosen: Sequence[tuple[ParkedEntry, int, int]]) -> BulkResult:
         """Step over these missing versions (the first parked event behind them, first, last) for good."""
         lacks = {(one.consumer, one.aggregate): (first, last) for one, first, last in chosen}
 
-        async def accept(verbs: Verbs, one: Waiting) -> None:
+        async def accept(verbs: ParkedActions, one: ParkedEntry) -> None:
             await verbs.accept_gap(one.place, *lacks[one.consumer, one.aggregate], self._act)
 
         return await self._each([one for one, _, _ in chosen], accept)
 
-    async def edit(self, one: Waiting, data: bytes, digest: bytes) -> Done:
+    async def edit(self, one: ParkedEntry, data: bytes, digest: bytes) -> BulkResult:
         """Give one event other bytes."""
         return await self._each(
             [one], lambda verbs, it: verbs.edit((it.source, it.id), data, digest, self._act)
         )
 
-    async def _retry(self, verbs: Verbs, one: Waiting) -> None:
+    async def _retry(self, verbs: ParkedActions, one: ParkedEntry) -> None:
         if one.ordered and one.aggregate is not None:
             _refuse_follower(one)
             await verbs.retry(one.aggregate, self._act, seen=one.seen)
         else:
             await verbs.retry_entry((one.source, one.id), self._act, attempts=one.attempts)
 
-    async def _each(self, chosen: Sequence[Waiting], do: One) -> Done:
-        def verbs(one: Waiting) -> Verbs:
-            return Verbs(store_of(self._connection, self._schema, one.consumer))
+    async def _each(self, chosen: Sequence[ParkedEntry], do: One) -> BulkResult:
+        def verbs(one: ParkedEntry) -> ParkedActions:
+            return ParkedActions(store_of(self._connection, self._schema, one.consumer))
 
         return await paced(chosen, lambda one: do(verbs(one), one), name=_by_id(chosen), rate=self._rate)
 
-    async def _judged(self, sample: Sequence[Waiting], within_s: float) -> str:
+    async def _judged(self, sample: Sequence[ParkedEntry], within_s: float) -> str:
         """Nothing if one of the sample has got through, else why the rest is left."""
         until, consumer = clock.now() + within_s, sample[0].consumer
         columns = list(zip(*((one.source, one.id, one.attempts) for one in sample), strict=True))
@@ -143,15 +143,15 @@ def named(things: Sequence[T], short: Callable[[T], str], whole: Callable[[T], s
     return lambda one: short(one) if times[short(one)] < 2 else whole(one)
 
 
-def _by_id(chosen: Sequence[Waiting]) -> Callable[[Waiting], str]:
+def _by_id(chosen: Sequence[ParkedEntry]) -> Callable[[ParkedEntry], str]:
     return named(chosen, lambda one: one.id, lambda one: f"{one.id} of {one.source} ({one.name})")
 
 
 async def paced(
     things: Sequence[T], do: Callable[[T], Awaitable[None]], *, name: Callable[[T], str], rate: float
-) -> Done:
+) -> BulkResult:
     """Do one thing to each, at most so many a second; what the verbs refuse is told by its name."""
-    done, begun = Done(), clock.now()
+    done, begun = BulkResult(), clock.now()
     for number, one in enumerate(things):
         if (early := number / rate - (clock.now() - begun)) > 0:
             await asyncio.sleep(early)
@@ -164,8 +164,8 @@ async def paced(
     return done
 
 
-def _both(one: Done, other: Done) -> Done:
-    return Done(
+def _both(one: BulkResult, other: BulkResult) -> BulkResult:
+    return BulkResult(
         one.changed + other.changed,
         one.unchanged | other.unchanged,
         one.left + other.left,
@@ -173,7 +173,7 @@ def _both(one: Done, other: Done) -> Done:
     )
 
 
-def _refuse_follower(one: Waiting) -> None:
+def _refuse_follower(one: ParkedEntry) -> None:
     if not one.heads:
         raise NotThere(
             f"event {one.id!r} waits in the order of {one.aggregate}, which is {one.head}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.admin.intent_actions import Verbs as Intents
+from projectionist.outbox.admin.intent_actions import IntentActions as Intents
 from projectionist.runner.admin.parked_actions import NotThere
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ GONE = "its inbox row is gone: retention has removed it, or a reset; what is lef
 ADDED = "added in a transaction of its own, not by a handler"
 
 
-class Beside(msgspec.Struct, frozen=True):
+class SideRecord(msgspec.Struct, frozen=True):
     """A duplicate, an entry of quarantine, a decision or an incident."""
 
     kind: str
@@ -74,7 +74,7 @@ class Passage(msgspec.Struct):
     """The tables its handlers write, with the row's key where that is the aggregate's own."""
     parked: dict[str, Any] | None = None
     """Why it waits, if it does."""
-    beside: list[Beside] = []
+    beside: list[SideRecord] = []
     intents: list[dict[str, Any]] = []
     note: str = ""
     """What is missing here, and why."""
@@ -98,7 +98,7 @@ class Journey(msgspec.Struct):
     """What was done by hand about it, or about its aggregate."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class AggregateStatus(msgspec.Struct, frozen=True):
     """Where one consumer has an aggregate, and the newest events of it."""
 
     consumer: str
@@ -142,7 +142,7 @@ class Journeys:
             )
         return await self.events(row["id"], row["source"])
 
-    async def aggregate(self, aggregate: str, consumer: str | None, limit: int) -> list[Standing]:
+    async def aggregate(self, aggregate: str, consumer: str | None, limit: int) -> list[AggregateStatus]:
         """Where an aggregate stands with each consumer; NotThere if none has seen it."""
         rows = await self._connection.fetch(self._sql["select_aggregate_positions"], aggregate, consumer)
         if not rows:
@@ -161,10 +161,10 @@ class Journeys:
             row["source"] for row in await self._connection.fetch(self._sql["select_event_sources"], event)
         ]
 
-    async def _standing(self, row: Record, aggregate: str, limit: int) -> Standing:
+    async def _standing(self, row: Record, aggregate: str, limit: int) -> AggregateStatus:
         given = (row["number"], aggregate, limit)
         events = await self._connection.fetch(self._sql["select_aggregate_events"], *given)
-        return Standing(
+        return AggregateStatus(
             *(row["consumer"], row["version"], row["head"], row["finding"], row["parked"], row["due"]),
             events=[dict(event) for event in events],
             removed=row["version"] - row["known"],
@@ -183,7 +183,7 @@ class Journeys:
             return passages.setdefault(row["consumer"], Passage(row["consumer"], note=GONE))
 
         for row in await self._connection.fetch(self._sql["select_event_side_records"], source, event):
-            one = Beside(*(row[name] for name in Beside.__struct_fields__))
+            one = SideRecord(*(row[name] for name in SideRecord.__struct_fields__))
             passage(row).beside.append(one)
             if one.kind == "quarantine" and not passage(row).state:
                 passage(row).state, passage(row).note = "quarantined", ""

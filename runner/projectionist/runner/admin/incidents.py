@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.postgres.database_identity import ADOPT
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.states import Fact
+from projectionist.core.states import IncidentKind
 from projectionist.runner.admin.parked_actions import NotThere
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ MOST = 1_000_000
 
 _ADOPT = "`projectionist adopt {name} --reason …`"
 _REMEDIES = {
-    Fact.STREAM_REPLACED: f"If the new stream is to be read, {_ADOPT}; otherwise restore the old one",
-    Fact.STREAM_REGRESSED: f"Restore the stream if you can; {_ADOPT} goes on without what it lost",
-    Fact.STREAM_COPIED: f"If the copy is to be read from now on, {_ADOPT}",
-    Fact.DATABASE_COPIED: f"If this database is the real one, {ADOPT}; otherwise drop it",
-    Fact.DURABLE_TAKEN: f"Stop what runs on the other database; if this one is the real one, {ADOPT}",
-    Fact.STREAM_PURGED: f"Missing versions show as gaps; {_ADOPT} closes this once it is dealt with",
+    IncidentKind.STREAM_REPLACED: f"If the new stream is to be read, {_ADOPT}; otherwise restore the old one",
+    IncidentKind.STREAM_REGRESSED: f"Restore the stream if you can; {_ADOPT} goes on without what it lost",
+    IncidentKind.STREAM_COPIED: f"If the copy is to be read from now on, {_ADOPT}",
+    IncidentKind.DATABASE_COPIED: f"If this database is the real one, {ADOPT}; otherwise drop it",
+    IncidentKind.DURABLE_TAKEN: f"Stop what runs on the other database; if this one is the real one, {ADOPT}",
+    IncidentKind.STREAM_PURGED: f"Missing versions show as gaps; {_ADOPT} closes this once it is dealt with",
 }
 
 
-def remedy(fact: Fact, consumer: str) -> str:
+def remedy(fact: IncidentKind, consumer: str) -> str:
     """The next step, in one sentence."""
     return _REMEDIES[fact].format(name=consumer)
 
@@ -81,7 +81,7 @@ class Incidents:
             if row["kind"] in _REMEDIES:
                 raise NotThere(
                     f"incident {row['number']} is about the stream or the database itself",
-                    remedy=remedy(Fact(row["kind"]), row["consumer"]),
+                    remedy=remedy(IncidentKind(row["kind"]), row["consumer"]),
                 )
         given = (list(numbers), act.actor, act.reason)
         return [

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.states import Decided, Entry, Finding, Head
+from projectionist.core.states import AggregateState, DecisionKind, Finding, InboxState
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.batch.writes import Identity
 
 BY_HAND = 0
 """Under which number of a runner acts are counted: no process has it."""
-GAP_HEADS = frozenset({Head.GAP, Head.WAITING})
-FAILED_HEADS = frozenset({Head.FAILED, Head.WAITING})
+GAP_HEADS = frozenset({AggregateState.GAP, AggregateState.WAITING})
+FAILED_HEADS = frozenset({AggregateState.FAILED, AggregateState.WAITING})
 
 
 class TooLate(ProjectionistError):
@@ -50,7 +50,7 @@ class Act(msgspec.Struct, frozen=True):
             )
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenHead(msgspec.Struct, frozen=True):
     """What the operator saw at the head of an aggregate: its position, and the event it waits for."""
 
     version: int
@@ -58,12 +58,12 @@ class Seen(msgspec.Struct, frozen=True):
     attempts: int
 
 
-class Stand(msgspec.Struct):
+class LockedAggregate(msgspec.Struct):
     """Where an aggregate stands, under its lock."""
 
     aggregate: str
     version: int
-    head: Head
+    head: AggregateState
     finding: str | None
     parked: int
     first: Record | None
@@ -75,26 +75,26 @@ class Stand(msgspec.Struct):
         return self.head in FAILED_HEADS and self.finding is None
 
 
-class Verbs:
+class ParkedActions:
     """The verbs for one consumer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: InboxStore) -> None:
         self._store = store
 
-    async def retry(self, aggregate: str, act: Act, *, seen: Seen | None = None) -> None:
+    async def retry(self, aggregate: str, act: Act, *, seen: SeenHead | None = None) -> None:
         """Try the head of this aggregate again now, with one more try in its budget.
 
         `seen` is what the operator saw; raises TooLate if the aggregate has moved, or was tried, since.
         """
         async with self._stand(aggregate, seen) as stand:
-            if stand.head in {Head.CLEAR, Head.DRAINING}:
+            if stand.head in {AggregateState.CLEAR, AggregateState.DRAINING}:
                 raise NotThere(f"nothing of {aggregate} waits to be tried again: it is {stand.head}")
             if stand.failed and stand.first is not None:
                 await self._store.run("allow_one_more_attempt", stand.first["source"], stand.first["id"])
-            await self._move(stand, Head.FAILED if stand.failed else Head.GAP)
+            await self._move(stand, AggregateState.FAILED if stand.failed else AggregateState.GAP)
             await self._record("retry", stand, act)
 
-    async def skip(self, aggregate: str, act: Act, *, seen: Seen | None = None) -> None:
+    async def skip(self, aggregate: str, act: Act, *, seen: SeenHead | None = None) -> None:
         """Step over the failed head of this aggregate, in every rebuild too; what waits behind it drains at once.
 
         `seen` is what the operator saw; raises TooLate if the aggregate has moved, or was tried, since.
@@ -105,13 +105,13 @@ class Verbs:
                     f"no failed event is the head of {aggregate}: it is {stand.head}",
                     remedy="A gap is accepted with accept-gap, a parked follower is dropped with discard",
                 )
-            await self._decide(Decided.SKIP, stand, stand.first, act)
-            await self._settle(stand.first, Entry.SKIPPED)
+            await self._decide(DecisionKind.SKIP, stand, stand.first, act)
+            await self._settle(stand.first, InboxState.SKIPPED)
             await self._store.rows("close_settled_incidents")
             stand.parked -= 1
             if stand.first["lowest"]:
                 stand.version = stand.first["version"]
-            await self._move(stand, Head.DRAINING if stand.parked else Head.CLEAR)
+            await self._move(stand, AggregateState.DRAINING if stand.parked else AggregateState.CLEAR)
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
         """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind drains at once."""
@@ -127,7 +127,7 @@ class Verbs:
             await self._store.run(
                 *(
                     "insert_decision",
-                    Decided.ACCEPT_GAP,
+                    DecisionKind.ACCEPT_GAP,
                     aggregate,
                     first,
                     last,
@@ -140,7 +140,7 @@ class Verbs:
                 )
             )
             stand.version = last
-            await self._move(stand, Head.DRAINING)
+            await self._move(stand, AggregateState.DRAINING)
             await self._record("accept-gap", stand, act)
             await self._store.rows("close_settled_incidents")
 
@@ -149,26 +149,26 @@ class Verbs:
         async with self._entry(identity) as (stand, entry):
             if stand is not None and stand.failed and entry["version"] == _first_version(stand):
                 raise NotThere(f"this event is the failed head of {stand.aggregate}", remedy="Use skip")
-            await self._decide(Decided.DISCARD, stand, entry, act)
+            await self._decide(DecisionKind.DISCARD, stand, entry, act)
             if stand is None:
-                await self._settle(entry, Entry.DISCARDED)
+                await self._settle(entry, InboxState.DISCARDED)
             elif stand.finding == Finding.IMPLAUSIBLE and entry["version"] == _first_version(stand):
                 # Its turn will never come, and its version is not one of the aggregate's.
-                await self._settle(entry, Entry.DISCARDED)
+                await self._settle(entry, InboxState.DISCARDED)
                 stand.parked -= 1
-                await self._move(stand, Head.GAP if stand.parked else Head.CLEAR)
+                await self._move(stand, AggregateState.GAP if stand.parked else AggregateState.CLEAR)
             else:
                 await self._store.run("mark_parked_discarded", entry["source"], entry["id"])
-                await self._store.run("set_inbox_state", entry["source"], entry["id"], Entry.DISCARDED)
+                await self._store.run("set_inbox_state", entry["source"], entry["id"], InboxState.DISCARDED)
             await self._store.rows("close_settled_incidents")
 
     async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
         """Give a parked event corrected bytes (`digest`: their hash); identity and first hash stay what they are."""
         async with self._entry(identity) as (stand, entry):
             await self._store.run("replace_parked_payload", entry["source"], entry["id"], data, digest)
-            await self._decide(Decided.EDIT, stand, entry, act, data=data, digest=digest)
+            await self._decide(DecisionKind.EDIT, stand, entry, act, data=data, digest=digest)
             if stand is not None and stand.failed and entry["version"] == _first_version(stand):
-                await self._move(stand, Head.FAILED)
+                await self._move(stand, AggregateState.FAILED)
 
     async def retry_entry(self, identity: Identity, act: Act, *, attempts: int | None = None) -> None:
         """Try a parked event without order again now; events in order are retried by their aggregate.
@@ -186,19 +186,19 @@ class Verbs:
             await self._record_on("retry", "/".join(identity), act)
 
     @asynccontextmanager
-    async def _stand(self, aggregate: str, seen: Seen | None) -> AsyncIterator[Stand]:
+    async def _stand(self, aggregate: str, seen: SeenHead | None) -> AsyncIterator[LockedAggregate]:
         async with self._store.connection.transaction():
             await self._store.enter()
             stand = await self._locked(aggregate)
             if seen is not None:
                 _compare(stand, seen)
-            if stand.head == Head.DRAINING:
+            if stand.head == AggregateState.DRAINING:
                 raise TooLate(f"{aggregate} is being drained at this moment", remedy="Look again in a second")
             yield stand
             announce("verb.written")
 
     @asynccontextmanager
-    async def _entry(self, identity: Identity) -> AsyncIterator[tuple[Stand | None, Record]]:
+    async def _entry(self, identity: Identity) -> AsyncIterator[tuple[LockedAggregate | None, Record]]:
         async with self._store.connection.transaction():
             await self._store.enter()
             where = await self._store.row("select_parked_event", *identity)
@@ -216,21 +216,23 @@ class Verbs:
             yield stand, entry
             announce("verb.written")
 
-    async def _locked(self, aggregate: str) -> Stand:
+    async def _locked(self, aggregate: str) -> LockedAggregate:
         rows = await self._store.positions([aggregate])
         if not rows:
             raise NotThere(f"this consumer has never seen aggregate {aggregate!r}")
         row = rows[0]
         first = await self._store.row("select_head_event", aggregate)
-        return Stand(aggregate, row["version"], Head(row["head"]), row["finding"], row["parked"], first)
+        return LockedAggregate(
+            aggregate, row["version"], AggregateState(row["head"]), row["finding"], row["parked"], first
+        )
 
-    async def _move(self, stand: Stand, head: Head) -> None:
+    async def _move(self, stand: LockedAggregate, head: AggregateState) -> None:
         await self._store.run(
-            "set_position", stand.aggregate, stand.version, head, stand.parked, head != Head.CLEAR
+            "set_position", stand.aggregate, stand.version, head, stand.parked, head != AggregateState.CLEAR
         )
         await self._store.run("mark_aggregate_dirty", stand.aggregate)
 
-    async def _settle(self, entry: Record, state: Entry) -> None:
+    async def _settle(self, entry: Record, state: InboxState) -> None:
         await self._store.run("delete_parked_event", entry["source"], entry["id"])
         await self._store.run("set_inbox_state", entry["source"], entry["id"], state)
         # The row of one act may be waited for, since whoever holds it wants nothing more that is not its own.
@@ -238,8 +240,8 @@ class Verbs:
 
     async def _decide(
         self,
-        kind: Decided,
-        stand: Stand | None,
+        kind: DecisionKind,
+        stand: LockedAggregate | None,
         entry: Record,
         act: Act,
         *,
@@ -261,7 +263,7 @@ class Verbs:
         hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
         await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act, hashes)
 
-    async def _record(self, verb: str, stand: Stand, act: Act) -> None:
+    async def _record(self, verb: str, stand: LockedAggregate, act: Act) -> None:
         await self._record_on(verb, stand.aggregate, act)
 
     async def _record_on(
@@ -271,11 +273,11 @@ class Verbs:
         await self._store.run("insert_audit_entry", verb, thing, act.actor, act.reason, text)
 
 
-def _first_version(stand: Stand) -> int | None:
+def _first_version(stand: LockedAggregate) -> int | None:
     return None if stand.first is None else stand.first["version"]
 
 
-def _compare(stand: Stand, seen: Seen) -> None:
+def _compare(stand: LockedAggregate, seen: SeenHead) -> None:
     """TooLate if the operator decides about something else than what stands there."""
     _not_moved(stand, seen.version)
     first = stand.first
@@ -294,7 +296,7 @@ def _tried_again(entry: Record, attempts: int) -> TooLate:
     )
 
 
-def _not_moved(stand: Stand, version: int) -> None:
+def _not_moved(stand: LockedAggregate, version: int) -> None:
     if stand.version != version:
         raise TooLate(
             f"{stand.aggregate} stands at version {stand.version} by now, not at {version}",

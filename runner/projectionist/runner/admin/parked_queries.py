@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.admin.parked_actions import NotThere, Seen, TooLate
+from projectionist.runner.admin.parked_actions import NotThere, SeenHead, TooLate
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.decoding import json_limits
 from projectionist.runner.decoding.content_hash import event_hash
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 1_000_000
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which parked events; what is None does not matter."""
 
     consumer: str | None = None
@@ -42,7 +42,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.astuple(self)
 
 
-class Group(msgspec.Struct, frozen=True):
+class ParkedGroup(msgspec.Struct, frozen=True):
     """Parked events that are alike; `sample` is the id of the first in the stream."""
 
     consumer: str
@@ -56,7 +56,7 @@ class Group(msgspec.Struct, frozen=True):
     sample: str
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One parked event."""
 
     consumer: int
@@ -81,9 +81,9 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> SeenHead:
         """What a verb on its aggregate is compared with."""
-        return Seen(self.position or 0, (self.source, self.id), self.attempts)
+        return SeenHead(self.position or 0, (self.source, self.id), self.attempts)
 
     @property
     def place(self) -> str:
@@ -91,29 +91,29 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
         return self.aggregate if self.ordered and self.aggregate is not None else self.id
 
 
-class Parked:
+class ParkedQueries:
     """Reads over one connection that is in no transaction."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
         self._sql = Statements("projectionist.runner", schema)
 
-    async def groups(self, chosen: Chosen) -> list[Group]:
+    async def groups(self, chosen: ParkedFilter) -> list[ParkedGroup]:
         """Parked events by consumer, cause, type and error, the largest group first."""
         rows = await self._connection.fetch(self._sql["select_parked_groups"], *chosen.arguments())
-        return [msgspec.convert(dict(row), Group) for row in rows]
+        return [msgspec.convert(dict(row), ParkedGroup) for row in rows]
 
-    async def each(self, chosen: Chosen, limit: int) -> list[Waiting]:
+    async def each(self, chosen: ParkedFilter, limit: int) -> list[ParkedEntry]:
         """Parked events one by one, in the order of the stream."""
         return await self._each(chosen, heads=False, limit=limit)
 
-    async def heads(self, chosen: Chosen) -> list[Waiting]:
+    async def heads(self, chosen: ParkedFilter) -> list[ParkedEntry]:
         """Of the chosen those that are to be decided about: what their aggregates wait for, and is not due already."""
         return await self._each(chosen, heads=True, limit=MOST)
 
-    async def _each(self, chosen: Chosen, *, heads: bool, limit: int) -> list[Waiting]:
+    async def _each(self, chosen: ParkedFilter, *, heads: bool, limit: int) -> list[ParkedEntry]:
         rows = await self._connection.fetch(self._sql["select_parked"], *chosen.arguments(), heads, limit)
-        return [msgspec.convert(dict(row), Waiting) for row in rows]
+        return [msgspec.convert(dict(row), ParkedEntry) for row in rows]
 
     async def show(self, event: str, consumer: str | None, source: str | None) -> list[dict[str, Any]]:
         """All that is known of the parked events with this id: one a consumer; NotThere if nowhere."""
@@ -131,7 +131,7 @@ class Parked:
             for each in await self._connection.fetch(self._sql["select_decisions_on_event"], *given)
         ]
 
-    async def lacks(self, one: Waiting) -> tuple[int, int]:
+    async def lacks(self, one: ParkedEntry) -> tuple[int, int]:
         """The versions that an aggregate at the head of a gap waits for."""
         row = await self._connection.fetchrow(self._sql["select_missing_range"], one.consumer, one.aggregate)
         if row is None or row["last"] < row["first"]:
@@ -162,7 +162,9 @@ class BadPayload(ProjectionistError):
     """A corrected payload that could not be read from the stream either."""
 
 
-async def corrected(connection: Connection, schema: str, one: Waiting, data: bytes, policy: Policy) -> bytes:
+async def corrected(
+    connection: Connection, schema: str, one: ParkedEntry, data: bytes, policy: Policy
+) -> bytes:
     """The hash of an event with this payload; BadPayload if no handler would ever see it."""
     if bad := _fault(data, policy):
         raise BadPayload(f"the payload {bad}", remedy="Nothing was changed; mend the file")

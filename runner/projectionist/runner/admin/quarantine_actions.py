@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.states import Decided, Entry, Fact
+from projectionist.core.states import DecisionKind, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.decoding.content_hash import data_hash
@@ -17,17 +17,17 @@ from projectionist.runner.decoding.header_parser import replaced
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
 
 Place = tuple[int, int]
 """Incarnation and sequence of the stream: an entry may have no identity, or that of another event."""
-REUSES = frozenset({Fact.IDENTITY_REUSE, Fact.VERSION_REUSE})
+REUSES = frozenset({IncidentKind.IDENTITY_REUSE, IncidentKind.VERSION_REUSE})
 
 
-class QuarantineVerbs:
+class QuarantineActions:
     """The verbs for one consumer's quarantine. Each raises TooLate where the entry is in quarantine no more."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: InboxStore) -> None:
         self._store = store
 
     async def retry(self, place: Place, act: Act) -> None:
@@ -57,7 +57,7 @@ class QuarantineVerbs:
             self._refuse_reuse(entry)
             head = replaced(entry["headers"], headers) if headers else None
             digest = entry["hash"] if data is None else data_hash(data)
-            decision = await self._decide(Decided.EDIT, place, act, head, data, digest)
+            decision = await self._decide(DecisionKind.EDIT, place, act, head, data, digest)
             await self._store.run("schedule_quarantine_reread", *place, decision)
             hashes = {"first": entry["hash"].hex(), "edited": digest.hex(), "headers": sorted(headers or ())}
             await self._record("edit", place, act, hashes)
@@ -66,9 +66,11 @@ class QuarantineVerbs:
         """Drop it for good: it is no event, in rebuilds neither."""
         async with self._entry(place) as entry:
             await self._store.run("discard_quarantined", *place)
-            if entry["reason"] == Fact.VERSION_REUSE:  # claimed its identity before it lost the version
-                await self._store.run("set_inbox_state", entry["source"], entry["id"], Entry.DISCARDED)
-            await self._decide(Decided.DISCARD, place, act, None, None, entry["hash"])
+            if (
+                entry["reason"] == IncidentKind.VERSION_REUSE
+            ):  # claimed its identity before it lost the version
+                await self._store.run("set_inbox_state", entry["source"], entry["id"], InboxState.DISCARDED)
+            await self._decide(DecisionKind.DISCARD, place, act, None, None, entry["hash"])
             await self._record("discard", place, act)
             await self._store.rows("close_settled_incidents")
 
@@ -81,7 +83,7 @@ class QuarantineVerbs:
                 raise NotThere(
                     f"nothing of sequence {place[1]} (incarnation {place[0]}) was put into quarantine"
                 )
-            if entry["state"] != Entry.QUARANTINED:
+            if entry["state"] != InboxState.QUARANTINED:
                 raise TooLate(
                     f"sequence {place[1]} is in quarantine no more", remedy=f"It has been {entry['state']}"
                 )
@@ -90,7 +92,7 @@ class QuarantineVerbs:
 
     def _refuse_reuse(self, entry: Record) -> None:
         if entry["reason"] in REUSES:
-            what = "identity" if entry["reason"] == Fact.IDENTITY_REUSE else "version"
+            what = "identity" if entry["reason"] == IncidentKind.IDENTITY_REUSE else "version"
             raise NotThere(
                 f"it was read well, but its {what} belongs to another event: {entry['id']!r} came first",
                 remedy="Discard it; what it meant to say has to come as an event of its own",
@@ -98,7 +100,7 @@ class QuarantineVerbs:
 
     async def _decide(
         self,
-        kind: Decided,
+        kind: DecisionKind,
         place: Place,
         act: Act,
         headers: bytes | None,

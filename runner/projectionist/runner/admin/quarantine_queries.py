@@ -11,18 +11,18 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.runner.admin.bulk_actions import named, paced
 from projectionist.runner.admin.parked_actions import NotThere
 from projectionist.runner.admin.parked_queries import MOST
-from projectionist.runner.admin.quarantine_actions import QuarantineVerbs
+from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.bulk_actions import Done
+    from projectionist.runner.admin.bulk_actions import BulkResult
     from projectionist.runner.admin.quarantine_actions import Place
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class QuarantineFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which entries; what is None does not matter."""
 
     consumer: str | None = None
@@ -32,7 +32,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     older_s: float | None = None
 
 
-class Group(msgspec.Struct, frozen=True):
+class QuarantineGroup(msgspec.Struct, frozen=True):
     """Entries that are alike; `sample` is the stream sequence of the first."""
 
     consumers: list[str]
@@ -44,7 +44,7 @@ class Group(msgspec.Struct, frozen=True):
     sample: int
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class QuarantineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One entry: what one stream sequence has brought into quarantine."""
 
     consumer: int
@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.incarnation, self.seq
 
 
-class Aside:
+class QuarantineQueries:
     """Quarantine over one connection that is in no transaction."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
@@ -78,17 +78,19 @@ class Aside:
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
 
-    async def groups(self, chosen: Chosen) -> list[Group]:
+    async def groups(self, chosen: QuarantineFilter) -> list[QuarantineGroup]:
         """Entries by consumer, cause and detail, the largest group first."""
         given = msgspec.structs.astuple(chosen)
         rows = await self._connection.fetch(self._sql["select_quarantine_groups"], *given)
-        return [msgspec.convert(dict(row), Group) for row in rows]
+        return [msgspec.convert(dict(row), QuarantineGroup) for row in rows]
 
-    async def each(self, chosen: Chosen, limit: int = MOST, *, idle: bool = False) -> list[Entry]:
+    async def each(
+        self, chosen: QuarantineFilter, limit: int = MOST, *, idle: bool = False
+    ) -> list[QuarantineEntry]:
         """Entries one by one, the oldest first; `idle`: only what nobody has asked to be read again already."""
         given = (*msgspec.structs.astuple(chosen), idle, limit)
         rows = await self._connection.fetch(self._sql["select_quarantine"], *given)
-        return [msgspec.convert(dict(row), Entry) for row in rows]
+        return [msgspec.convert(dict(row), QuarantineEntry) for row in rows]
 
     async def show(self, seq: int, consumer: str | None, incarnation: int | None) -> list[dict[str, Any]]:
         """All that is known of what a stream sequence has brought; of several consumers, one each."""
@@ -110,14 +112,14 @@ class Aside:
     async def act(
         self,
         chosen: Sequence[tuple[int, Place]],
-        do: Callable[[QuarantineVerbs, Place], Awaitable[None]],
+        do: Callable[[QuarantineActions, Place], Awaitable[None]],
         *,
         rate: float,
-    ) -> Done:
+    ) -> BulkResult:
         """Do one thing to these entries (consumer's number and place), at most so many a second."""
 
-        def verbs(consumer: int) -> QuarantineVerbs:
-            return QuarantineVerbs(store_of(self._connection, self._schema, consumer))
+        def verbs(consumer: int) -> QuarantineActions:
+            return QuarantineActions(store_of(self._connection, self._schema, consumer))
 
         name = named(
             chosen,

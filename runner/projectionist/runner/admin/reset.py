@@ -14,7 +14,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.pause import Busy, alone, unknown
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, Stream
 from projectionist.runner.read_models.generations import drop
@@ -23,7 +23,7 @@ from projectionist.runner.rebuild.plan import losing_aggregates
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_database import check_ours
 from projectionist.runner.stream_guard.checkpoint_store import Floors
-from projectionist.runner.stream_guard.verdict import Known, Spot
+from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -62,7 +62,7 @@ class Resetting:
         self._client = client
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
-        self._desk = Desk(connection, schema)
+        self._desk = Queries(connection, schema)
 
     async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
         """What `reset` would do; raises what it would raise."""
@@ -97,7 +97,7 @@ class Resetting:
         announce("reset.done")
         return done
 
-    async def _seen(self, consumer: str) -> _Seen:
+    async def _seen(self, consumer: str) -> _BrokerSeen:
         """What the broker has to say, asked while nobody waits."""
         row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
         if row is None:
@@ -108,10 +108,10 @@ class Resetting:
         try:
             durable = await api.consumer(self._client, row["stream"], row["durable"])
         except ConsumerMissing:
-            return _Seen(stream, None, lost)
-        return _Seen(stream, durable.created, lost)
+            return _BrokerSeen(stream, None, lost)
+        return _BrokerSeen(stream, durable.created, lost)
 
-    async def _check(self, row: Record, seen: _Seen, *, partial: bool) -> None:
+    async def _check(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> None:
         name, number = row["name"], row["number"]
         if row["build"] is not None:
             raise CannotReset(
@@ -172,19 +172,24 @@ class Resetting:
                 remedy="Drop that foreign key: read models are to be read by their views",
             ) from error
 
-    async def _begin(self, row: Record, seen: _Seen) -> None:
+    async def _begin(self, row: Record, seen: _BrokerSeen) -> None:
         """Have the durable deliver from the stream's first message."""
         floors = Floors(self._schema, row["name"], row["durable"], row["stream"])
         stream = seen.stream
         if seen.durable_created is not None:
-            await observe.move(self._client, row["stream"], row["durable"], 1, back=True)
-        fresh = Known(
-            stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, seen.durable_created
+            await observe.seek(self._client, row["stream"], row["durable"], 1, back=True)
+        fresh = Checkpoint(
+            stream.created,
+            MessageFingerprint(),
+            MessageFingerprint(),
+            max(stream.state.first_seq - 1, 0),
+            0,
+            seen.durable_created,
         )
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
 
 
-class _Seen(msgspec.Struct):
+class _BrokerSeen(msgspec.Struct):
     stream: Stream
     durable_created: datetime | None
     lost: list[str]

@@ -13,7 +13,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.pause import alone, unknown
 from projectionist.runner.admin.reset import SILENCE_S
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
 from projectionist.runner.read_models.views import dependents, drop_tables, shown, withdraw
@@ -56,7 +56,7 @@ class Retiring:
         self._client = client
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
-        self._desk = Desk(connection, schema)
+        self._desk = Queries(connection, schema)
 
     async def plan(self, consumer: str) -> Retired:
         """What `retire` would do; raises what it would raise."""

@@ -13,7 +13,7 @@ import asyncpg
 from projectionist.core import clock
 from projectionist.core.postgres.connections import connect
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.inbox_store import Store
+from projectionist.runner.batch.inbox_store import InboxStore
 from projectionist.runner.database.availability import Gates
 from projectionist.runner.database.barrier import barrier_key
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Model
-    from projectionist.runner.database.dead_sessions import Peers
+    from projectionist.runner.database.dead_sessions import DeadSessions
 
 log = logging.getLogger("projectionist.runner")
 
@@ -35,7 +35,7 @@ _KEEP = frozenset({"40001", "40P01", LOCK_TIMEOUT, "57014", "0A000"})
 """The statement was refused or took too long; the connection is as good as before."""
 
 
-class Session:
+class BatchSession:
     """One connection, and the store and model that work on it."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Session:
         model: Callable[[Connection, Consumer], Model],
         *,
         gates: Gates | None = None,
-        peers: Peers | None = None,
+        peers: DeadSessions | None = None,
         arrive: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
         """`arrive` looks at the database behind every new connection, and raises if it is not the one we left."""
@@ -55,7 +55,7 @@ class Session:
         self._gates = Gates() if gates is None else gates
         self._peers = peers
         self._arrive = arrive
-        self._open: tuple[Connection, Store, Model] | None = None
+        self._open: tuple[Connection, InboxStore, Model] | None = None
         self._ill_since: float | None = None
         self._failures = 0
         self._told = self._waited = False
@@ -75,7 +75,7 @@ class Session:
         """Whether the next try waits for its turn among all of this process."""
         return self._gates.closed
 
-    async def ready(self) -> tuple[Store, Model]:
+    async def ready(self) -> tuple[InboxStore, Model]:
         """A store and a model on a live connection; while PostgreSQL cannot be used, when it is our turn to try."""
         await self._gates.use.passage()
         if self._open is None or self._open[0].is_closed():
@@ -151,6 +151,6 @@ def tag(schema: str) -> str:
     return blake2b(schema.encode(), digest_size=4, person=b"projectionist").hexdigest()
 
 
-def store_of(connection: Connection, schema: str, consumer: int) -> Store:
+def store_of(connection: Connection, schema: str, consumer: int) -> InboxStore:
     """The store of one consumer, by its number, on this connection."""
-    return Store(connection, schema, consumer, barrier_key(schema, consumer))
+    return InboxStore(connection, schema, consumer, barrier_key(schema, consumer))

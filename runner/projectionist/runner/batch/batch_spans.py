@@ -18,10 +18,10 @@ from projectionist.core.telemetry import names, server_attributes, tracing
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
-    from projectionist.outbox.intents.staging import Wish
+    from projectionist.outbox.intents.staging import StagedIntent
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.batch.outcomes import Broken
-    from projectionist.runner.batch.planning import Course
+    from projectionist.runner.batch.outcomes import FailedAt
+    from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.types import Batch
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -37,7 +37,7 @@ class Places(msgspec.Struct):
     database: tracing.Given = {}
 
 
-class Tracing:
+class BatchTracer:
     """How the events of one consumer are traced."""
 
     def __init__(
@@ -56,8 +56,8 @@ class Tracing:
         }
 
     def trail(
-        self, batch: Batch, courses: Sequence[Course], begun_ns: int, repeats: Sequence[Delivery] = ()
-    ) -> Trail | None:
+        self, batch: Batch, courses: Sequence[AggregatePlan], begun_ns: int, repeats: Sequence[Delivery] = ()
+    ) -> BatchSpans | None:
         """The spans of a batch whose events have been judged; None where nothing of it is sampled."""
         if not tracing.on():
             return None
@@ -68,7 +68,7 @@ class Tracing:
             if (self._chosen(d) if (parent := d.traceparent) is None else tracing.is_sampled(parent))
         ]
         sampled += [(d, REPEAT) for d in repeats if d.traceparent and tracing.is_sampled(d.traceparent)]
-        return Trail(self, batch, sampled, begun_ns) if sampled else None
+        return BatchSpans(self, batch, sampled, begun_ns) if sampled else None
 
     def _chosen(self, delivery: Delivery) -> bool:
         return self._below > 0 and int.from_bytes(delivery.hash[:4], "big") < self._below
@@ -112,11 +112,11 @@ class _Traced(msgspec.Struct):
     span: Span
 
 
-class Trail:
+class BatchSpans:
     """The spans of one run of one batch."""
 
     def __init__(
-        self, tracing_: Tracing, batch: Batch, sampled: Sequence[tuple[Delivery, int]], begun_ns: int
+        self, tracing_: BatchTracer, batch: Batch, sampled: Sequence[tuple[Delivery, int]], begun_ns: int
     ) -> None:
         self._tracing = tracing_
         self._begun_ns = begun_ns
@@ -130,7 +130,7 @@ class Trail:
         ]
         self._committed_ns = begun_ns
 
-    def carry(self, wishes: Iterable[Wish]) -> None:
+    def carry(self, wishes: Iterable[StagedIntent]) -> None:
         """Write the intents under the spans of their events."""
         contexts = {
             (t.delivery.source, t.delivery.id): t.span.get_span_context()
@@ -143,7 +143,7 @@ class Trail:
                 wish.traceparent = tracing.written(context)
                 wish.tracestate = context.trace_state.to_header() or None
 
-    def committed(self, now: int, courses: Sequence[Course], broken: dict[int, Broken]) -> None:
+    def committed(self, now: int, courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> None:
         """End what the commit has made true, at the time of the commit."""
         self._committed_ns = now
         if self._receiving is not None:
@@ -193,7 +193,7 @@ class Trail:
         return tracing.span(name, SpanKind.CLIENT, None, attributes, first_ns or self._begun_ns, links)
 
 
-def _outcome(delivery: Delivery, course: Course, broken: Broken | None) -> tuple[str, str | None]:
+def _outcome(delivery: Delivery, course: AggregatePlan, broken: FailedAt | None) -> tuple[str, str | None]:
     """What became of an event, and the class of the error that stopped it."""
     if any(delivery is one for one in course.stale):
         return "stale", None

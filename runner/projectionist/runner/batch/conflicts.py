@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from projectionist.core.states import Entry, Fact
-from projectionist.projections.folding.version_verdict import Verdict, closer
-from projectionist.runner.batch.writes import Kept, Put
+from projectionist.core.states import InboxState, IncidentKind
+from projectionist.projections.folding.version_verdict import Verdict, judge_stale
+from projectionist.runner.batch.writes import Quarantined, StillQuarantined
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.runner.decoding.delivery import Delivery, Unreadable
 
-_HOLDS = frozenset({Entry.APPLIED, Entry.IGNORED, Entry.SKIPPED, Entry.DISCARDED})
+_HOLDS = frozenset({InboxState.APPLIED, InboxState.IGNORED, InboxState.SKIPPED, InboxState.DISCARDED})
 
 
 def judge_old(
@@ -24,7 +24,7 @@ def judge_old(
     """What an event at or below its position is; where another identity holds its version, which one."""
     holder = next((row for row in holders if _holds(row, delivery)), None)
     passed = [(r["version"], r["upto"]) for r in ranges if r["aggregate"] == delivery.aggregate]
-    return closer(delivery.version or 0, taken=holder is not None, stepped_over=passed), holder
+    return judge_stale(delivery.version or 0, taken=holder is not None, stepped_over=passed), holder
 
 
 def _holds(row: Row, delivery: Delivery) -> bool:
@@ -43,10 +43,10 @@ def reused_version(source: str, identity: str) -> str:
     return f"this version belongs to event {identity!r} of source {source!r}"
 
 
-def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
+def put_aside(delivery: Delivery, fact: IncidentKind, detail: str) -> Quarantined:
     """A readable event that contradicts another one, for quarantine."""
     d, head = delivery, delivery.arrival.head if delivery.arrival is not None else None
-    return Put(
+    return Quarantined(
         *(
             d.seq,
             fact,
@@ -65,15 +65,15 @@ def put_aside(delivery: Delivery, fact: Fact, detail: str) -> Put:
     )
 
 
-def kept_aside(delivery: Delivery, asked: datetime, fact: Fact, detail: str) -> Kept:
+def kept_aside(delivery: Delivery, asked: datetime, fact: IncidentKind, detail: str) -> StillQuarantined:
     """The same for one that was about to come out of quarantine: it stays there."""
     d = delivery
-    return Kept(d.seq, asked, fact, detail, d.source, d.id, d.aggregate, d.version)
+    return StillQuarantined(d.seq, asked, fact, detail, d.source, d.id, d.aggregate, d.version)
 
 
-def unreadable(bad: Unreadable) -> Put:
+def unreadable(bad: Unreadable) -> Quarantined:
     """Bytes that are no event, for quarantine."""
-    return Put(
+    return Quarantined(
         *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, bad.aggregate, bad.version),
         *(bad.headers, bad.data, bad.size, bad.hash),
         again_s=bad.again_s,

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.projections.folding.version_verdict import start
-from projectionist.runner.batch.batch_spans import Tracing
-from projectionist.runner.batch.counted_types import Kinds
-from projectionist.runner.batch.failure_evidence import Progress
-from projectionist.runner.batch.parked_rows import Reading
-from projectionist.runner.batch.position_cache import Exists
+from projectionist.runner.batch.batch_spans import BatchTracer
+from projectionist.runner.batch.counted_types import CountedTypes
+from projectionist.runner.batch.failure_evidence import ConsumerProgress
+from projectionist.runner.batch.parked_rows import ParkedDecoder
+from projectionist.runner.batch.position_cache import PositionCache
 from projectionist.runner.batch.row_key_type import OwnType
-from projectionist.runner.decoding.decoder import Reader
+from projectionist.runner.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.batch.intents import Recipe
+    from projectionist.runner.batch.intents import IntentFactory
 
 
 class Superseded(ProjectionistError):
@@ -64,7 +64,7 @@ class Consumer:
         self.key_name = key_name
         self.runner = runner
         self._slots = slots or {}
-        self.recipes: dict[tuple[type, str], Recipe] = {}
+        self.recipes: dict[tuple[type, str], IntentFactory] = {}
         """How intents are made, by class and slot."""
         self.sequence = definition.sequence
         self.start = start(definition.baseline)
@@ -80,12 +80,12 @@ class Consumer:
         """Whether fresh deliveries are compared with what was decided before a reset."""
         self.marks: int | None = None
         """The slot for dirty marks while a build is open."""
-        self.exists = Exists()
-        self.progress = Progress()
-        self.kinds = Kinds(definition.known)
+        self.exists = PositionCache()
+        self.progress = ConsumerProgress()
+        self.kinds = CountedTypes(definition.known)
         self.witness: tuple[str, str, int] | None = None
         """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
-        self.reader = Reader(
+        self.reader = Decoder(
             policy,
             stream=definition.stream,
             ordered=definition.sequence != "unordered",
@@ -93,8 +93,8 @@ class Consumer:
             known=definition.known,
             decode=definition.decode,
         )
-        self.parking = Reading(definition.stream, self.reader)
-        self.tracing = Tracing(definition)
+        self.parking = ParkedDecoder(definition.stream, self.reader)
+        self.tracing = BatchTracer(definition)
         self._batches = 0
 
     @property

@@ -11,7 +11,7 @@ MOST = 200
 """How many types without a handler one process counts by name for one consumer."""
 
 
-class Kinds:
+class CountedTypes:
     """The types that are counted by name: those that are handled, and the first others that come."""
 
     def __init__(self, handled: Iterable[str]) -> None:

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.states import Decided
-from projectionist.runner.batch.version_ranges import Versions
-from projectionist.runner.decoding.delivery import Delivery, sequence
+from projectionist.core.states import DecisionKind
+from projectionist.runner.batch.version_ranges import VersionRanges
+from projectionist.runner.decoding.delivery import Delivery, stream_sequence
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.decoding.decoder import Reader
+    from projectionist.runner.decoding.decoder import Decoder
     from projectionist.runner.decoding.delivery import Unreadable
 
-_ACCEPTS = frozenset({Decided.ACCEPT_GAP, Decided.BASELINE})
-_NONE = Versions()
-_STEPS_OVER = frozenset({Decided.SKIP, Decided.DISCARD, Decided.ACCEPT_GAP, Decided.BASELINE})
+_ACCEPTS = frozenset({DecisionKind.ACCEPT_GAP, DecisionKind.BASELINE})
+_NONE = VersionRanges()
+_STEPS_OVER = frozenset(
+    {DecisionKind.SKIP, DecisionKind.DISCARD, DecisionKind.ACCEPT_GAP, DecisionKind.BASELINE}
+)
 
 
 class Decisions:
@@ -28,8 +30,8 @@ class Decisions:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         """`rows` in the order in which they were made: the last edit of an event counts, the first winner."""
-        self._ranges: defaultdict[str, Versions] = defaultdict(Versions)
-        self._accepted: defaultdict[str, Versions] = defaultdict(Versions)
+        self._ranges: defaultdict[str, VersionRanges] = defaultdict(VersionRanges)
+        self._accepted: defaultdict[str, VersionRanges] = defaultdict(VersionRanges)
         self._dropped: set[tuple[str, str]] = set()
         self._winners: dict[tuple[str, int], tuple[str, str]] = {}
         self._edits: dict[tuple[str, str], bytes] = {}
@@ -42,13 +44,13 @@ class Decisions:
     def _add(self, row: Row) -> None:
         aggregate, version, kind = row["aggregate"], row["version"], row["kind"]
         if row["seq"] is not None:
-            if kind == Decided.EDIT:
+            if kind == DecisionKind.EDIT:
                 self._amended[row["seq"]] = (row["headers"], row["data"])
-        elif kind == Decided.EDIT:
+        elif kind == DecisionKind.EDIT:
             self._edits[row["source"], row["id"]] = row["data"]
         elif aggregate is not None and version is not None:
             self.aggregates.add(aggregate)
-            if kind == Decided.WINNER:
+            if kind == DecisionKind.WINNER:
                 self._winners.setdefault((aggregate, version), (row["source"], row["id"]))
             elif kind in _STEPS_OVER:
                 last = version if row["upto"] is None else row["upto"]
@@ -89,13 +91,13 @@ class Decisions:
             return True
         return delivery.version is not None and self.stepped_over(delivery.aggregate or "", delivery.version)
 
-    def reading(self, reader: Reader) -> Callable[[Arrival], Delivery | Unreadable | None]:
+    def reading(self, reader: Decoder) -> Callable[[Arrival], Delivery | Unreadable | None]:
         """Reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied then."""
         if not self._amended and not self._edits:
             return reader.settled
 
         def read(arrival: Arrival) -> Delivery | Unreadable | None:
-            amended = self._amended.get(sequence(arrival.reply))
+            amended = self._amended.get(stream_sequence(arrival.reply))
             if amended is None:
                 one = reader.settled(arrival)
             else:
@@ -106,7 +108,7 @@ class Decisions:
 
         return read
 
-    def edited(self, delivery: Delivery, reader: Reader) -> Delivery:
+    def edited(self, delivery: Delivery, reader: Decoder) -> Delivery:
         """With the bytes an operator gave it while it was parked, if one did."""
         data = self._edits.get((delivery.source, delivery.id))
         if data is None:

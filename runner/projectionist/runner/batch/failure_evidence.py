@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from projectionist.core.postgres.error_class import Trouble
+from projectionist.core.postgres.error_class import ErrorClass
 
 ENOUGH = 2
 """So many misses say something: one is an accident."""
@@ -35,7 +35,7 @@ class Way(StrEnum):
     """Keep its bytes in quarantine, as those of something that nobody can read."""
 
 
-class Step(StrEnum):
+class NextStep(StrEnum):
     """What comes next for a part that missed."""
 
     AGAIN = "again"
@@ -52,7 +52,7 @@ class Step(StrEnum):
 class Miss(msgspec.Struct, frozen=True):
     """A part of a batch that was rolled back, and what speaks for or against it."""
 
-    trouble: Trouble
+    trouble: ErrorClass
     way: Way = Way.APPLY
     misses: int = 1
     """How often it was rolled back as it is now, this time included."""
@@ -70,43 +70,43 @@ class Miss(msgspec.Struct, frozen=True):
     """The try took so long that another as it is would be a waste."""
 
 
-def judge(miss: Miss) -> Step:
+def judge(miss: Miss) -> NextStep:
     """What is done about it."""
     if miss.way is Way.PUT_ASIDE:
         return _of_bytes(miss)
     if miss.way is Way.FAIL:
         return _of_failing(miss)
     if miss.single:
-        return Step.FAIL if _is_guilty(miss) else Step.AGAIN
-    if miss.trouble is not Trouble.INFRASTRUCTURE or miss.long or miss.misses >= ENOUGH:
-        return Step.SPLIT
-    return Step.AGAIN
+        return NextStep.FAIL if _is_guilty(miss) else NextStep.AGAIN
+    if miss.trouble is not ErrorClass.INFRASTRUCTURE or miss.long or miss.misses >= ENOUGH:
+        return NextStep.SPLIT
+    return NextStep.AGAIN
 
 
 def _is_guilty(miss: Miss) -> bool:
-    if miss.trouble is Trouble.DATA or miss.known:
+    if miss.trouble is ErrorClass.DATA or miss.known:
         return True
     return miss.misses >= ENOUGH and (miss.others or miss.waited)
 
 
-def _of_failing(miss: Miss) -> Step:
+def _of_failing(miss: Miss) -> NextStep:
     """The event cannot even be parked as failed: by its own values, or because the server takes nothing."""
-    if miss.trouble is not Trouble.INFRASTRUCTURE or (miss.misses >= ENOUGH and miss.others):
-        return Step.PUT_ASIDE
-    return Step.LEAVE if miss.misses >= ENOUGH and miss.exhausted else Step.AGAIN
+    if miss.trouble is not ErrorClass.INFRASTRUCTURE or (miss.misses >= ENOUGH and miss.others):
+        return NextStep.PUT_ASIDE
+    return NextStep.LEAVE if miss.misses >= ENOUGH and miss.exhausted else NextStep.AGAIN
 
 
-def _of_bytes(miss: Miss) -> Step:
-    if miss.trouble is Trouble.INFRASTRUCTURE and (
+def _of_bytes(miss: Miss) -> NextStep:
+    if miss.trouble is ErrorClass.INFRASTRUCTURE and (
         miss.misses < ENOUGH or not (miss.others or miss.exhausted)
     ):
-        return Step.AGAIN
+        return NextStep.AGAIN
     if not miss.single:
-        return Step.SPLIT
-    return Step.RAISE if miss.trouble is Trouble.BUG and not miss.others else Step.LEAVE
+        return NextStep.SPLIT
+    return NextStep.RAISE if miss.trouble is ErrorClass.BUG and not miss.others else NextStep.LEAVE
 
 
-class Progress:
+class ConsumerProgress:
     """What of a consumer gets through in one process, and how patient it is with what does not."""
 
     def __init__(self) -> None:

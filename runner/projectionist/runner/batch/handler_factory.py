@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.batch.handlers import Pure
+from projectionist.runner.batch.handlers import PureHandlers
 from projectionist.runner.batch.row_table import RowTable
-from projectionist.runner.batch.sql_handlers import OwnSql
+from projectionist.runner.batch.sql_handlers import SqlHandlers
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -20,8 +20,8 @@ def model_for(connection: Connection, consumer: Consumer, schema: str) -> Model:
     definition = consumer.definition
     match definition.kind:
         case Kind.SQL:
-            return OwnSql(connection, consumer, schema)
+            return SqlHandlers(connection, consumer, schema)
         case Kind.REACTOR:
-            return Pure(consumer, None)
+            return PureHandlers(consumer, None)
         case _:
-            return Pure(consumer, RowTable(connection, consumer, schema))
+            return PureHandlers(consumer, RowTable(connection, consumer, schema))

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from projectionist.projections.folding.failure import FailureKind
-from projectionist.projections.folding.fold import Folded as FoldedSteps
+from projectionist.projections.folding.fold import FoldResult as FoldedSteps
 from projectionist.projections.folding.fold import fold
 from projectionist.projections.folding.step import Step, prepared
-from projectionist.runner.batch.outcomes import Broken
-from projectionist.runner.batch.retry_policy import Failing, Refusal, after
+from projectionist.runner.batch.outcomes import FailedAt
+from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
 from projectionist.runner.batch.row_key_type import OwnType, kind_of, named
 from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
-    from projectionist.core.retry_policy import Retry
+    from projectionist.core.retry_policy import RetryPolicy
     from projectionist.outbox import Intent
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.folding.failure import Failure
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.planning import Course
+    from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.row_table import RowTable
-    from projectionist.runner.batch.writes import Failed
+    from projectionist.runner.batch.writes import EventFailure
     from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -33,7 +33,7 @@ Rows = dict[Any, tuple[Any, ...]]
 """Rows in database form, by key."""
 
 
-class Wished(msgspec.Struct, gc=False):
+class EmittedIntent(msgspec.Struct, gc=False):
     """One intent that a handler asked for, and the event it asked for it about."""
 
     delivery: Delivery
@@ -42,12 +42,12 @@ class Wished(msgspec.Struct, gc=False):
     body: bytes
 
 
-class Folded(msgspec.Struct):
+class FoldedBatch(msgspec.Struct):
     """What the handlers made of a batch."""
 
-    broken: dict[int, Broken]
+    broken: dict[int, FailedAt]
     """Where a course's run stopped, by the index of the course."""
-    wished: list[Wished]
+    wished: list[EmittedIntent]
     rows: dict[Any, tuple[Any, ...] | None]
     """Touched rows in database form; None: to be deleted."""
     present: frozenset[Any]
@@ -62,14 +62,14 @@ class Model(Protocol):
     at: str | None
     """The aggregate, or event without order, whose handler runs, or ran when an error came: where that is known."""
 
-    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
+    async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Read what the handlers need and run them; `refusal` fails the only event instead."""
 
-    async def write(self, folded: Folded) -> None:
+    async def write(self, folded: FoldedBatch) -> None:
         """Write what they made."""
 
 
-class Pure:
+class PureHandlers:
     """A Projection or Reactor: a pure fold between one read and one write."""
 
     at: str | None = None
@@ -78,7 +78,7 @@ class Pure:
         self._consumer = consumer
         self._rows = rows
 
-    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
+    async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Read the rows, then run every handler in memory."""
         definition, retry = self._consumer.definition, self._consumer.policy.retry
         broken = preset(courses, retry, refusal)
@@ -89,10 +89,10 @@ class Pure:
         loaded, folded = await self._folded(steps, order)
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
-            broken[at] = Broken(courses[at].tried.index(delivery), failed(failure, delivery, retry))
-        wished = [Wished(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
+            broken[at] = FailedAt(courses[at].tried.index(delivery), failed(failure, delivery, retry))
+        wished = [EmittedIntent(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
         idle = [order[step.index][1] for step in folded.idle]
-        return Folded(broken, wished, folded.rows, frozenset(loaded), idle)
+        return FoldedBatch(broken, wished, folded.rows, frozenset(loaded), idle)
 
     async def _folded(
         self, steps: list[Step], order: Sequence[tuple[int, Delivery]]
@@ -135,7 +135,7 @@ class Pure:
                 break
         return folded
 
-    async def write(self, folded: Folded) -> None:
+    async def write(self, folded: FoldedBatch) -> None:
         """Insert, update and delete rows."""
         if self._rows is not None and folded.rows and not await self._rows.write(folded.rows, folded.present):
             raise Again("a row that was absent has been written by another batch")
@@ -157,7 +157,7 @@ def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> Step | None:
     return None
 
 
-def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[int, Delivery]]:
+def ordered(courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> list[tuple[int, Delivery]]:
     """What is tried, with the index of its course: stream order, as far as the order inside aggregates allows."""
     ranked: list[tuple[int, int, int, Delivery]] = []
     for index, course in enumerate(courses):
@@ -169,47 +169,53 @@ def ordered(courses: Sequence[Course], broken: dict[int, Broken]) -> list[tuple[
     return [(index, delivery) for _, _, index, delivery in ranked]
 
 
-def preset(courses: Sequence[Course], retry: Retry, refusal: Refusal | None) -> dict[int, Broken]:
+def preset(
+    courses: Sequence[AggregatePlan], retry: RetryPolicy, refusal: Refusal | None
+) -> dict[int, FailedAt]:
     """Runs that stop before any handler is called: at a body nobody can read, or at what is refused from outside."""
-    broken: dict[int, Broken] = {}
+    broken: dict[int, FailedAt] = {}
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
             problem = None if delivery.discarded else delivery.problem
-            why = Refusal(Failing.UNREADABLE, problem) if refusal is None and problem is not None else refusal
+            why = (
+                Refusal(FailureReason.UNREADABLE, problem)
+                if refusal is None and problem is not None
+                else refusal
+            )
             if why is not None and not delivery.discarded:
-                broken[index] = Broken(at, _after(why.kind, delivery, retry, why.kind, why.text))
+                broken[index] = FailedAt(at, _after(why.kind, delivery, retry, why.kind, why.text))
                 break
     return broken
 
 
-def failed(failure: Failure, delivery: Delivery, retry: Retry) -> Failed:
+def failed(failure: Failure, delivery: Delivery, retry: RetryPolicy) -> EventFailure:
     """What a handler's failure means for its event."""
     kind = _KINDS[failure.kind]
     return _after(kind, delivery, retry, failure.error_class, failure.message, failure.stack, failure.after)
 
 
-def later(delivery: Delivery, retry: Retry, why: str) -> Failed:
+def later(delivery: Delivery, retry: RetryPolicy, why: str) -> EventFailure:
     """The failure of an event whose handler has come to no end, which may be what it waits for."""
-    return _after(Failing.ALONE, delivery, retry, Failing.ALONE, why)
+    return _after(FailureReason.ALONE, delivery, retry, FailureReason.ALONE, why)
 
 
 _KINDS = {
-    FailureKind.RAISED: Failing.RAISED,
-    FailureKind.RETRY: Failing.RETRY,
-    FailureKind.REFUSED: Failing.REFUSED,
+    FailureKind.RAISED: FailureReason.RAISED,
+    FailureKind.RETRY: FailureReason.RETRY,
+    FailureKind.REFUSED: FailureReason.REFUSED,
 }
 
 
 def _after(
-    kind: Failing,
+    kind: FailureReason,
     delivery: Delivery,
-    retry: Retry,
+    retry: RetryPolicy,
     error_class: str,
     error: str,
     stack: str | None = None,
     asked_s: float | None = None,
-) -> Failed:
-    return after(
+) -> EventFailure:
+    return next_attempt(
         *(kind, delivery.attempts, delivery.budget, retry),
         error_class=error_class,
         error=error,

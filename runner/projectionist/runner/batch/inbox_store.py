@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import DataError
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.intents.staging import packed, parts
+from projectionist.outbox.intents.staging import encode_intents, intent_chunks
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -19,8 +19,16 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.outbox.intents.staging import Wish
-    from projectionist.runner.batch.writes import Failed, Identity, Kept, Moved, Parked, Put, Told
+    from projectionist.outbox.intents.staging import StagedIntent
+    from projectionist.runner.batch.writes import (
+        EventFailure,
+        Identity,
+        Incident,
+        ParkedEvent,
+        PositionUpdate,
+        Quarantined,
+        StillQuarantined,
+    )
     from projectionist.runner.decoding.delivery import Delivery
     from projectionist.runner.gaps.payload_references import Fetched
 
@@ -73,7 +81,7 @@ _PUT = attrgetter(
 _TOLD = attrgetter("kind", "seq", "source", "id", "aggregate", "version", "detail")
 
 
-class Store:
+class InboxStore:
     """One consumer's journal on one connection; every method is one round trip inside the caller's transaction."""
 
     def __init__(self, connection: Connection, schema: str, consumer: int, barrier: int) -> None:
@@ -191,7 +199,7 @@ class Store:
         """Ranges of versions that decisions stepped over."""
         return await self.connection.fetch(self._sql["select_skipped_ranges"], self.consumer, aggregates)
 
-    async def park(self, incarnation: int, parked: Sequence[Parked], code: bytes) -> set[Identity]:
+    async def park(self, incarnation: int, parked: Sequence[ParkedEvent], code: bytes) -> set[Identity]:
         """Park events; the identities that found their version free. `code` is the fingerprint that failed on them."""
         columns = _columns(parked, _PARKED)
         rows = await self.connection.fetch(
@@ -204,7 +212,7 @@ class Store:
         rows = await self._paired("select_parked_by_version", asked)
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
-    async def fail_again(self, delivery: Delivery, failed: Failed, code: bytes) -> None:
+    async def fail_again(self, delivery: Delivery, failed: EventFailure, code: bytes) -> None:
         """Record one more failed try of a parked event."""
         await self.connection.execute(
             *(self._sql["record_failed_attempt"], self.consumer, delivery.source, delivery.id),
@@ -224,7 +232,7 @@ class Store:
         for source, ids in _by_source(deliveries).items():
             await self.connection.execute(self._sql["delete_parked_events"], self.consumer, source, ids)
 
-    async def advance(self, moved: Sequence[Moved]) -> None:
+    async def advance(self, moved: Sequence[PositionUpdate]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
         columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE, _MOVED_TEXTS)
         await self.connection.execute(self._sql["upsert_positions"], self.consumer, *columns)
@@ -252,7 +260,7 @@ class Store:
         )
         return [row["seq"] for row in rows]
 
-    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Put]) -> list[int]:
+    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Quarantined]) -> list[int]:
         """Put aside what cannot be read or contradicts itself; which sequences are new. `code` judged so."""
         ordered = sorted(put, key=lambda p: p.seq)
         columns = _columns(ordered, _PUT)
@@ -278,14 +286,14 @@ class Store:
         """These have become events."""
         await self.connection.execute(self._sql["mark_quarantine_released"], self.consumer, incarnation, seqs)
 
-    async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[Kept]) -> None:
+    async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[StillQuarantined]) -> None:
         """These were read again and stay, unless somebody has acted on them in the meantime."""
         await self.connection.executemany(
             self._sql["record_failed_reread"],
             [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 
-    async def report(self, incarnation: int, told: Sequence[Told]) -> dict[str, list[int]]:
+    async def report(self, incarnation: int, told: Sequence[Incident]) -> dict[str, list[int]]:
         """Open incidents; the sequences of new ones, by kind."""
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
         columns = _columns(ordered, _TOLD)
@@ -302,9 +310,9 @@ class Store:
             self._sql["insert_version_winners"], self.consumer, *zip(*sorted(winners), strict=True)
         )
 
-    async def wish(self, incarnation: int, wishes: Sequence[Wish]) -> None:
+    async def wish(self, incarnation: int, wishes: Sequence[StagedIntent]) -> None:
         """Write intents, for a relay to open."""
-        rows = [(len(part), packed(part)) for part in parts(wishes)]
+        rows = [(len(part), encode_intents(part)) for part in intent_chunks(wishes)]
         await self.connection.execute(
             self._sql["insert_intent_batches"], self.consumer, incarnation, *zip(*rows, strict=True)
         )

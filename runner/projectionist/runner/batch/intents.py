@@ -10,17 +10,17 @@ import msgspec
 from projectionist.outbox import AGGREGATE, options_of
 from projectionist.outbox.intents.keys import key_maker, ordering_maker
 from projectionist.outbox.intents.keys import ordering_key as intent_ordering
-from projectionist.outbox.intents.staging import Wish
+from projectionist.outbox.intents.staging import StagedIntent
 
 if TYPE_CHECKING:
     from projectionist.outbox import Intent, IntentOptions
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.handlers import Wished
-    from projectionist.runner.batch.writes import Writes
+    from projectionist.runner.batch.handlers import EmittedIntent
+    from projectionist.runner.batch.writes import BatchWrites
     from projectionist.runner.decoding.delivery import Delivery
 
 
-class Recipe(msgspec.Struct, frozen=True):
+class IntentFactory(msgspec.Struct, frozen=True):
     """What all intents of one class in one slot have in common, worked out once."""
 
     options: IntentOptions
@@ -31,9 +31,11 @@ class Recipe(msgspec.Struct, frozen=True):
     """Whether it is ordered by the event's aggregate, as it nearly always is."""
 
 
-def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> list[Wish]:
+def stage_intents(
+    wished: Iterable[EmittedIntent], consumer: Consumer, writes: BatchWrites
+) -> list[StagedIntent]:
     """The intents to write, in the order they were asked for; the silent ones are counted."""
-    wishes: list[Wish] = []
+    wishes: list[StagedIntent] = []
     counts, recipes = writes.counts, consumer.recipes
     for one in wished:
         delivery, intent = one.delivery, one.intent
@@ -44,7 +46,7 @@ def wishes_of(wished: Iterable[Wished], consumer: Consumer, writes: Writes) -> l
         recipe = recipes.get((type(intent), one.slot)) or _recipe(consumer, intent, one.slot)
         options, aggregate = recipe.options, delivery.aggregate
         wishes.append(
-            Wish(
+            StagedIntent(
                 recipe.key(delivery.source, delivery.id),
                 delivery.source,
                 delivery.id,
@@ -74,10 +76,10 @@ _MOST_RECIPES = 1000
 """Slots may be made up of an event's content, and then there is no end of them."""
 
 
-def _recipe(consumer: Consumer, intent: Intent, slot: str) -> Recipe:
+def _recipe(consumer: Consumer, intent: Intent, slot: str) -> IntentFactory:
     frozen = consumer.frozen_slot(slot)
     options = options_of(intent)
-    recipe = Recipe(
+    recipe = IntentFactory(
         options,
         frozen,
         key_maker(consumer.key_name, frozen),

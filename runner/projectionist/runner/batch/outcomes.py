@@ -8,30 +8,35 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.states import Cause, Entry, Head
+from projectionist.core.states import AggregateState, Cause, InboxState
 from projectionist.projections.folding.version_verdict import Verdict
-from projectionist.runner.batch.writes import Failed, Moved, Parked, Writes
+from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent, PositionUpdate
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch.planning import Course, Position
+    from projectionist.runner.batch.planning import AggregatePlan, LockedPosition
     from projectionist.runner.decoding.delivery import Delivery
 
 
-_CLEAR = Head.CLEAR
+_CLEAR = AggregateState.CLEAR
 REFETCH_S = 1.0
 """How long a head waits whose bytes the broker could not be asked for."""
 
 
-class Broken(msgspec.Struct):
+class FailedAt(msgspec.Struct):
     """The event at which an aggregate's run stopped."""
 
     at: int
     """Its index in the course's `tried`."""
-    failed: Failed
+    failed: EventFailure
 
 
-def close(
-    course: Course, broken: Broken | None, writes: Writes, *, grace: float, keep: int = sys.maxsize
+def record_outcome(
+    course: AggregatePlan,
+    broken: FailedAt | None,
+    writes: BatchWrites,
+    *,
+    grace: float,
+    keep: int = sys.maxsize,
 ) -> None:
     """Add one aggregate's outcome to the writes.
 
@@ -48,7 +53,9 @@ def close(
     ):
         _count(applied, writes)  # nearly always: nothing was parked, and nothing is
         last = applied[-1]
-        writes.moved.append(Moved(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq))
+        writes.moved.append(
+            PositionUpdate(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq)
+        )
         return
     drained = _complete(applied, writes)
     before, begun = course.position, len(writes.parked)
@@ -62,7 +69,7 @@ def close(
         writes.moved.append(_moved(before, course, broken, applied, len(added) - drained, grace))
 
 
-def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
+def _complete(applied: Sequence[Delivery], writes: BatchWrites) -> int:
     drained = [d for d in applied if d.parked]
     for delivery in drained:
         writes.unparked.append(delivery)
@@ -71,19 +78,21 @@ def _complete(applied: Sequence[Delivery], writes: Writes) -> int:
     return len(drained)
 
 
-def _count(applied: Sequence[Delivery], writes: Writes) -> None:
+def _count(applied: Sequence[Delivery], writes: BatchWrites) -> None:
     counts = writes.counts
     for delivery in applied:
         counts[delivery.type, delivery.provisional] += 1
 
 
-def _hold(waiting: Sequence[Delivery], cause: Cause, writes: Writes, *, ordered: bool = True) -> None:
+def _hold(waiting: Sequence[Delivery], cause: Cause, writes: BatchWrites, *, ordered: bool = True) -> None:
     for delivery in waiting:
         # Without order nothing but its own time calls it up again, and that is now.
-        _park(delivery, cause, Failed() if ordered else Failed(delay=0.0), writes, ordered=ordered)
+        _park(
+            delivery, cause, EventFailure() if ordered else EventFailure(delay=0.0), writes, ordered=ordered
+        )
 
 
-def _break(delivery: Delivery, failed: Failed, writes: Writes, *, ordered: bool) -> None:
+def _break(delivery: Delivery, failed: EventFailure, writes: BatchWrites, *, ordered: bool) -> None:
     writes.counts[delivery.type, "failed"] += 1
     if delivery.parked:
         writes.failed_again.append((delivery, failed))
@@ -91,19 +100,21 @@ def _break(delivery: Delivery, failed: Failed, writes: Writes, *, ordered: bool)
         _park(delivery, Cause.FAILED, failed, writes, ordered=ordered)
 
 
-def _park(delivery: Delivery, cause: Cause, failed: Failed, writes: Writes, *, ordered: bool = True) -> None:
-    writes.parked.append(Parked(delivery, cause, ordered, failed))
-    writes.settle(delivery, Entry.PARKED, _VERDICTS[cause])
+def _park(
+    delivery: Delivery, cause: Cause, failed: EventFailure, writes: BatchWrites, *, ordered: bool = True
+) -> None:
+    writes.parked.append(ParkedEvent(delivery, cause, ordered, failed))
+    writes.settle(delivery, InboxState.PARKED, _VERDICTS[cause])
     writes.counts[delivery.type, f"parked_{cause}"] += 1
 
 
-def _refer(added: Sequence[Parked], room: int) -> None:
+def _refer(added: Sequence[ParkedEvent], room: int) -> None:
     """Leave the bytes of what exceeds the aggregate's room in the stream; what failed or is stored keeps its own."""
     for one in added[max(room, 0) :]:
         one.is_reference = one.cause in {Cause.GAP, Cause.BLOCKED} and one.delivery.released is None
 
 
-_STANDING = frozenset({Head.FAILED, Head.WAITING, Head.DRAINING})
+_STANDING = frozenset({AggregateState.FAILED, AggregateState.WAITING, AggregateState.DRAINING})
 _VERDICTS = {
     Cause.GAP: Verdict.GAP,
     Cause.BLOCKED: Verdict.BLOCKED,
@@ -113,34 +124,34 @@ _VERDICTS = {
 
 
 def _moved(
-    before: Position,
-    course: Course,
-    broken: Broken | None,
+    before: LockedPosition,
+    course: AggregatePlan,
+    broken: FailedAt | None,
     applied: Sequence[Delivery],
     change: int,
     grace: float,
-) -> Moved:
+) -> PositionUpdate:
     last = applied[-1] if applied else None
-    moved = Moved(
+    moved = PositionUpdate(
         before.aggregate,
         before.version if last is None or last.version is None else last.version,
-        Head.CLEAR,
+        AggregateState.CLEAR,
         before.parked + change,
         seq=None if last is None else last.seq,
     )
     if course.cause is Cause.STORED:
-        moved.head, moved.delay = Head.DRAINING, 0.0
+        moved.head, moved.delay = AggregateState.DRAINING, 0.0
     elif broken is not None:
-        moved.head = Head.WAITING if broken.failed.delay is None else Head.FAILED
+        moved.head = AggregateState.WAITING if broken.failed.delay is None else AggregateState.FAILED
         moved.delay = broken.failed.delay
     elif not applied and before.head in _STANDING and not course.due:
-        moved.head, moved.due, moved.finding = Head(before.head), before.due, before.finding
+        moved.head, moved.due, moved.finding = AggregateState(before.head), before.due, before.finding
     elif not applied and course.lacks and before.head in _STANDING:
-        moved.head, moved.delay = Head(before.head), REFETCH_S
+        moved.head, moved.delay = AggregateState(before.head), REFETCH_S
     elif moved.parked and course.more:
-        moved.head, moved.delay = Head.DRAINING, 0.0
+        moved.head, moved.delay = AggregateState.DRAINING, 0.0
     elif moved.parked:
-        moved.head, moved.delay = Head.GAP, grace
-        if before.head == Head.GAP and not applied and not course.due:
+        moved.head, moved.delay = AggregateState.GAP, grace
+        if before.head == AggregateState.GAP and not applied and not course.due:
             moved.delay, moved.due = None, before.due
     return moved

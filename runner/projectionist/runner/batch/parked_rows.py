@@ -11,10 +11,10 @@ from projectionist.runner.decoding.delivery import Delivery
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.decoding.decoder import Reader
+    from projectionist.runner.decoding.decoder import Decoder
 
 
-class Behind(msgspec.Struct):
+class ParkedRun(msgspec.Struct):
     """What is parked behind one head, as far as one batch may try it."""
 
     deliveries: list[Delivery]
@@ -24,16 +24,18 @@ class Behind(msgspec.Struct):
     """The version of the first reference, which nothing may pass before its bytes are fetched."""
 
 
-def behind(rows: Iterable[Row], reading: Reading, limit: int, most_bytes: int) -> dict[str, Behind]:
+def parked_runs(
+    rows: Iterable[Row], reading: ParkedDecoder, limit: int, most_bytes: int
+) -> dict[str, ParkedRun]:
     """Parked rows, in the order of versions, by their aggregates.
 
     `successors` cuts a run as soon as it holds `most_bytes`; that is seen here by the same sum.
     """
-    runs: dict[str, Behind] = {}
+    runs: dict[str, ParkedRun] = {}
     sizes: dict[str, int] = {}
     for row in rows:
         aggregate = row["aggregate"]
-        run = runs.setdefault(aggregate, Behind([], limit))
+        run = runs.setdefault(aggregate, ParkedRun([], limit))
         if run.lacking is not None:
             continue
         if row["data"] is None and row["problem"] is None and reading.needs_bytes(row):
@@ -46,10 +48,10 @@ def behind(rows: Iterable[Row], reading: Reading, limit: int, most_bytes: int) -
     return runs
 
 
-class Reading:
+class ParkedDecoder:
     """Reads parked rows of one stream by the code that runs now."""
 
-    def __init__(self, stream: str, reader: Reader) -> None:
+    def __init__(self, stream: str, reader: Decoder) -> None:
         self._stream = stream
         self._reader = reader
 

@@ -10,19 +10,19 @@ import msgspec
 from projectionist.runner.batch.decisions import Decisions
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.batch.parked_rows import Behind
-    from projectionist.runner.batch.planning import Position
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.parked_rows import ParkedRun
+    from projectionist.runner.batch.planning import LockedPosition
     from projectionist.runner.batch.types import Batch
     from projectionist.runner.batch.writes import Identity
-    from projectionist.runner.decoding.decoder import Reader
+    from projectionist.runner.decoding.decoder import Decoder
     from projectionist.runner.decoding.delivery import Delivery
 
 
-class Obeying:
+class PastDecisions:
     """What was decided about the events of one batch. Verbs of today act on positions and parked rows themselves."""
 
-    def __init__(self, decisions: Decisions, reader: Reader) -> None:
+    def __init__(self, decisions: Decisions, reader: Decoder) -> None:
         self._decisions = decisions
         self._reader = reader
 
@@ -30,13 +30,13 @@ class Obeying:
         """As decided: with the bytes of an edit, or to be stepped over."""
         return [self._amended(delivery) for delivery in deliveries]
 
-    def behind(self, runs: dict[str, Behind]) -> dict[str, Behind]:
+    def behind(self, runs: dict[str, ParkedRun]) -> dict[str, ParkedRun]:
         """The same for what is parked."""
         for run in runs.values():
             run.deliveries = self.amended(run.deliveries)
         return runs
 
-    def reached(self, positions: Sequence[Position]) -> list[Position]:
+    def reached(self, positions: Sequence[LockedPosition]) -> list[LockedPosition]:
         """Positions behind what was accepted as missing, or as before the beginning."""
         return [
             msgspec.structs.replace(one, version=version) if version != one.version and one.open else one
@@ -55,10 +55,10 @@ class Obeying:
         return delivery
 
 
-async def decided(store: Store, reader: Reader, batch: Batch) -> Obeying:
+async def decided(store: InboxStore, reader: Decoder, batch: Batch) -> PastDecisions:
     """What was decided about the aggregates and events of a batch."""
     aggregates = {d.aggregate for d in batch.deliveries if d.aggregate is not None}.union(batch.due)
     events = {d.id for d in batch.deliveries}.union(name for _, name in batch.entries)
-    return Obeying(
+    return PastDecisions(
         Decisions(await store.rows("select_decisions_for_batch", sorted(aggregates), sorted(events))), reader
     )

@@ -1,6 +1,7 @@
 """Decides, from integers alone, what one aggregate does in one batch: what is tried, parked, or too old. Pure.
 
-What a single version means is for `projectionist.projections.folding.version_verdict` to say; here are runs of them, new and parked.
+What a single version means is for `projectionist.projections.folding.version_verdict` to say; here are runs of them,
+new and parked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.states import Cause, Head
+from projectionist.core.states import AggregateState, Cause
 from projectionist.projections.folding import version_verdict as judging
 from projectionist.projections.folding.version_verdict import Verdict, follows, judge
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"
-_CLEAR, _GAP = Head.CLEAR, Cause.GAP
+_CLEAR, _GAP = AggregateState.CLEAR, Cause.GAP
 
 
-class Position(judging.Position, frozen=True, gc=False):
+class LockedPosition(judging.Position, frozen=True, gc=False):
     """The locked row of one aggregate."""
 
     aggregate: str = ""
@@ -32,10 +33,10 @@ class Position(judging.Position, frozen=True, gc=False):
     """Whether `due` had come when the row was locked; what was listed as due may have been settled by another."""
 
 
-class Course(msgspec.Struct, gc=False):
+class AggregatePlan(msgspec.Struct, gc=False):
     """What one aggregate does in this batch."""
 
-    position: Position | None
+    position: LockedPosition | None
     """None for an event without order: a course of its own."""
     tried: Sequence[Delivery]
     """To be folded in this order; already in the order of versions."""
@@ -55,41 +56,41 @@ class Course(msgspec.Struct, gc=False):
     """Whether the drain stopped at a reference, whose bytes have to be fetched first."""
 
 
-def alone(delivery: Delivery) -> Course:
+def alone(delivery: Delivery) -> AggregatePlan:
     """The course of an event without order."""
-    return Course(None, [delivery], [], [], [], more=False, due=delivery.parked, cause=Cause.FAILED)
+    return AggregatePlan(None, [delivery], [], [], [], more=False, due=delivery.parked, cause=Cause.FAILED)
 
 
-def put_by(delivery: Delivery) -> Course:
+def put_by(delivery: Delivery) -> AggregatePlan:
     """The course of an event without order that is stored first."""
-    return Course(None, [], [delivery], [], [], more=False, due=False, cause=Cause.STORED)
+    return AggregatePlan(None, [], [delivery], [], [], more=False, due=False, cause=Cause.STORED)
 
 
-def stored(position: Position, fresh: Sequence[Delivery], sequence: Sequencing) -> Course:
+def stored(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequencing) -> AggregatePlan:
     """Plan one aggregate whose new events are stored first: none is tried, and a head that can move drains next."""
     ahead, stale, clashes = _sorted_out(position, fresh, ())
     cause = Cause.GAP if position.open else Cause.BLOCKED
-    if position.head in {Head.CLEAR, Head.DRAINING} or any(
+    if position.head in {AggregateState.CLEAR, AggregateState.DRAINING} or any(
         judge(position, _version(d), sequence) is Verdict.NEXT for d in ahead
     ):
         cause = Cause.STORED
-    return Course(position, [], ahead, stale, clashes, more=False, due=False, cause=cause)
+    return AggregatePlan(position, [], ahead, stale, clashes, more=False, due=False, cause=cause)
 
 
-def may_move(position: Position, fresh: Sequence[Delivery], sequence: Sequencing, *, due: bool) -> bool:
+def may_move(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequencing, *, due: bool) -> bool:
     """Whether parked successors have to be read: only where the head can go on in this batch."""
     if not position.parked or not _moves(position, due=due):
         return False
     return due or any(judge(position, _version(d), sequence) is Verdict.NEXT for d in fresh)
 
 
-def reach(position: Position, limit: int) -> int:
+def reach(position: LockedPosition, limit: int) -> int:
     """How many parked events one batch tries: a failed one alone, so that nothing is read behind it for nothing."""
-    return min(limit, 1) if position.head == Head.FAILED else limit
+    return min(limit, 1) if position.head == AggregateState.FAILED else limit
 
 
-def course(
-    position: Position,
+def plan_aggregate(
+    position: LockedPosition,
     fresh: Sequence[Delivery],
     successors: Sequence[Delivery],
     sequence: Sequencing,
@@ -97,7 +98,7 @@ def course(
     due: bool,
     limit: int,
     lacking: int | None = None,
-) -> Course:
+) -> AggregatePlan:
     """Plan one aggregate.
 
     `fresh` are claimed events, `successors` the first parked ones behind the head: at most `reach` of them, and
@@ -106,7 +107,7 @@ def course(
     if position.head == _CLEAR and not position.parked:
         run = fresh if len(fresh) == 1 else sorted(fresh, key=_version)
         if _is_next(position.version, run):  # nearly always; what follows would say the same, and slower
-            return Course(position, run, (), (), (), False, due, _GAP)
+            return AggregatePlan(position, run, (), (), (), False, due, _GAP)
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     moves = _moves(position, due=due)
     known = _known(position, successors, reach(position, limit), lacking) if position.parked else None
@@ -114,7 +115,7 @@ def course(
     held = [d for d in ahead[len(tried) :] if not d.parked]
     last = _version(tried[-1]) if tried else position.version
     more = moves and known is not None and (last >= known or sequence == MONOTONIC)
-    return Course(
+    return AggregatePlan(
         position,
         tried,
         held,
@@ -122,7 +123,7 @@ def course(
         clashes,
         more,
         due and moves,
-        Cause.GAP if moves or position.head == Head.DRAINING else Cause.BLOCKED,
+        Cause.GAP if moves or position.head == AggregateState.DRAINING else Cause.BLOCKED,
         more and lacking is not None,
     )
 
@@ -136,12 +137,14 @@ def _is_next(version: int, run: Sequence[Delivery]) -> bool:
     return True
 
 
-def _moves(position: Position, *, due: bool) -> bool:
+def _moves(position: LockedPosition, *, due: bool) -> bool:
     """Whether the next event in order is applied now: a head that failed or drains moves only when due."""
-    return position.open or (due and position.head in {Head.FAILED, Head.DRAINING})
+    return position.open or (due and position.head in {AggregateState.FAILED, AggregateState.DRAINING})
 
 
-def _known(position: Position, successors: Sequence[Delivery], limit: int, lacking: int | None) -> int | None:
+def _known(
+    position: LockedPosition, successors: Sequence[Delivery], limit: int, lacking: int | None
+) -> int | None:
     """The version up to which it is known what is parked; None: all of it. Nothing beyond may be tried."""
     if lacking is not None:
         return lacking - 1
@@ -151,7 +154,7 @@ def _known(position: Position, successors: Sequence[Delivery], limit: int, lacki
 
 
 def _sorted_out(
-    position: Position, fresh: Sequence[Delivery], successors: Sequence[Delivery]
+    position: LockedPosition, fresh: Sequence[Delivery], successors: Sequence[Delivery]
 ) -> tuple[list[Delivery], list[Delivery], list[tuple[Delivery, Delivery]]]:
     holders: dict[int, Delivery] = {_version(d): d for d in successors}
     stale: list[Delivery] = []

@@ -9,7 +9,7 @@ REMEMBERED = 100_000
 """How many aggregates are remembered; the oldest are forgotten first."""
 
 
-class Exists:
+class PositionCache:
     """Aggregates that something is known about, which need not be asked again."""
 
     def __init__(self, most: int = REMEMBERED) -> None:

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
 
 
 @asynccontextmanager
-async def holding(store: Store, consumer: Consumer, aggregates: Iterable[str]) -> AsyncIterator[list[Record]]:
+async def lock_positions(
+    store: InboxStore, consumer: Consumer, aggregates: Iterable[str]
+) -> AsyncIterator[list[Record]]:
     """Hold the positions of these aggregates; raises Superseded or Paused as a batch does."""
     async with store.connection.transaction():
         await store.enter()

@@ -7,14 +7,14 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.printable_text import storable
-from projectionist.core.retry_policy import LONGEST_ASKED, Retry, interval, wait
-from projectionist.runner.batch.writes import Failed
+from projectionist.core.retry_policy import LONGEST_ASKED, RetryPolicy, interval, wait
+from projectionist.runner.batch.writes import EventFailure
 
 MOST_TEXT = 2_000
 MOST_STACK = 8_000
 
 
-class Failing(StrEnum):
+class FailureReason(StrEnum):
     """How an event failed, which decides whether time can mend it."""
 
     RAISED = "raised"
@@ -37,7 +37,7 @@ class Failing(StrEnum):
     """Every try ended the process."""
 
 
-SLOWLY = frozenset({Failing.DATABASE, Failing.ALONE, Failing.SESSION, Failing.FAULT})
+SLOWLY = frozenset({FailureReason.DATABASE, FailureReason.ALONE, FailureReason.SESSION, FailureReason.FAULT})
 """What may have been a passing state of the server or of a table, and costs more than the event alone to find out."""
 MOST_SESSIONS = 3
 """An event that ends sessions is tried so often: each time may end those of all others."""
@@ -47,32 +47,32 @@ _SLOWER = 60
 class Refusal(msgspec.Struct, frozen=True):
     """Why an event is failed without another try."""
 
-    kind: Failing
+    kind: FailureReason
     text: str
 
 
-def after(
-    kind: Failing,
+def next_attempt(
+    kind: FailureReason,
     tries: int,
     budget: int | None,
-    policy: Retry,
+    policy: RetryPolicy,
     *,
     error_class: str,
     error: str,
     stack: str | None = None,
     asked_s: float | None = None,
     chance: float,
-) -> Failed:
+) -> EventFailure:
     """The record of one more failed try; `tries` counts those before it, `chance` is drawn by the caller."""
     attempts = tries + 1
     allowed = budget if budget is not None else policy.attempts
-    if kind is Failing.SESSION and budget is None:
+    if kind is FailureReason.SESSION and budget is None:
         allowed = min(allowed, MOST_SESSIONS)
     if kind in SLOWLY:
         policy = slow(policy)
         asked_s = interval(policy, attempts) / 2
-    again = (kind is Failing.RETRY or kind in SLOWLY) and attempts < allowed
-    return Failed(
+    again = (kind is FailureReason.RETRY or kind in SLOWLY) and attempts < allowed
+    return EventFailure(
         error_class=error_class[:MOST_TEXT],
         error=storable(error)[:MOST_TEXT],
         stack=None if stack is None else storable(stack)[-MOST_STACK:],
@@ -82,7 +82,7 @@ def after(
     )
 
 
-def slow(policy: Retry) -> Retry:
+def slow(policy: RetryPolicy) -> RetryPolicy:
     """The schedule that begins where this one ends: by default after a minute, and every hour in the end."""
     most = min(policy.maximum_s * _SLOWER, LONGEST_ASKED)
-    return Retry(initial_s=policy.maximum_s, coefficient=2.0, maximum_s=most, attempts=policy.attempts)
+    return RetryPolicy(initial_s=policy.maximum_s, coefficient=2.0, maximum_s=most, attempts=policy.attempts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 
 
-class Turn:
+class BatchOrder:
     """A batch claims while the one before it is past its claims, and locks positions when that one has its own.
 
     So versions are met in order, and the database works on two batches at once. Nobody waits in a circle: who waits
@@ -14,7 +14,7 @@ class Turn:
     then the two are like two processes.
     """
 
-    def __init__(self, before: Turn | None = None) -> None:
+    def __init__(self, before: BatchOrder | None = None) -> None:
         self._before = before
         self._claimed = anyio.Event()
         self._locked = anyio.Event()

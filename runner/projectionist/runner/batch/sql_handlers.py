@@ -21,15 +21,23 @@ from projectionist.projections.folding.step import Step
 from projectionist.projections.reactor_answers import answer_of
 from projectionist.projections.tables.ddl import sql_names
 from projectionist.projections.tables.sql_tables import resolved
-from projectionist.runner.batch.handlers import Folded, Wished, failed, later, ordered, preset, step_of
-from projectionist.runner.batch.outcomes import Broken
+from projectionist.runner.batch.handlers import (
+    EmittedIntent,
+    FoldedBatch,
+    failed,
+    later,
+    ordered,
+    preset,
+    step_of,
+)
+from projectionist.runner.batch.outcomes import FailedAt
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.planning import Course
+    from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.retry_policy import Refusal
-    from projectionist.runner.batch.writes import Failed
+    from projectionist.runner.batch.writes import EventFailure
     from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -56,7 +64,7 @@ IDLE_S = 20.0
 """After so long without a statement a handler is given up: a little later PostgreSQL would end the session."""
 
 
-class OpenTx:
+class HandlerTransaction:
     """The transaction as a handler sees it: `{table}` stands for the generation that is written.
 
     It cannot be ended from here: the batch would be half committed, and what follows it not at all together.
@@ -132,7 +140,7 @@ class _HasSet(Exception):
     """Some handler of a batch has changed settings of the session."""
 
 
-class OwnSql:
+class SqlHandlers:
     """Runs the handlers of a SqlProjection."""
 
     def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
@@ -152,9 +160,9 @@ class OwnSql:
         if self._generation != self._consumer.generation:
             self._generation = self._consumer.generation
             tables = self._consumer.definition.tables
-            self._tx = OpenTx(self._connection, sql_names(tables, self._schema, self._generation))
+            self._tx = HandlerTransaction(self._connection, sql_names(tables, self._schema, self._generation))
 
-    async def fold(self, courses: Sequence[Course], refusal: Refusal | None) -> Folded:
+    async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate.
 
         What handlers have set is looked at once, at the end. If it is not as before, all is undone, and each is looked
@@ -173,12 +181,12 @@ class OwnSql:
             return await self._folded(courses, refusal, each=True)
 
     async def _folded(
-        self, courses: Sequence[Course], refusal: Refusal | None, *, each: bool = False
-    ) -> Folded:
+        self, courses: Sequence[AggregatePlan], refusal: Refusal | None, *, each: bool = False
+    ) -> FoldedBatch:
         self.at = None
         broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
-        wished: list[Wished] = []
+        wished: list[EmittedIntent] = []
         for index, (at, delivery) in enumerate(ordered(courses, broken)):
             step = step_of(self._consumer.definition, index, delivery)
             if step is None or at in stopped:
@@ -187,16 +195,16 @@ class OwnSql:
             failure = await self._run(step, delivery, wished, each=each)
             if failure is not None:
                 stopped.add(at)
-                broken[at] = Broken(courses[at].tried.index(delivery), failure)
+                broken[at] = FailedAt(courses[at].tried.index(delivery), failure)
         self.at = None
-        return Folded(broken, wished, {}, frozenset(), [])
+        return FoldedBatch(broken, wished, {}, frozenset(), [])
 
-    async def write(self, folded: Folded) -> None:
+    async def write(self, folded: FoldedBatch) -> None:
         """Nothing is left to write: the handlers have."""
 
     async def _run(
-        self, step: Step, delivery: Delivery, wished: list[Wished], *, each: bool
-    ) -> Failed | None:
+        self, step: Step, delivery: Delivery, wished: list[EmittedIntent], *, each: bool
+    ) -> EventFailure | None:
         handler, retry = step.handler, self._consumer.policy.retry
         event = copied(step.event) if handler.copies else step.event
         try:
@@ -227,7 +235,7 @@ class OwnSql:
             if is_cancelled(error):
                 raise
             return failed(failure_of(step, error), delivery, retry)
-        wished.extend(Wished(delivery, slot, intent, body) for slot, intent, body in answer.intents)
+        wished.extend(EmittedIntent(delivery, slot, intent, body) for slot, intent, body in answer.intents)
         return None
 
     def _is_outage(self, error: Exception) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.printable_text import storable
-from projectionist.core.states import Entry, Fact
+from projectionist.core.states import InboxState, IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.projections.folding.version_verdict import Verdict
 from projectionist.runner.batch.conflicts import (
@@ -24,34 +24,34 @@ from projectionist.runner.batch.conflicts import (
     unreadable,
 )
 from projectionist.runner.batch.dedupe import intake
-from projectionist.runner.batch.intents import wishes_of
-from projectionist.runner.batch.outcomes import close
-from projectionist.runner.batch.parked_rows import Behind, behind
-from projectionist.runner.batch.past_decisions import Obeying, decided
+from projectionist.runner.batch.intents import stage_intents
+from projectionist.runner.batch.outcomes import record_outcome
+from projectionist.runner.batch.parked_rows import ParkedRun, parked_runs
+from projectionist.runner.batch.past_decisions import PastDecisions, decided
 from projectionist.runner.batch.planning import (
     UNORDERED,
-    Course,
-    Position,
+    AggregatePlan,
+    LockedPosition,
     alone,
-    course,
     may_move,
+    plan_aggregate,
     put_by,
     reach,
     stored,
 )
-from projectionist.runner.batch.retry_policy import MOST_TEXT, Failing
-from projectionist.runner.batch.types import Applied
-from projectionist.runner.batch.writes import Again, Told, Writes
+from projectionist.runner.batch.retry_policy import MOST_TEXT, FailureReason
+from projectionist.runner.batch.types import BatchResult
+from projectionist.runner.batch.writes import Again, BatchWrites, Incident
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.runner.batch.batch_spans import Trail
+    from projectionist.runner.batch.batch_spans import BatchSpans
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.handlers import Folded, Model
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.batch.outcomes import Broken
-    from projectionist.runner.batch.sequencing import Turn
+    from projectionist.runner.batch.handlers import FoldedBatch, Model
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.outcomes import FailedAt
+    from projectionist.runner.batch.sequencing import BatchOrder
     from projectionist.runner.batch.types import Batch
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -65,7 +65,9 @@ DRAIN_EVENTS = 10_000
 class Transaction:
     """One run of one batch; nothing in it outlives the run."""
 
-    def __init__(self, consumer: Consumer, store: Store, model: Model, batch: Batch, turn: Turn) -> None:
+    def __init__(
+        self, consumer: Consumer, store: InboxStore, model: Model, batch: Batch, turn: BatchOrder
+    ) -> None:
         self.consumer = consumer
         self.store = store
         self.model = model
@@ -74,10 +76,10 @@ class Transaction:
         self.number = consumer.next_batch()
         self.incarnation = 0
         self.released: Sequence[Delivery] = ()
-        self.decided: Obeying | None = None
-        self.writes = Writes()
+        self.decided: PastDecisions | None = None
+        self.writes = BatchWrites()
 
-    async def run(self) -> Applied:
+    async def run(self) -> BatchResult:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
         await self.turn.begin()
         try:
@@ -85,7 +87,7 @@ class Transaction:
         finally:
             self.turn.over()
 
-    async def _run(self) -> Applied:
+    async def _run(self) -> BatchResult:
         begun_ns, begun = time.time_ns(), time.monotonic()
         async with self.store.connection.transaction():
             await self.store.enter()
@@ -121,17 +123,17 @@ class Transaction:
         if trail is not None:
             trail.committed(over_ns, courses, folded.broken)
         tried = sum(1 for one in courses if one.tried)
-        return Applied(self.writes, self.writes.soonest(), tried, over - begun, over - written, trail)
+        return BatchResult(self.writes, self.writes.soonest(), tried, over - begun, over - written, trail)
 
-    def _trail(self, courses: Sequence[Course], begun_ns: int) -> Trail | None:
+    def _trail(self, courses: Sequence[AggregatePlan], begun_ns: int) -> BatchSpans | None:
         return self.consumer.tracing.trail(self.batch, courses, begun_ns, self.writes.repeats)
 
-    def _close(self, one: Course, broken: Broken | None) -> None:
+    def _close(self, one: AggregatePlan, broken: FailedAt | None) -> None:
         consumer = self.consumer
-        close(one, broken, self.writes, grace=consumer.grace_s, keep=consumer.policy.parked_limit)
+        record_outcome(one, broken, self.writes, grace=consumer.grace_s, keep=consumer.policy.parked_limit)
         refusal = self.batch.refusal
-        if broken is not None and refusal is not None and refusal.kind is Failing.FAULT:
-            self._tell(one.tried[broken.at], Fact.FAULT, storable(refusal.text)[:MOST_TEXT])
+        if broken is not None and refusal is not None and refusal.kind is FailureReason.FAULT:
+            self._tell(one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT])
 
     # -- claim ---------------------------------------------------------------------------------------------------
 
@@ -181,7 +183,7 @@ class Transaction:
     def _compare(self, delivery: Delivery, row: Record) -> None:
         """A known identity: the same event again, or another one under its name."""
         if not self.consumer.reader.is_same(delivery, row["hash"]):
-            self._contradicts(delivery, Fact.IDENTITY_REUSE, reused_identity(row))
+            self._contradicts(delivery, IncidentKind.IDENTITY_REUSE, reused_identity(row))
         elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
         else:
@@ -189,7 +191,7 @@ class Transaction:
 
     # -- judge ---------------------------------------------------------------------------------------------------
 
-    async def _judge(self, fresh: Sequence[Delivery]) -> list[Course]:
+    async def _judge(self, fresh: Sequence[Delivery]) -> list[AggregatePlan]:
         """Lock the positions, read what is parked behind them, and plan every aggregate."""
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
@@ -212,7 +214,7 @@ class Transaction:
             await self._judge_old(stale)
         return courses
 
-    async def _plan(self, groups: dict[str, list[Delivery]]) -> list[Course]:
+    async def _plan(self, groups: dict[str, list[Delivery]]) -> list[AggregatePlan]:
         positions = await self._positions(sorted(groups))
         if self.consumer.stores_first and not self.batch.due:
             return [stored(p, groups[p.aggregate], self.consumer.sequence) for p in positions]
@@ -230,24 +232,24 @@ class Transaction:
         limit = max(1, min(limit, DRAIN_EVENTS // len(moving))) if moving else limit
         parked = await self._behind(moving, limit) if moving else {}
         return [
-            course(
+            plan_aggregate(
                 *(p, groups[p.aggregate], run.deliveries, sequence),
                 due=p.aggregate in due,
                 limit=run.limit,
                 lacking=run.lacking,
             )
             for p in positions
-            for run in (parked.get(p.aggregate) or Behind([], limit),)
+            for run in (parked.get(p.aggregate) or ParkedRun([], limit),)
         ]
 
-    async def _behind(self, moving: Sequence[Position], limit: int) -> dict[str, Behind]:
+    async def _behind(self, moving: Sequence[LockedPosition], limit: int) -> dict[str, ParkedRun]:
         share = max(1, DRAIN_BYTES // len(moving))
         heads = [(p.aggregate, p.version, reach(p, limit)) for p in moving]
         rows = await self.store.successors(heads, share)
-        runs = behind(rows, self.consumer.parking, limit, share)
+        runs = parked_runs(rows, self.consumer.parking, limit, share)
         return runs if self.decided is None else self.decided.behind(runs)
 
-    async def _positions(self, aggregates: Sequence[str]) -> list[Position]:
+    async def _positions(self, aggregates: Sequence[str]) -> list[LockedPosition]:
         unknown = self.consumer.exists.unknown(aggregates)
         if unknown:
             await self.store.place(unknown, self.consumer.start)
@@ -256,7 +258,7 @@ class Transaction:
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
             raise Again("a position that this process had seen is gone")
-        found = [Position(*row) for row in rows]
+        found = [LockedPosition(*row) for row in rows]
         return found if self.decided is None else self.decided.reached(found)
 
     async def _judge_old(self, stale: Sequence[Delivery]) -> None:
@@ -271,37 +273,39 @@ class Transaction:
             elif verdict is Verdict.LATE:
                 self._late(delivery)
             else:
-                self.writes.settle(delivery, Entry.STALE, verdict)
+                self.writes.settle(delivery, InboxState.STALE, verdict)
                 self.writes.counts[delivery.type, "stale"] += 1
 
     def _reuses(self, delivery: Delivery, source: str, identity: str) -> None:
         """Two events claim one version: the first stands, the second is put aside."""
         self.writes.winners.append((delivery.aggregate or "", delivery.version or 0, source, identity))
-        self.writes.settle(delivery, Entry.QUARANTINED, Verdict.REUSED)
-        self._contradicts(delivery, Fact.VERSION_REUSE, reused_version(source, identity))
+        self.writes.settle(delivery, InboxState.QUARANTINED, Verdict.REUSED)
+        self._contradicts(delivery, IncidentKind.VERSION_REUSE, reused_version(source, identity))
 
     def _late(self, delivery: Delivery) -> None:
-        self.writes.settle(delivery, Entry.SKIPPED, Verdict.LATE)
+        self.writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
         self.writes.counts[delivery.type, "late"] += 1
         self._tell(
-            delivery, Fact.LATE, "its version had been stepped over by a decision; it stays stepped over"
+            delivery,
+            IncidentKind.LATE,
+            "its version had been stepped over by a decision; it stays stepped over",
         )
 
-    def _contradicts(self, delivery: Delivery, fact: Fact, detail: str) -> None:
+    def _contradicts(self, delivery: Delivery, fact: IncidentKind, detail: str) -> None:
         if delivery.released is None:
             self.writes.quarantined.append(put_aside(delivery, fact, detail))
         else:
             self.writes.kept.append(kept_aside(delivery, delivery.released, fact, detail))
         self._tell(delivery, fact, detail)
 
-    def _tell(self, d: Delivery, fact: Fact, detail: str) -> None:
+    def _tell(self, d: Delivery, fact: IncidentKind, detail: str) -> None:
         self.writes.incidents.append(
-            Told(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail, d.type)
+            Incident(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail, d.type)
         )
 
     # -- write ---------------------------------------------------------------------------------------------------
 
-    async def _write(self, folded: Folded, trail: Trail | None) -> None:
+    async def _write(self, folded: FoldedBatch, trail: BatchSpans | None) -> None:
         """Everything the batch decided."""
         await self.model.write(folded)
         await self._write_journal()
@@ -309,7 +313,7 @@ class Transaction:
         if folded.idle:
             self.writes.counts["", "condition_false"] += len(folded.idle)
             await self.store.idle(folded.idle)
-        wishes = wishes_of(folded.wished, self.consumer, self.writes)
+        wishes = stage_intents(folded.wished, self.consumer, self.writes)
         self.writes.wishes = len(wishes)
         if trail is not None:
             trail.carry(wishes)
@@ -357,7 +361,7 @@ class Transaction:
         if writes.incidents:
             await self._report(writes.incidents)
 
-    async def _report(self, told: Sequence[Told]) -> None:
+    async def _report(self, told: Sequence[Incident]) -> None:
         for kind, new in (await self.store.report(self.incarnation, told)).items():
             facts = ((one.seq, one.type) for one in told if one.kind == kind)
             self.writes.count_new(f"incident_{kind}", facts, new)
@@ -368,7 +372,7 @@ class Transaction:
         for delivery in out:
             self.writes.counts[delivery.type, "released"] += 1
 
-    async def _mark(self, courses: Sequence[Course], folded: Folded, slot: int) -> None:
+    async def _mark(self, courses: Sequence[AggregatePlan], folded: FoldedBatch, slot: int) -> None:
         """Tell the open build what has moved: aggregates, and sequences of what has no order."""
         moved = {m.aggregate for m in self.writes.moved if m.seq is not None}
         moved.update(

@@ -9,9 +9,9 @@ import msgspec
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.runner.batch.batch_spans import Trail
+    from projectionist.runner.batch.batch_spans import BatchSpans
     from projectionist.runner.batch.retry_policy import Refusal
-    from projectionist.runner.batch.writes import Identity, Writes
+    from projectionist.runner.batch.writes import BatchWrites, Identity
     from projectionist.runner.decoding.delivery import Delivery, Unreadable
 
 
@@ -34,10 +34,10 @@ class Batch(msgspec.Struct):
         return {*[one.seq for one in self.deliveries], *[one.seq for one in self.unreadable]}
 
 
-class Applied(msgspec.Struct):
+class BatchResult(msgspec.Struct):
     """What a committed batch did."""
 
-    writes: Writes
+    writes: BatchWrites
     delay: float | None
     """Seconds until something of this batch is due again."""
     tried: int = 0
@@ -45,7 +45,7 @@ class Applied(msgspec.Struct):
     took_s: float = 0.0
     """From the barrier to the commit."""
     commit_s: float = 0.0
-    trail: Trail | None = None
+    trail: BatchSpans | None = None
     """The spans of what was sampled of it."""
     left: Sequence[Arrival] = ()
     """What could be written nowhere, not even into quarantine: it is not acked, and comes again."""

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from math import inf
 
 
-class Versions:
+class VersionRanges:
     """Filled range by range, then asked. There may be one for each aggregate, nearly all of one range."""
 
     __slots__ = ("_merged", "_ranges")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.states import Cause, Entry, Fact, Head
+from projectionist.core.states import AggregateState, Cause, InboxState, IncidentKind
 
 if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Delivery
@@ -21,7 +21,7 @@ class Again(Exception):
     """Roll the batch back and run it anew."""
 
 
-class Failed(msgspec.Struct, frozen=True):
+class EventFailure(msgspec.Struct, frozen=True):
     """How an event's handling failed, and what comes next: a delay until the next try, or none for a person."""
 
     error_class: str | None = None
@@ -32,13 +32,13 @@ class Failed(msgspec.Struct, frozen=True):
     delay: float | None = None
 
 
-class Parked(msgspec.Struct):
+class ParkedEvent(msgspec.Struct):
     """An event to be parked for the first time."""
 
     delivery: Delivery
     cause: Cause
     ordered: bool
-    failed: Failed
+    failed: EventFailure
     is_reference: bool = False
     """Whether its bytes stay in the stream: only where they stand there as they were read."""
 
@@ -58,12 +58,12 @@ class Parked(msgspec.Struct):
         return None if self.is_reference else self.delivery.problem
 
 
-class Moved(msgspec.Struct, gc=False):
+class PositionUpdate(msgspec.Struct, gc=False):
     """Where one aggregate stands after the batch."""
 
     aggregate: str
     version: int
-    head: Head
+    head: AggregateState
     parked: int
     delay: float | None = None
     due: datetime | None = None
@@ -72,7 +72,7 @@ class Moved(msgspec.Struct, gc=False):
     """Why the missing versions cannot be had, where that is still what it waits for."""
 
 
-class Put(msgspec.Struct):
+class Quarantined(msgspec.Struct):
     """Something for quarantine."""
 
     seq: int
@@ -93,7 +93,7 @@ class Put(msgspec.Struct):
     """Seconds until it is read again by itself; None: when somebody asks, or newer code does."""
 
 
-class Kept(msgspec.Struct):
+class StillQuarantined(msgspec.Struct):
     """Something that was read again and stays in quarantine."""
 
     seq: int
@@ -111,10 +111,10 @@ class Kept(msgspec.Struct):
     """How often that happens at most."""
 
 
-class Told(msgspec.Struct):
+class Incident(msgspec.Struct):
     """An incident."""
 
-    kind: Fact
+    kind: IncidentKind
     seq: int
     source: str | None
     id: str | None
@@ -124,27 +124,27 @@ class Told(msgspec.Struct):
     type: str = ""
 
 
-class Writes:
+class BatchWrites:
     """The writes of one batch, in the order the transaction makes them."""
 
     def __init__(self) -> None:
-        self.parked: list[Parked] = []
-        self.failed_again: list[tuple[Delivery, Failed]] = []
+        self.parked: list[ParkedEvent] = []
+        self.failed_again: list[tuple[Delivery, EventFailure]] = []
         self.unparked: list[Delivery] = []
-        self.moved: list[Moved] = []
-        self.settled: dict[tuple[Entry, str | None], list[Delivery]] = {}
+        self.moved: list[PositionUpdate] = []
+        self.settled: dict[tuple[InboxState, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
-        self.quarantined: list[Put] = []
-        self.aside: list[Put] = []
+        self.quarantined: list[Quarantined] = []
+        self.aside: list[Quarantined] = []
         """What of `quarantined` was not there yet."""
-        self.kept: list[Kept] = []
-        self.incidents: list[Told] = []
+        self.kept: list[StillQuarantined] = []
+        self.incidents: list[Incident] = []
         self.winners: list[tuple[str, int, str, str]] = []
         self.wishes = 0
         """How many intents were written."""
         self.counts: Counter[tuple[str, str]] = Counter()
 
-    def settle(self, delivery: Delivery, state: Entry, verdict: str | None) -> None:
+    def settle(self, delivery: Delivery, state: InboxState, verdict: str | None) -> None:
         """Correct the provisional state of a claimed or drained entry."""
         self.settled.setdefault((state, verdict), []).append(delivery)
 

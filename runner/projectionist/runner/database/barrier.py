@@ -19,7 +19,7 @@ from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.retry_policy import Retry, interval
+from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HOLD_S = 2.0
 """The longest that the barrier is held, but for changes of tables by `migrate`."""
-SHORT = Retry(initial_s=0.2, coefficient=1.25, maximum_s=1.0)
+SHORT = RetryPolicy(initial_s=0.2, coefficient=1.25, maximum_s=1.0)
 """How long rebuilds and `migrate` keep batches or readers waiting at a time: longer where that was too short."""
 
 

@@ -12,7 +12,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.retry_policy import Retry, interval
+from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
@@ -20,14 +20,14 @@ from projectionist.runner.jetstream.api import BrokerError
 
 log = logging.getLogger("projectionist.runner")
 
-AGAIN = Retry(initial_s=1.0, maximum_s=60.0)
+AGAIN = RetryPolicy(initial_s=1.0, maximum_s=60.0)
 TOLD_FROM = 3
 """What has failed so often in a row fails again and again."""
 QUIET_S = 2 * AGAIN.maximum_s
 """What goes on for ever is well when it has not failed for so long: nothing else tells."""
 
 
-class Failed(msgspec.Struct, frozen=True):
+class FailedChore(msgspec.Struct, frozen=True):
     """What a chore failed of the last time, and how often it has in a row."""
 
     consumer: str
@@ -37,13 +37,13 @@ class Failed(msgspec.Struct, frozen=True):
     at: float
 
 
-class Book:
+class FailureBook:
     """The chores of this process that have failed and not gone well since."""
 
     def __init__(self) -> None:
-        self._pages: dict[tuple[str, str], Failed] = {}
+        self._pages: dict[tuple[str, str], FailedChore] = {}
 
-    def note(self, failed: Failed) -> None:
+    def note(self, failed: FailedChore) -> None:
         """Write it down, over what is there of the same chore."""
         self._pages[failed.consumer, failed.what] = failed
 
@@ -51,17 +51,17 @@ class Book:
         """The chore has gone well, or is done no more."""
         self._pages.pop((consumer, what), None)
 
-    def failing(self) -> list[Failed]:
+    def failing(self) -> list[FailedChore]:
         """Those that fail again and again, and have not been quiet for longer than they would wait."""
         since = clock.now() - QUIET_S
         return [one for one in self._pages.values() if one.many >= TOLD_FROM and one.at >= since]
 
 
-class Setbacks:
+class ChoreFailures:
     """The failures of one thing in a row, by what it is called in the log; a chore's are kept in the process's book."""
 
     def __init__(
-        self, what: str, again: Retry = AGAIN, *, consumer: str = "", book: Book | None = None
+        self, what: str, again: RetryPolicy = AGAIN, *, consumer: str = "", book: FailureBook | None = None
     ) -> None:
         self._what = f"{consumer}: {what}" if consumer else what
         self._page = (consumer, what)
@@ -81,7 +81,7 @@ class Setbacks:
             known = isinstance(error, ProjectionistError)
             log.error("%s: %s; it is tried again", self._what, text, exc_info=None if known else error)
         if self._book is not None:
-            self._book.note(Failed(*self._page, error, self._many, clock.now()))
+            self._book.note(FailedChore(*self._page, error, self._many, clock.now()))
         announce("setbacks.noted")
         return interval(self._again, self._many) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
@@ -102,16 +102,16 @@ class Chore:
         self,
         what: str,
         do: Callable[[], Awaitable[None]],
-        again: Retry = AGAIN,
+        again: RetryPolicy = AGAIN,
         verdicts: tuple[type[Exception], ...] = (),
         *,
         consumer: str = "",
-        book: Book | None = None,
+        book: FailureBook | None = None,
     ) -> None:
         self._do = do
         self._verdicts = verdicts
         self._what = f"{consumer}: {what}" if consumer else what
-        self._setbacks = Setbacks(what, again, consumer=consumer, book=book)
+        self._setbacks = ChoreFailures(what, again, consumer=consumer, book=book)
         self._not_before = 0.0
 
     async def step(self) -> None:
@@ -136,9 +136,9 @@ class Chore:
         self._setbacks.over()
 
 
-async def kept(what: str, run: Callable[[], Awaitable[None]], book: Book | None = None) -> None:
+async def kept(what: str, run: Callable[[], Awaitable[None]], book: FailureBook | None = None) -> None:
     """Run what goes on until it is cancelled, and run it again if it fails; returns if it does."""
-    setbacks = Setbacks(what, book=book)
+    setbacks = ChoreFailures(what, book=book)
     while True:
         began = clock.now()
         try:

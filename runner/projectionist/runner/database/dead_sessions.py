@@ -10,7 +10,7 @@ import anyio
 
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 
@@ -30,7 +30,7 @@ SILENT_BEATS = 3
 LOOK_EVERY_S = 0.2
 
 
-class Peers:
+class DeadSessions:
     """The sessions of other processes, seen over a connection that is lent."""
 
     def __init__(self, lend: Lend, schema: str, heartbeat_s: float) -> None:
@@ -44,7 +44,7 @@ class Peers:
 
         No timeout of PostgreSQL ends a session whose process was stopped in the middle of reading a result.
         """
-        with flattened():
+        with unwrap_single_exception():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, backend_pid)
                 yield

@@ -13,7 +13,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.retry_policy import Retry, interval
+from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.testpoints import announce
 from projectionist.projections.folding.version_verdict import start
 from projectionist.runner.database import barrier
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 60.0
 """How long a moment without an open batch is waited for."""
-TRIES = Retry(initial_s=0.1, maximum_s=2.0)
+TRIES = RetryPolicy(initial_s=0.1, maximum_s=2.0)
 """How long batches are left alone between two tries."""
 POSITIONS = "build_positions"
 """What statements call the table of a build's positions, and the one that such tables are made like."""
@@ -74,7 +74,7 @@ def first_position(definition: Definition) -> int:
     return start(definition.baseline)
 
 
-class Desk:
+class Queries:
     """Statements by name on one connection."""
 
     def __init__(self, connection: Connection, schema: str) -> None:

@@ -13,7 +13,14 @@ from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
 from projectionist.core.user_errors import RAISED
 from projectionist.runner.decoding import cloudevents_structured, json_limits
 from projectionist.runner.decoding.content_hash import canonical, data_hash, event_hash
-from projectionist.runner.decoding.delivery import Delivery, Reason, Refused, Unreadable, sequence, told
+from projectionist.runner.decoding.delivery import (
+    Delivery,
+    Reason,
+    Refused,
+    Unreadable,
+    parse_ack_subject,
+    stream_sequence,
+)
 from projectionist.runner.decoding.event_identity import Identities
 from projectionist.runner.decoding.header_parser import NOTHING, Fields, Heads
 from projectionist.runner.decoding.validation import (
@@ -48,7 +55,7 @@ Known = tuple[str | None, str | None, str | None, int | None]
 NOBODY: Known = (None, None, None, None)
 
 
-class Reader:
+class Decoder:
     """Reads the arrivals of one consumer by its rules, which are worked out once.
 
     `incarnation` counts the streams that had this name; set it before the first event of a new one is read.
@@ -81,7 +88,7 @@ class Reader:
     def read(self, arrival: Arrival) -> Delivery | Unreadable | None:
         """The delivery, or why there is none; None for a subject of others, whatever came under it."""
         try:
-            told_by = told(arrival.reply)
+            told_by = parse_ack_subject(arrival.reply)
         except (ValueError, IndexError):
             reply = clean(repr(arrival.reply))
             one: Delivery | Unreadable = self._unreadable(
@@ -120,7 +127,7 @@ class Reader:
                 arrival.data,
                 b"",
                 self._stream,
-                sequence(arrival.reply),
+                stream_sequence(arrival.reply),
                 arrival.subject,
                 event,
                 problem,

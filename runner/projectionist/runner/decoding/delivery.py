@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.states import Entry
+from projectionist.core.states import InboxState
 from projectionist.projections import Envelope, Event
 
 
@@ -58,11 +58,11 @@ class Delivery(msgspec.Struct, gc=False):
     """It is to come out of quarantine, perhaps with corrected headers or bytes: when somebody asked for that."""
 
     @property
-    def provisional(self) -> Entry:
+    def provisional(self) -> InboxState:
         """The state it ends in unless something holds it up."""
         if self.discarded:
-            return Entry.DISCARDED
-        return Entry.IGNORED if self.event is None and self.problem is None else Entry.APPLIED
+            return InboxState.DISCARDED
+        return InboxState.IGNORED if self.event is None and self.problem is None else InboxState.APPLIED
 
     def envelope(self) -> Envelope:
         """What handlers and intents may know of it beside its content."""
@@ -137,7 +137,7 @@ class Unreadable(msgspec.Struct, gc=False):
     """When it is read again by itself, which may find that the server's trouble is over."""
 
 
-def told(reply: bytes) -> tuple[int, int, int]:
+def parse_ack_subject(reply: bytes) -> tuple[int, int, int]:
     """Stream sequence, delivered count and time of storing, as JetStream writes them into the reply subject.
 
     `$JS.ACK.stream.durable.…` or, from newer brokers, `$JS.ACK.domain.account.stream.durable.…`.
@@ -147,7 +147,7 @@ def told(reply: bytes) -> tuple[int, int, int]:
     return int(words[first + 1]), int(words[first]), int(words[first + 3])
 
 
-def sequence(reply: bytes) -> int:
+def stream_sequence(reply: bytes) -> int:
     """The stream sequence alone."""
     words = reply.split(b".")
     return int(words[5 if len(words) == 9 else 7])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import cloudevents
 from projectionist.core.cloudevents import HeaderError
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.printable_text import fits
+from projectionist.core.printable_text import is_printable
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Headers
@@ -157,7 +157,7 @@ class BadHeader(ProjectionistError):
 def replaced(head: bytes | None, given: Mapping[str, str | None]) -> bytes:
     """A header block with these headers instead of its own of the same names; None removes one."""
     for name, value in given.items():
-        if not _NAME.fullmatch(name) or (value is not None and not fits(value, MOST_BYTES)):
+        if not _NAME.fullmatch(name) or (value is not None and not is_printable(value, MOST_BYTES)):
             raise BadHeader(
                 f"{name!r}: {value!r} cannot be a header",
                 remedy="A name is of letters, digits and -, a value of one printable line",

@@ -52,7 +52,7 @@ def check_fields(source: str, name: str, kind: str, aggregate: str | None, subje
     """Identity, type, aggregate and subject can be printed and fit an index."""
     if LOST in subject:  # two different subjects of a stream would be one
         raise Refused(Reason.SUBJECT, f"the subject holds U+FFFD, which stands for lost bytes: {subject!a}")
-    if printable_text.fits(f"{source}{name}{kind}{aggregate}{subject}", ID_BYTES):
+    if printable_text.is_printable(f"{source}{name}{kind}{aggregate}{subject}", ID_BYTES):
         return
     _check_text(Reason.SUBJECT, "subject", subject, TEXT_BYTES)
     _check_text(Reason.IDENTITY, "id", name, ID_BYTES)
@@ -63,7 +63,7 @@ def check_fields(source: str, name: str, kind: str, aggregate: str | None, subje
 
 def check_causes(correlation: str | None, causation: str | None) -> None:
     """The same of correlation and causation."""
-    if printable_text.fits(f"{correlation}{causation}", TEXT_BYTES):
+    if printable_text.is_printable(f"{correlation}{causation}", TEXT_BYTES):
         return
     _check_text(Reason.HEADERS, "correlation id", correlation or "", TEXT_BYTES)
     _check_text(Reason.HEADERS, "causation id", causation or "", TEXT_BYTES)
@@ -93,7 +93,7 @@ def clean(text: str) -> str:
 
 def kept(text: str | None, most: int) -> str | None:
     """`text`, where it is what one of its kind may be."""
-    return text if text is not None and printable_text.fits(text, most) else None
+    return text if text is not None and printable_text.is_printable(text, most) else None
 
 
 def kept_subject(subject: str) -> str:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings.settings import Breaker as Policy
+    from projectionist.core.settings.settings import BreakerLimits as Policy
     from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.batch.types import Applied
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.types import BatchResult
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -44,10 +44,10 @@ FILTERED = 3
 """So many findings that subjects do not lead to the versions open it: the subjects are wrong, not the aggregates."""
 
 
-class Breaker:
+class ConsumerBreaker:
     """One consumer's breaker, as one process sees it."""
 
-    def __init__(self, consumer: Consumer, office: Office) -> None:
+    def __init__(self, consumer: Consumer, office: DatabaseAccess) -> None:
         self._consumer = consumer
         self._office = office
         self._policy = circuit_policy(consumer.policy.breaker)
@@ -73,7 +73,7 @@ class Breaker:
                 await self._write(store, admitted, reason)
                 announce("breaker.half_open")
 
-    async def note(self, applied: Iterable[Applied]) -> bool:
+    async def note(self, applied: Iterable[BatchResult]) -> bool:
         """Take in what a batch did; whether a probe has gone through, so that all may go on."""
         one = seen(applied, clock.now())
         if self._probe is None:
@@ -124,14 +124,14 @@ class Breaker:
         announce(f"breaker.{changed.state.value}")
 
     @asynccontextmanager
-    async def _row(self) -> AsyncIterator[tuple[Store, Circuit, float, str]]:
+    async def _row(self) -> AsyncIterator[tuple[InboxStore, Circuit, float, str]]:
         async with self._office.store(self._consumer) as store, store.connection.transaction():
             await store.run("insert_consumer_breaker")
             row = await store.row("lock_consumer_breaker")
             assert row is not None, "it was placed"
             yield store, circuit_of(row), row["now"], row["reason"]
 
-    async def _write(self, store: Store, circuit: Circuit, reason: str) -> None:
+    async def _write(self, store: InboxStore, circuit: Circuit, reason: str) -> None:
         await store.run(
             *(
                 "update_consumer_breaker",

@@ -11,8 +11,8 @@ import msgspec
 from projectionist.core.states import Cause
 
 if TYPE_CHECKING:
-    from projectionist.core.settings.settings import Breaker
-    from projectionist.runner.batch.types import Applied
+    from projectionist.core.settings.settings import BreakerLimits
+    from projectionist.runner.batch.types import BatchResult
     from projectionist.runner.decoding.delivery import Delivery
 
 LEAST = 20
@@ -21,7 +21,7 @@ PROBED = 20
 """So many keys are tried before a probe has gone through."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class BatchFailures(msgspec.Struct, frozen=True):
     """What one batch told."""
 
     at: float
@@ -29,7 +29,7 @@ class Seen(msgspec.Struct, frozen=True):
     tried: int
 
 
-def seen(applied: Iterable[Applied], at: float) -> Seen:
+def seen(applied: Iterable[BatchResult], at: float) -> BatchFailures:
     """The keys on which handlers failed, among how many that were tried. Gaps are no failures."""
     failed: set[str] = set()
     tried = 0
@@ -37,7 +37,7 @@ def seen(applied: Iterable[Applied], at: float) -> Seen:
         tried += one.tried
         failed |= {_key(p.delivery) for p in one.writes.parked if p.cause is Cause.FAILED}
         failed |= {_key(delivery) for delivery, _ in one.writes.failed_again}
-    return Seen(at, frozenset(failed), tried)
+    return BatchFailures(at, frozenset(failed), tried)
 
 
 def _key(delivery: Delivery) -> str:
@@ -47,12 +47,12 @@ def _key(delivery: Delivery) -> str:
 class Window:
     """The last while of one consumer in one process. Batches without a failure cost it next to nothing."""
 
-    def __init__(self, policy: Breaker) -> None:
+    def __init__(self, policy: BreakerLimits) -> None:
         self._policy = policy
-        self._seen: deque[Seen] = deque()
+        self._seen: deque[BatchFailures] = deque()
         self._tried = 0
 
-    def add(self, one: Seen) -> str:
+    def add(self, one: BatchFailures) -> str:
         """Take in a batch; why the breaker has to open, or nothing."""
         self._seen.append(one)
         self._tried += one.tried
@@ -76,12 +76,12 @@ class Window:
 class Probe:
     """The first keys after a pause: whether the trouble is over."""
 
-    def __init__(self, policy: Breaker) -> None:
+    def __init__(self, policy: BreakerLimits) -> None:
         self._allowed = max(1, int(policy.share * PROBED))
         self._failed: set[str] = set()
         self._tried = 0
 
-    def add(self, one: Seen) -> bool | None:
+    def add(self, one: BatchFailures) -> bool | None:
         """Take in a batch; whether the probe has gone through, or None while it is too early to say."""
         self._failed |= one.failed
         self._tried += one.tried

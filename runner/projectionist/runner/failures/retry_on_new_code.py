@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -24,7 +24,7 @@ CHUNK = 1_000
 class Rearm:
     """Looks for what failed on older code, a step at a time. Several processes may do so at once."""
 
-    def __init__(self, consumer: Consumer, office: Office) -> None:
+    def __init__(self, consumer: Consumer, office: DatabaseAccess) -> None:
         self._consumer = consumer
         self._office = office
         self._sample: list[Record] | None = None

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.states import Head
+from projectionist.core.states import AggregateState
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import CONTIGUOUS
-from projectionist.runner.batch.position_cache import Exists
-from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.position_cache import PositionCache
+from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.jetstream.message_lookup import Stored
 
 LOOKED_AT = 32
@@ -34,10 +34,10 @@ class Baselines:
     def __init__(self, consumer: Consumer, stored: Stored) -> None:
         self._consumer = consumer
         self._stored = stored
-        self._usual = Exists()
+        self._usual = PositionCache()
         """Aggregates that begin with version 1: what they miss is a gap like any other."""
 
-    async def settle(self, store: Store, due: Sequence[str]) -> AbstractSet[str]:
+    async def settle(self, store: InboxStore, due: Sequence[str]) -> AbstractSet[str]:
         """Let those of the due aggregates begin that have not; the versions below are stepped over.
 
         That is recorded as a decision each, and a version below that turns up later is an incident. Returns the
@@ -55,9 +55,11 @@ class Baselines:
             await self._record(store, begins, unknown)
         return unknown
 
-    async def _record(self, store: Store, begins: Mapping[str, int], unknown: AbstractSet[str]) -> None:
-        async with holding(store, self._consumer, begins.keys() | unknown) as positions:
-            still = [p["aggregate"] for p in positions if p["version"] == 0 and p["head"] == Head.GAP]
+    async def _record(self, store: InboxStore, begins: Mapping[str, int], unknown: AbstractSet[str]) -> None:
+        async with lock_positions(store, self._consumer, begins.keys() | unknown) as positions:
+            still = [
+                p["aggregate"] for p in positions if p["version"] == 0 and p["head"] == AggregateState.GAP
+            ]
             await store.put_off([aggregate for aggregate in still if aggregate in unknown], ASK_AGAIN_S)
             found = [aggregate for aggregate in still if aggregate in begins]
             await store.begin(found, [begins[aggregate] - 1 for aggregate in found])

@@ -12,7 +12,7 @@ from projectionist.core.states import Finding
 MOST_LISTED = 5
 
 
-class Lack(msgspec.Struct, frozen=True):
+class MissingVersions(msgspec.Struct, frozen=True):
     """The versions an aggregate misses: those between its position and the first parked event."""
 
     aggregate: str
@@ -41,7 +41,7 @@ class Lack(msgspec.Struct, frozen=True):
         return f"version {first}" if first == last else f"versions {first} to {last}"
 
 
-class Elsewhere(msgspec.Struct, frozen=True):
+class OtherSubject(msgspec.Struct, frozen=True):
     """A missing version that the stream holds where this consumer does not read."""
 
     version: int
@@ -49,7 +49,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
     subject: str
 
 
-class Aside(msgspec.Struct, frozen=True):
+class QuarantinedNearby(msgspec.Struct, frozen=True):
     """An event of the aggregate's subject that was put into quarantine."""
 
     seq: int
@@ -57,7 +57,7 @@ class Aside(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class SearchEvidence(msgspec.Struct, frozen=True):
     """What is known about a stream in which missing versions were looked for, in vain."""
 
     stream: str
@@ -70,16 +70,16 @@ class Evidence(msgspec.Struct, frozen=True):
     """Whether everything up to that end has been settled by this consumer."""
     is_taken: bool = True
     """Whether the stream takes messages of that subject now, or has them from a source."""
-    elsewhere: Elsewhere | None = None
-    aside: Sequence[Aside] = ()
+    elsewhere: OtherSubject | None = None
+    aside: Sequence[QuarantinedNearby] = ()
 
 
-def is_implausible(lack: Lack, last_seq: int) -> bool:
+def is_implausible(lack: MissingVersions, last_seq: int) -> bool:
     """Whether more versions are missing than the stream has ever held messages."""
     return lack.count > last_seq
 
 
-def find(lack: Lack, evidence: Evidence) -> Finding:
+def diagnose(lack: MissingVersions, evidence: SearchEvidence) -> Finding:
     """The finding; without proof that everything was settled it is always that they may still come."""
     if is_implausible(lack, evidence.last_seq):
         return Finding.IMPLAUSIBLE
@@ -91,14 +91,14 @@ def find(lack: Lack, evidence: Evidence) -> Finding:
     return Finding.PURGED if evidence.first_seq > lack.seq + 1 else Finding.LOST
 
 
-def may_come(lack: Lack, finding: Finding, evidence: Evidence) -> bool:
+def may_come(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) -> bool:
     """Whether the missing versions may merely be late: nothing shows where they are, or that they cannot be."""
     if finding is Finding.IMPLAUSIBLE or evidence.elsewhere is not None:
         return False
     return not any(lack.misses(one.version) for one in evidence.aside)
 
 
-def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
+def explain_gap(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) -> str:
     """The finding in words, with the next step."""
     key: str = finding
     if finding is Finding.FILTERED and evidence.elsewhere is not None:
@@ -116,7 +116,7 @@ def told(lack: Lack, finding: Finding, evidence: Evidence) -> str:
     return filled + untaken + _listed(evidence.aside)
 
 
-def _listed(aside: Sequence[Aside]) -> str:
+def _listed(aside: Sequence[QuarantinedNearby]) -> str:
     if not aside:
         return ""
     shown = [

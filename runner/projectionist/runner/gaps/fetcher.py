@@ -18,14 +18,21 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.states import Entry, Fact, Finding, Head
+from projectionist.core.states import AggregateState, Finding, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.batch.writes import Told
+from projectionist.runner.batch.writes import Incident
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.gaps import stream_search
-from projectionist.runner.gaps.diagnosis import Aside, Evidence, Lack, find, may_come, told
+from projectionist.runner.gaps.diagnosis import (
+    MissingVersions,
+    QuarantinedNearby,
+    SearchEvidence,
+    diagnose,
+    explain_gap,
+    may_come,
+)
 from projectionist.runner.jetstream import api, stream_subjects
 from projectionist.runner.jetstream.api import BrokerError, Stream
 from projectionist.runner.jetstream.message_lookup import Stored
@@ -34,8 +41,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.types import Applied
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.batch.types import BatchResult
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -49,36 +56,36 @@ SHOWN = 3
 """How many findings of one round get a log line of their own."""
 BATCH, MOST_BYTES = 1_000, 16 * 1024 * 1024
 """How many events, or bytes of them, are handed over together."""
-MOVING = frozenset({Entry.PARKED, Entry.APPLIED})
+MOVING = frozenset({InboxState.PARKED, InboxState.APPLIED})
 
 
-class Waiting(msgspec.Struct):
+class PendingGap(msgspec.Struct):
     """Missing versions that the stream did not hold up to `last_seq`."""
 
-    lack: Lack
+    lack: MissingVersions
     last_seq: int
     resume: int
     until: float
 
 
-class Round(msgspec.Struct):
+class FetchRound(msgspec.Struct):
     """What one look at several aggregates brought."""
 
     stream: Stream
     found: list[Delivery] = []
     size: int = 0
-    verdicts: list[tuple[Lack, Finding, str]] = []
+    verdicts: list[tuple[MissingVersions, Finding, str]] = []
     ages: dict[str, float] = {}
     """For how many seconds each aggregate has waited."""
 
 
-class GapFetch:
+class GapFetcher:
     """Fetches for one consumer in one process until it is cancelled."""
 
     def __init__(
         self,
         consumer: Consumer,
-        office: Office,
+        office: DatabaseAccess,
         client: Client,
         durable: str,
         *,
@@ -93,14 +100,18 @@ class GapFetch:
         self._offer = offer
         self._filtered = filtered
         self._asked: set[str] = set()
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, PendingGap] = {}
         self._changed = anyio.Event()
 
-    def note(self, batch: Batch, applied: Iterable[Applied]) -> None:
+    def note(self, batch: Batch, applied: Iterable[BatchResult]) -> None:
         """Take over, of what was due in a batch, the heads that still lack versions."""
         due = set(batch.due)
         for moved in (moved for one in applied for moved in one.writes.moved):
-            if moved.head is Head.GAP and moved.aggregate in due and moved.aggregate not in self._waiting:
+            if (
+                moved.head is AggregateState.GAP
+                and moved.aggregate in due
+                and moved.aggregate not in self._waiting
+            ):
                 self._asked.add(moved.aggregate)
         if self._asked:
             self._changed.set()
@@ -132,7 +143,7 @@ class GapFetch:
     async def _round(self) -> None:
         asked, self._asked = sorted(self._asked), set()
         passed = await self._passed()  # before the stream is read: what is settled now was stored before
-        this = Round(await api.stream(self._client, self._consumer.definition.stream))
+        this = FetchRound(await api.stream(self._client, self._consumer.definition.stream))
         # Read after the floor: an aggregate that lacks the same versions still was given none of them up to there.
         lacks = await self._lacks([*asked, *passed], this)
         limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -144,7 +155,7 @@ class GapFetch:
         await self._hand_over(this)
         await self._conclude(this.verdicts)
 
-    async def _passed(self) -> dict[str, Waiting]:
+    async def _passed(self) -> dict[str, PendingGap]:
         """The waiting ones that the floor has passed; those are not waiting any more, nor is who waited too long."""
         if not self._waiting:
             return {}
@@ -155,26 +166,30 @@ class GapFetch:
         self._waiting = {a: one for a, one in self._waiting.items() if a not in passed and now < one.until}
         return passed
 
-    async def _lacks(self, aggregates: Sequence[str], this: Round) -> list[Lack]:
+    async def _lacks(self, aggregates: Sequence[str], this: FetchRound) -> list[MissingVersions]:
         if not aggregates:
             return []
         async with self._office.store(self._consumer) as store:
             rows = await store.rows("select_missing_versions", aggregates)
         this.ages = {row["aggregate"]: row["age_s"] for row in rows}
-        return [Lack(*(row[name] for name in Lack.__struct_fields__)) for row in rows]
+        return [MissingVersions(*(row[name] for name in MissingVersions.__struct_fields__)) for row in rows]
 
     async def _look(
-        self, lack: Lack, waited: Waiting | None, this: Round, limiter: anyio.CapacityLimiter
+        self,
+        lack: MissingVersions,
+        waited: PendingGap | None,
+        this: FetchRound,
+        limiter: anyio.CapacityLimiter,
     ) -> None:
         """Look for one aggregate's versions: they are found, or waited for, or there is a finding."""
         async with limiter:
             with self._put_off():
                 await self._looked(lack, waited, this)
 
-    async def _looked(self, lack: Lack, waited: Waiting | None, this: Round) -> None:
+    async def _looked(self, lack: MissingVersions, waited: PendingGap | None, this: FetchRound) -> None:
         state = this.stream.state
         subject = stream_search.subject_of(lack, self._consumer.definition.subjects)
-        evidence = Evidence(
+        evidence = SearchEvidence(
             self._consumer.definition.stream,
             state.first_seq,
             state.last_seq if waited is None else waited.last_seq,
@@ -186,19 +201,19 @@ class GapFetch:
         resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
         if evidence.subject is not None:
             resume = resume if waited is None else waited.resume
-            seen = await stream_search.look(self._stored, self._consumer, lack, evidence.subject, resume)
+            seen = await stream_search.search(self._stored, self._consumer, lack, evidence.subject, resume)
             news, moving = await self._news(seen.found)
             if news or moving:
                 await self._gather(news, this)
                 return
             resume = seen.resume
             evidence = msgspec.structs.replace(evidence, floor_passed=evidence.floor_passed and seen.ended)
-        if find(lack, evidence) is Finding.IN_FLIGHT:
-            self._wait(Waiting(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
+        if diagnose(lack, evidence) is Finding.IN_FLIGHT:
+            self._wait(PendingGap(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
         else:
             await self._judge(lack, evidence, this)
 
-    def _wait(self, one: Waiting) -> None:
+    def _wait(self, one: PendingGap) -> None:
         if len(self._waiting) < MOST_WAITING:
             self._waiting[one.lack.aggregate] = one
 
@@ -212,29 +227,29 @@ class GapFetch:
         moving = any(row["hash"] == d.hash and row["state"] in MOVING for d, row in settled)
         return [d for d in found if (d.source, d.id) not in known], moving
 
-    async def _judge(self, lack: Lack, evidence: Evidence, this: Round) -> None:
+    async def _judge(self, lack: MissingVersions, evidence: SearchEvidence, this: FetchRound) -> None:
         """Note the finding with all that can be said about it, unless the missing versions may merely be late."""
-        finding = find(lack, evidence)
+        finding = diagnose(lack, evidence)
         if evidence.subject is not None and finding is not Finding.IMPLAUSIBLE:
-            other = await stream_search.elsewhere(self._stored, self._consumer, lack)
+            other = await stream_search.search_other_subjects(self._stored, self._consumer, lack)
             evidence = msgspec.structs.replace(evidence, elsewhere=other)
         async with self._office.store(self._consumer) as store:
             rows = await store.rows("select_quarantined_of_aggregate", lack.aggregate, evidence.subject)
-        evidence = msgspec.structs.replace(evidence, aside=[Aside(*row) for row in rows])
-        finding = find(lack, evidence)
+        evidence = msgspec.structs.replace(evidence, aside=[QuarantinedNearby(*row) for row in rows])
+        finding = diagnose(lack, evidence)
         late = this.ages[lack.aggregate] < self._consumer.policy.late_s
         if late and may_come(lack, finding, evidence):
             announce("gap.late")  # it comes due again
         else:
-            this.verdicts.append((lack, finding, told(lack, finding, evidence)))
+            this.verdicts.append((lack, finding, explain_gap(lack, finding, evidence)))
 
-    async def _gather(self, news: Sequence[Delivery], this: Round) -> None:
+    async def _gather(self, news: Sequence[Delivery], this: FetchRound) -> None:
         this.found += news
         this.size += sum(len(delivery.data) for delivery in news)
         if len(this.found) >= BATCH or this.size > MOST_BYTES:
             await self._hand_over(this)
 
-    async def _hand_over(self, this: Round) -> None:
+    async def _hand_over(self, this: FetchRound) -> None:
         """Give what was found to the pipeline, which takes one batch at a time; meanwhile no more is read."""
         found, this.found, this.size = this.found, [], 0
         if found:
@@ -242,16 +257,18 @@ class GapFetch:
             await self._offer(Batch(found))
             announce("gap.fetched")
 
-    async def _conclude(self, verdicts: Sequence[tuple[Lack, Finding, str]]) -> None:
+    async def _conclude(self, verdicts: Sequence[tuple[MissingVersions, Finding, str]]) -> None:
         """Write the findings down, each in a transaction of its own, unless the aggregate has moved meanwhile."""
         for number, (lack, finding, detail) in enumerate(verdicts):
             async with (
                 self._office.store(self._consumer) as store,
-                holding(store, self._consumer, [lack.aggregate]),
+                lock_positions(store, self._consumer, [lack.aggregate]),
             ):
                 if await store.row("set_gap_finding", lack.aggregate, lack.version, finding) is None:
                     continue
-                fact = Told(Fact(finding), lack.behind, None, None, lack.aggregate, lack.until, detail)
+                fact = Incident(
+                    IncidentKind(finding), lack.behind, None, None, lack.aggregate, lack.until, detail
+                )
                 await store.report(self._consumer.incarnation, [fact])
                 await store.count(self._consumer.runner, Counter({("", f"finding_{finding}"): 1}))
             if finding is Finding.FILTERED:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.jetstream.api import Message
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.jetstream.api import StoredMessage
     from projectionist.runner.jetstream.message_lookup import Stored
 
 Fetched = tuple[str, str, bytes | None, str | None]
@@ -29,7 +29,7 @@ class References:
         self._stored = stored
         self._most_bytes = most_bytes
 
-    async def fetch(self, store: Store, due: Sequence[str]) -> set[str]:
+    async def fetch(self, store: InboxStore, due: Sequence[str]) -> set[str]:
         """Fetch what the due heads among these aggregates need next, at most as much as one transaction drains.
 
         Returns the aggregates that found no room this time: they are to be left due. Those the broker could not
@@ -45,7 +45,7 @@ class References:
         except BrokerError:
             return set()
         done = [row for row in wanted if not self._is_ours(row) or row["seq"] in found]
-        async with holding(store, self._consumer, {row["aggregate"] for row in done}):
+        async with lock_positions(store, self._consumer, {row["aggregate"] for row in done}):
             await store.fill([self._fetched(row, found.get(row["seq"])) for row in done])
         announce("references.fetched")
         return {row["aggregate"] for row in wanted} - {row["aggregate"] for row in done}
@@ -57,7 +57,7 @@ class References:
         """Whether it was parked from the stream that is read now."""
         return bool(row["incarnation"] == self._consumer.incarnation)
 
-    def _fetched(self, row: Record, message: Message | None) -> Fetched:
+    def _fetched(self, row: Record, message: StoredMessage | None) -> Fetched:
         source, identity, where = row["source"], row["id"], f"sequence {row['seq']} of the stream"
         if not self._is_ours(row):
             return source, identity, None, f"its bytes stood at {where} that this one has replaced"

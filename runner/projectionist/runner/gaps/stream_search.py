@@ -10,7 +10,7 @@ from projectionist.core.cloudevents import HeaderError
 from projectionist.projections.compiled.subject_pattern import AGGREGATE
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.decoding.header_parser import Heads
-from projectionist.runner.gaps.diagnosis import Elsewhere, Lack
+from projectionist.runner.gaps.diagnosis import MissingVersions, OtherSubject
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.subject_pattern import Subjects
@@ -24,7 +24,7 @@ MOST_BYTES = 2 * 1024 * 1024
 MOST_PROBED = 1_000
 
 
-class Look(msgspec.Struct):
+class SearchResult(msgspec.Struct):
     """What one step brought."""
 
     found: list[Delivery]
@@ -34,21 +34,23 @@ class Look(msgspec.Struct):
     """Whether the stream was read to its end."""
 
 
-def subject_of(lack: Lack, subjects: Subjects) -> str | None:
+def subject_of(lack: MissingVersions, subjects: Subjects) -> str | None:
     """The subject that holds the aggregate's events, whether the stream takes it now or not; None where it cannot be
     built."""
     kind, _, name = lack.aggregate.partition("/")
     return subjects.subject_for(kind, name)
 
 
-async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, resume: int) -> Look:
+async def search(
+    stored: Stored, consumer: Consumer, lack: MissingVersions, subject: str, resume: int
+) -> SearchResult:
     """Read the subject from `resume` on, until all missing versions are there, or to its end, or to the limits."""
     found: dict[int, Delivery] = {}
     size, seq = 0, resume
     for _ in range(MOST_READ):
         message = await stored.first(subject, seq)
         if message is None:
-            return Look(list(found.values()), seq, ended=True)
+            return SearchResult(list(found.values()), seq, ended=True)
         seq = message.seq + 1
         delivery = consumer.reader.reread(message.arrival(), message.seq)
         if isinstance(delivery, Delivery) and _is_missing(lack, delivery):
@@ -57,14 +59,16 @@ async def look(stored: Stored, consumer: Consumer, lack: Lack, subject: str, res
             size += len(delivery.data)
             if len(found) == lack.count or size > MOST_BYTES:
                 break
-    return Look(list(found.values()), seq, ended=False)
+    return SearchResult(list(found.values()), seq, ended=False)
 
 
-def _is_missing(lack: Lack, delivery: Delivery) -> bool:
+def _is_missing(lack: MissingVersions, delivery: Delivery) -> bool:
     return delivery.aggregate == lack.aggregate and lack.misses(delivery.version)
 
 
-async def elsewhere(stored: Stored, consumer: Consumer, lack: Lack) -> Elsewhere | None:
+async def search_other_subjects(
+    stored: Stored, consumer: Consumer, lack: MissingVersions
+) -> OtherSubject | None:
     """A missing version on another subject with the aggregate's token at the same place, if there is one near."""
     heads = Heads(consumer.policy.headers)
     for subject in _widened(consumer.definition.subjects, lack):
@@ -78,11 +82,11 @@ async def elsewhere(stored: Stored, consumer: Consumer, lack: Lack) -> Elsewhere
                 continue
             version = _version(heads, message.hdrs, lack, consumer.policy.aggregate_type or "")
             if lack.misses(version):
-                return Elsewhere(version or 0, message.seq, message.subject)
+                return OtherSubject(version or 0, message.seq, message.subject)
     return None
 
 
-def _widened(subjects: Subjects, lack: Lack) -> list[str]:
+def _widened(subjects: Subjects, lack: MissingVersions) -> list[str]:
     """Subjects like the aggregate's own with every other token open, of the same length or longer."""
     kind, _, name = lack.aggregate.partition("/")
     widened = set()
@@ -95,7 +99,7 @@ def _widened(subjects: Subjects, lack: Lack) -> list[str]:
     return sorted(widened)
 
 
-def _version(heads: Heads, head: bytes | None, lack: Lack, kind: str) -> int | None:
+def _version(heads: Heads, head: bytes | None, lack: MissingVersions, kind: str) -> int | None:
     """The version that a message claims for the aggregate, going by its headers alone."""
     try:
         _, _, _, _, kind_of, name_of, version, *_ = heads.read(head)

@@ -24,7 +24,7 @@ MOST_HELD = 50_000
 """Events kept while one with a lower version is still to come; beyond, their aggregates are left to catch-up."""
 
 
-class Track(msgspec.Struct, gc=False):
+class AggregateProgress(msgspec.Struct, gc=False):
     """How far an aggregate has come. One object for both: every event looks for it among all aggregates."""
 
     at: int
@@ -35,7 +35,7 @@ class Track(msgspec.Struct, gc=False):
     """The row of the aggregate, for whoever folds: not to be looked for with every event."""
 
 
-class Judge:
+class AppliedFilter:
     """Fed with the stream in its order; `apart` is what the live generation left out.
 
     For contiguous and unordered sequences. What a monotonic one has applied hangs on the order of arrival, which
@@ -45,7 +45,7 @@ class Judge:
     def __init__(
         self,
         sequence: str,
-        tracks: Mapping[str, Track],
+        tracks: Mapping[str, AggregateProgress],
         decisions: Decisions,
         apart: Collection[int] = (),
     ) -> None:
@@ -59,7 +59,7 @@ class Judge:
         self.ahead = 0
         """Events left to the live generation, or to catch-up."""
 
-    def next(self, delivery: Delivery) -> Track | None:
+    def next(self, delivery: Delivery) -> AggregateProgress | None:
         """Its aggregate's track, if it can be folded now and nothing else, which is nearly always so. Where it is not,
         `take` decides."""
         if not self._plain or self._held:
@@ -98,7 +98,9 @@ class Judge:
             if track.at != track.cap and (at := after(aggregate, track.at)) < track.cap:
                 yield aggregate, at, track.cap
 
-    def _decided(self, delivery: Delivery, aggregate: str, version: int, track: Track) -> Sequence[Delivery]:
+    def _decided(
+        self, delivery: Delivery, aggregate: str, version: int, track: AggregateProgress
+    ) -> Sequence[Delivery]:
         """The same, for an aggregate about which something was decided."""
         decisions = self._decisions
         if not decisions.holds(delivery):
@@ -120,7 +122,7 @@ class Judge:
             self._holding += version not in held
             held.setdefault(version, delivery)
 
-    def _released(self, aggregate: str, track: Track) -> list[Delivery]:
+    def _released(self, aggregate: str, track: AggregateProgress) -> list[Delivery]:
         """What was held and can go now."""
         held = self._held.get(aggregate)
         free: list[Delivery] = []

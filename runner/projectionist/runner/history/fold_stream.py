@@ -23,7 +23,7 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.fold_pace import SLICE_S, divided
 from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.jetstream.stream_reader import scan, sequence
-from projectionist.runner.rebuild.shadow import MOST_TOLD, Stumble, Stumbled, stumble
+from projectionist.runner.rebuild.shadow import MOST_TOLD, HandlerFailure, HandlersFailed, handler_failure
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.batch.row_key_type import OwnType
-    from projectionist.runner.decoding.decoder import Reader
-    from projectionist.runner.history.applied_filter import Judge, Track
+    from projectionist.runner.decoding.decoder import Decoder
+    from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
     from projectionist.runner.history.progress import Progress
 
-Use = Callable[["Delivery", "Track | None"], None]
+Use = Callable[["Delivery", "AggregateProgress | None"], None]
 """What is done with an event; the track of its aggregate is known if it came in its turn."""
 
 
@@ -59,9 +59,9 @@ class Folding:
         self._silent = silent
         self._own = own
         self._stopped: set[str | None] = set()
-        self.stumbles: list[Stumble] = []
+        self.stumbles: list[HandlerFailure] = []
 
-    def fold(self, delivery: Delivery, track: Track | None = None) -> None:
+    def fold(self, delivery: Delivery, track: AggregateProgress | None = None) -> None:
         """Fold one event, whose aggregate has this track; a failure stops its aggregate and is noted."""
         if delivery.problem is not None:
             self._fail(delivery, delivery.problem)
@@ -88,15 +88,15 @@ class Folding:
             self._silent.update(slot for slot, _, _ in answer.intents)
 
     def _fail(self, delivery: Delivery, error: str) -> None:
-        self.stumbles.append(stumble(delivery, error))
+        self.stumbles.append(handler_failure(delivery, error))
         self._stopped.add(delivery.aggregate)
         if len(self.stumbles) >= MOST_TOLD:
-            raise Stumbled(self.stumbles)
+            raise HandlersFailed(self.stumbles)
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
-        """The rows that are there in the end; raises Stumbled where a handler has failed."""
+        """The rows that are there in the end; raises HandlersFailed where a handler has failed."""
         if self.stumbles:
-            raise Stumbled(self.stumbles)
+            raise HandlersFailed(self.stumbles)
         return [row for row in self._rows.changed().values() if row is not None]
 
 
@@ -107,8 +107,8 @@ class Bulk:
         self,
         client: Client,
         definition: Definition,
-        reader: Reader,
-        judge: Judge,
+        reader: Decoder,
+        judge: AppliedFilter,
         decisions: Decisions,
         progress: Progress,
         own: OwnType,
@@ -142,7 +142,7 @@ class Bulk:
         """Read it, and put what is to be folded on disk, by bucket."""
         folding = Folding(self._definition, self.silent, self._own)
 
-        def put(delivery: Delivery, _: Track | None = None) -> None:
+        def put(delivery: Delivery, _: AggregateProgress | None = None) -> None:
             step = step_of(self._definition, delivery.seq, delivery)
             if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
                 folding.fold(delivery)  # it fails, whatever is in the row
@@ -188,7 +188,7 @@ class Bulk:
         """The events that may be folded, in batches, each with the sequence up to which it is all."""
         found: list[Delivery] = []
 
-        def keep(delivery: Delivery, _: Track | None) -> None:
+        def keep(delivery: Delivery, _: AggregateProgress | None) -> None:
             found.append(delivery)
 
         async for block in scan(self._client, self._definition.stream, filter_subject, first, last):

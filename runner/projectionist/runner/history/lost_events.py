@@ -18,10 +18,10 @@ from anyio.lowlevel import checkpoint
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.history.applied_filter import Track
-from projectionist.runner.history.unknown_rows import Holes, Lost, Reached
+from projectionist.runner.history.applied_filter import AggregateProgress
+from projectionist.runner.history.unknown_rows import Lost, MetVersions, UnknownRows
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan, sequence
 
@@ -41,7 +41,7 @@ class HistoryGone(RebuildError):
     """The stream no longer holds events that made live rows: what is left of them does not make these rows."""
 
 
-class Read(msgspec.Struct, frozen=True):
+class HistoryScope(msgspec.Struct, frozen=True):
     """What a consumer reads."""
 
     consumer: int
@@ -56,12 +56,14 @@ def is_whole(stream: Stream, incarnation: int) -> bool:
     return incarnation == 1 and state.first_seq <= 1 and state.messages == state.last_seq
 
 
-async def holes_of(desk: Desk, client: Client, consumer: Consumer, keys: Sequence[Any] = ()) -> Holes:
+async def holes_of(
+    desk: Queries, client: Client, consumer: Consumer, keys: Sequence[Any] = ()
+) -> UnknownRows:
     """Which rows cannot be told; asked only about these keys it may read less.
 
     Messages that are removed while it looks count as lost. Raises HistoryGone where the stream is another one.
     """
-    definition, holes = consumer.definition, Holes(consumer.definition)
+    definition, holes = consumer.definition, UnknownRows(consumer.definition)
     aggregates, filter_subject = _aggregates(consumer, keys)
     if keys and aggregates == []:
         return holes  # no event was ever applied to rows of their own
@@ -73,7 +75,7 @@ async def holes_of(desk: Desk, client: Client, consumer: Consumer, keys: Sequenc
         return holes.everywhere is None
 
     if not is_whole(stream, consumer.incarnation):
-        read = Read(consumer.number, consumer.incarnation, definition.stream, filter_subject)
+        read = HistoryScope(consumer.number, consumer.incarnation, definition.stream, filter_subject)
         await _look(desk, client, consumer, read, aggregates or [], purged_from, take)
     announce("history.looked")
     return holes
@@ -97,7 +99,7 @@ def is_own(consumer: Consumer) -> bool:
     return all(handler.own for handler in definition.handlers.values()) and definition.sequence != UNORDERED
 
 
-async def forgotten_from(desk: Desk, consumer: int, stream: Stream, name: str) -> int | None:
+async def forgotten_from(desk: Queries, consumer: int, stream: Stream, name: str) -> int | None:
     """The lowest sequence of which retention has removed an inbox row; 0: of an earlier stream, None: none.
 
     Raises HistoryGone where the stream of this name is not the one that was read.
@@ -114,10 +116,10 @@ async def forgotten_from(desk: Desk, consumer: int, stream: Stream, name: str) -
 
 
 async def _look(
-    desk: Desk,
+    desk: Queries,
     client: Client,
     consumer: Consumer,
-    read: Read,
+    read: HistoryScope,
     aggregates: Sequence[str],
     purged_from: int | None,
     take: Take,
@@ -133,9 +135,9 @@ async def _look(
 
 
 async def lost(
-    desk: Desk,
+    desk: Queries,
     client: Client,
-    read: Read,
+    read: HistoryScope,
     take: Take,
     aggregates: Sequence[str] = (),
     versions: _Versions | None = None,
@@ -163,9 +165,9 @@ async def lost(
     return True
 
 
-async def _versions(desk: Desk, consumer: Consumer, aggregates: Sequence[str]) -> _Versions:
+async def _versions(desk: Queries, consumer: Consumer, aggregates: Sequence[str]) -> _Versions:
     """What reads versions, from where aggregates begin to where they stand."""
-    tracks: dict[str, Track] = {}
+    tracks: dict[str, AggregateProgress] = {}
     async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
         standing = (
             desk.cursor("select_positions", consumer.number, aggregates)
@@ -173,19 +175,19 @@ async def _versions(desk: Desk, consumer: Consumer, aggregates: Sequence[str]) -
             else desk.cursor("select_all_positions", consumer.number)
         )
         async for row in standing:
-            tracks[row["aggregate"]] = Track(consumer.start, row["version"])
+            tracks[row["aggregate"]] = AggregateProgress(consumer.start, row["version"])
         apart = await desk.rows(
             "select_unapplied_sequences", consumer.number, 2**62, False, consumer.incarnation
         )
         decisions = Decisions(await desk.rows("select_decisions", consumer.number))
-    return _Versions(consumer, Reached(tracks, decisions), decisions, {row["seq"] for row in apart})
+    return _Versions(consumer, MetVersions(tracks, decisions), decisions, {row["seq"] for row in apart})
 
 
 class _Versions:
     """Reads messages for their versions."""
 
     def __init__(
-        self, consumer: Consumer, reached: Reached, decisions: Decisions, apart: Container[int]
+        self, consumer: Consumer, reached: MetVersions, decisions: Decisions, apart: Container[int]
     ) -> None:
         self.reached = reached
         self._read = decisions.reading(consumer.reader)

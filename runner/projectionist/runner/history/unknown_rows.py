@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.projections.errors import BadValue
-from projectionist.runner.batch.version_ranges import Versions
+from projectionist.runner.batch.version_ranges import VersionRanges
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.tables.columns import Column
     from projectionist.runner.batch.decisions import Decisions
-    from projectionist.runner.history.applied_filter import Track
+    from projectionist.runner.history.applied_filter import AggregateProgress
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Lost(msgspec.Struct, frozen=True):
         return self.aggregate if self.version is None else f"{self.aggregate} v{self.version}"
 
 
-class Holes:
+class UnknownRows:
     """Filled with what is lost, then asked row by row. Remembers one event a row, or one for all of them."""
 
     def __init__(self, definition: Definition) -> None:
@@ -67,10 +67,10 @@ class Holes:
         return self._key.canonical(msgspec.convert(aggregate.partition("/")[2], self._key.kind, strict=False))
 
 
-class Reached:
+class MetVersions:
     """Versions that were met of each aggregate, to see whether they lead without a hole to where live stands."""
 
-    def __init__(self, tracks: Mapping[str, Track], decisions: Decisions) -> None:
+    def __init__(self, tracks: Mapping[str, AggregateProgress], decisions: Decisions) -> None:
         self._tracks = tracks
         self._decisions = decisions
         self._beyond: dict[str, list[list[int]]] = {}
@@ -99,8 +99,8 @@ class Reached:
                 found.append(Lost(aggregate, at + 1))
         return found
 
-    def _end(self, aggregate: str, track: Track) -> int:
-        met = Versions()
+    def _end(self, aggregate: str, track: AggregateProgress) -> int:
+        met = VersionRanges()
         for first, last in self._beyond.get(aggregate, ()):
             met.add(first, last)
         at, before = track.at, -1

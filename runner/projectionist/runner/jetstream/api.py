@@ -135,7 +135,7 @@ class Delivered(msgspec.Struct, frozen=True):
     stream_seq: int = 0
 
 
-class Consumer(msgspec.Struct, frozen=True):
+class DurableInfo(msgspec.Struct, frozen=True):
     """A durable as the broker describes it."""
 
     config: ConsumerConfig
@@ -152,7 +152,7 @@ class MessageMissing(BrokerError):
     """The stream holds no such message, or none of that subject from there on."""
 
 
-class Message(msgspec.Struct, frozen=True):
+class StoredMessage(msgspec.Struct, frozen=True):
     """A message as the stream holds it."""
 
     subject: str
@@ -168,7 +168,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class _Found(msgspec.Struct):
-    message: Message
+    message: StoredMessage
 
 
 class _Whole(msgspec.Struct):
@@ -198,12 +198,14 @@ async def stream(client: Client, name: str) -> Stream:
     return await ask(client, f"STREAM.INFO.{name}", b"", Stream)
 
 
-async def consumer(client: Client, stream_name: str, name: str) -> Consumer:
+async def consumer(client: Client, stream_name: str, name: str) -> DurableInfo:
     """The durable `name` of a stream."""
-    return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", Consumer)
+    return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", DurableInfo)
 
 
-async def put_consumer(client: Client, stream_name: str, config: dict[str, Any], *, action: str) -> Consumer:
+async def put_consumer(
+    client: Client, stream_name: str, config: dict[str, Any], *, action: str
+) -> DurableInfo:
     """`create` or `update` a consumer, under its `name`. The filter `>` is none: even that one costs."""
     subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
     if config["filter_subject"] == ALL:
@@ -211,10 +213,12 @@ async def put_consumer(client: Client, stream_name: str, config: dict[str, Any],
     else:
         subject += f".{config['filter_subject']}"
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
-    return await ask(client, subject, body, Consumer)
+    return await ask(client, subject, body, DurableInfo)
 
 
-async def change_consumer(client: Client, stream_name: str, name: str, changes: dict[str, Any]) -> Consumer:
+async def change_consumer(
+    client: Client, stream_name: str, name: str, changes: dict[str, Any]
+) -> DurableInfo:
     """Change these settings of a consumer. All others stay as they are: not every one of them may be changed."""
     known = await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", _Whole)
     if "filter_subject" in changes:
@@ -228,7 +232,9 @@ async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
     await ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
 
 
-async def message(client: Client, stream_name: str, seq: int, subject: str | None = None) -> Message | None:
+async def message(
+    client: Client, stream_name: str, seq: int, subject: str | None = None
+) -> StoredMessage | None:
     """The message at `seq`, or the first of `subject` from there on; None if there is none.
 
     The stream's leader is asked: what it does not have is not there. (A direct get may be answered by a replica

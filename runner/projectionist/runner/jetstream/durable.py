@@ -11,13 +11,13 @@ import msgspec
 from projectionist.core.errors import SettingsError
 from projectionist.core.nats.subject_relations import overlap
 from projectionist.runner.jetstream import api, durable_owner, stream_subjects
-from projectionist.runner.jetstream.api import Consumer, ConsumerMissing, Stream, StreamConfig
+from projectionist.runner.jetstream.api import ConsumerMissing, DurableInfo, Stream, StreamConfig
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.compiled.subject_pattern import Subjects
-    from projectionist.runner.jetstream.durable_owner import Deed
+    from projectionist.runner.jetstream.durable_owner import DurableMark
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _CHANGED = ("ack_wait", "max_ack_pending", "filter_subject", "metadata", *_ORDER
 """What of a durable is brought to ours where it stands."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class DurableSpec(msgspec.Struct, frozen=True):
     """What a source needs its durable to be."""
 
     stream: str
@@ -36,7 +36,7 @@ class Wanted(msgspec.Struct, frozen=True):
     contiguous: bool
     batch: int
     ack_wait_s: float
-    deed: Deed | None = None
+    deed: DurableMark | None = None
     """Whose it is; None for a durable that nobody owns."""
 
 
@@ -48,7 +48,7 @@ class DurableUnfit(SettingsError):
     """A durable of this name is there and works in another way. Delete it: the inbox knows what comes."""
 
 
-async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
+async def prepare(client: Client, wanted: DurableSpec) -> tuple[Stream, DurableInfo]:
     """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not.
 
     Raises NotOurs, before anything is changed, where the durable belongs to another database.
@@ -69,7 +69,7 @@ async def prepare(client: Client, wanted: Wanted) -> tuple[Stream, Consumer]:
     return stream, found
 
 
-async def update(client: Client, wanted: Wanted, found: Consumer) -> Consumer:
+async def update(client: Client, wanted: DurableSpec, found: DurableInfo) -> DurableInfo:
     """Bring a durable that has not passed over anything to our filter and sizes, where it stands."""
     log.info("durable %s of stream %s: changed to what it should be", wanted.name, wanted.stream)
     config = configuration(wanted, found.config.metadata)
@@ -77,12 +77,14 @@ async def update(client: Client, wanted: Wanted, found: Consumer) -> Consumer:
     return await api.change_consumer(client, wanted.stream, wanted.name, changes)
 
 
-async def _create(client: Client, wanted: Wanted, config: dict[str, Any]) -> Consumer:
+async def _create(client: Client, wanted: DurableSpec, config: dict[str, Any]) -> DurableInfo:
     log.info("durable %s of stream %s: created", wanted.name, wanted.stream)
     return await api.put_consumer(client, wanted.stream, config, action="create")
 
 
-async def _create_anew(client: Client, wanted: Wanted, found: Consumer, config: dict[str, Any]) -> Consumer:
+async def _create_anew(
+    client: Client, wanted: DurableSpec, found: DurableInfo, config: dict[str, Any]
+) -> DurableInfo:
     """Delete a durable that has gone by events of ours, since no update goes back to them.
 
     Whoever judges sees that it is another one, and goes on behind the floor that PostgreSQL remembers; so does who
@@ -96,22 +98,22 @@ async def _create_anew(client: Client, wanted: Wanted, found: Consumer, config: 
     return await _create(client, wanted, config)
 
 
-def lacks_deed(wanted: Wanted, found: Consumer) -> bool:
+def lacks_deed(wanted: DurableSpec, found: DurableInfo) -> bool:
     """Whether it does not say whose it is, or not as it is now."""
     return wanted.deed is not None and durable_owner.lacks(wanted.deed, found.config.metadata)
 
 
-def refiltered(wanted: Wanted, found: Consumer) -> bool:
+def refiltered(wanted: DurableSpec, found: DurableInfo) -> bool:
     """Whether its filter is not ours."""
     return found.config.filters != [wanted.subjects.filter]
 
 
-def limited(found: Consumer) -> bool:
+def limited(found: DurableInfo) -> bool:
     """Whether somebody has set a limit to what may be ordered at once."""
     return any(getattr(found.config, limit) for limit in _ORDERS)
 
 
-def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
+def drifted(found: DurableInfo, config: dict[str, Any]) -> list[str]:
     """Which sizes of the durable are not those of the settings: others change them, or have other settings."""
     return [
         f"{size} is {is_}, not {config[size]}"
@@ -120,7 +122,7 @@ def drifted(found: Consumer, config: dict[str, Any]) -> list[str]:
     ]
 
 
-def configuration(wanted: Wanted, metadata: Mapping[str, str] | None = None) -> dict[str, Any]:
+def configuration(wanted: DurableSpec, metadata: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The durable's configuration. The filter is ours whatever the stream takes today: that may change at any time.
     Of its present `metadata` stays what others have written."""
     return {
@@ -138,7 +140,7 @@ def configuration(wanted: Wanted, metadata: Mapping[str, str] | None = None) -> 
     }
 
 
-def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
+def check_stream(wanted: DurableSpec, stream: StreamConfig) -> None:
     """Refuse a stream that does not keep what `wanted` has to see."""
     faults = list(_forgets(stream) if wanted.contiguous else ())
     if stream.retention != "limits":
@@ -152,7 +154,7 @@ def check_stream(wanted: Wanted, stream: StreamConfig) -> None:
         )
 
 
-def unread(wanted: Wanted, stream: StreamConfig) -> str:
+def unread(wanted: DurableSpec, stream: StreamConfig) -> str:
     """Why nothing that the stream takes now is read; empty if something is."""
     taken, filters = (
         stream_subjects.subjects(stream),
@@ -164,7 +166,7 @@ def unread(wanted: Wanted, stream: StreamConfig) -> str:
     return f"Stream {wanted.stream} takes {', '.join(taken)}, and {wanted.name} reads {reads}: no subject is both"
 
 
-async def _check_subjects(client: Client, wanted: Wanted, stream: StreamConfig) -> None:
+async def _check_subjects(client: Client, wanted: DurableSpec, stream: StreamConfig) -> None:
     """Refuse to begin on a stream that neither takes nor holds anything to be read. Who has begun may go on: subjects
     are taken off streams, and may come back."""
     why = unread(wanted, stream)
@@ -172,7 +174,7 @@ async def _check_subjects(client: Client, wanted: Wanted, stream: StreamConfig) 
         raise StreamUnfit(why, remedy=f"Mend the subjects of {wanted.name}, or of the stream")
 
 
-def check_durable(wanted: Wanted, found: Consumer) -> None:
+def check_durable(wanted: DurableSpec, found: DurableInfo) -> None:
     """Refuse a durable that is another database's, or would deliver in another way."""
     if wanted.deed is not None:
         durable_owner.refuse(wanted.deed, wanted.stream, wanted.name, found.config.metadata)

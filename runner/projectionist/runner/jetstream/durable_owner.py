@@ -26,7 +26,7 @@ class NotOurs(ProjectionistError):
     """The durable belongs to another database. Nothing is read from it until somebody has decided."""
 
 
-class Whose(Enum):
+class DurableOwner(Enum):
     """Whose durable it is."""
 
     OURS = "ours"
@@ -37,7 +37,7 @@ class Whose(Enum):
     THEIRS = "theirs"
 
 
-class Deed(msgspec.Struct, frozen=True):
+class DurableMark(msgspec.Struct, frozen=True):
     """What the durable of one consumer is to bear."""
 
     owner: Owner
@@ -59,29 +59,29 @@ class Deed(msgspec.Struct, frozen=True):
         }
 
 
-def whose(deed: Deed, found: Mapping[str, str]) -> Whose:
+def whose(deed: DurableMark, found: Mapping[str, str]) -> DurableOwner:
     """Whose durable bears this metadata.
 
     A token says it; where a failover lost ours, the higher timeline of the same database does.
     """
     token = found.get(TOKEN)
     if token is None:
-        return Whose.UNNAMED
+        return DurableOwner.UNNAMED
     if token == deed.owner.token:
-        return Whose.OURS
+        return DurableOwner.OURS
     if token == deed.owner.before or _is_higher(deed, found):
-        return Whose.FORMER
-    return Whose.THEIRS
+        return DurableOwner.FORMER
+    return DurableOwner.THEIRS
 
 
-def lacks(deed: Deed, found: Mapping[str, str]) -> bool:
+def lacks(deed: DurableMark, found: Mapping[str, str]) -> bool:
     """Whether a durable that is not another's is to be written anew."""
     return any(found.get(name) != value for name, value in deed.metadata().items())
 
 
-def refuse(deed: Deed, stream: str, durable: str, found: Mapping[str, str]) -> None:
+def refuse(deed: DurableMark, stream: str, durable: str, found: Mapping[str, str]) -> None:
     """Raise NotOurs if the durable is another's."""
-    if whose(deed, found) is Whose.THEIRS:
+    if whose(deed, found) is DurableOwner.THEIRS:
         raise NotOurs(
             f"durable {durable} of stream {stream} belongs to {_told(found)}, and this is {deed.owner.place}, "
             f"schema {deed.owner.schema}",
@@ -89,7 +89,7 @@ def refuse(deed: Deed, stream: str, durable: str, found: Mapping[str, str]) -> N
         )
 
 
-def _is_higher(deed: Deed, found: Mapping[str, str]) -> bool:
+def _is_higher(deed: DurableMark, found: Mapping[str, str]) -> bool:
     place = deed.owner.place
     ours = (place.system, str(place.database), deed.owner.schema, f"{deed.number} {deed.consumer}")
     theirs = tuple(found.get(name) for name in (SYSTEM, DATABASE, SCHEMA, CONSUMER))

@@ -14,7 +14,7 @@ from projectionist.runner.jetstream.api import BrokerError
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-    from projectionist.runner.jetstream.api import Message
+    from projectionist.runner.jetstream.api import StoredMessage
 
 log = logging.getLogger("projectionist.runner")
 
@@ -30,16 +30,16 @@ class Stored:
         self._stream = stream
         self._answers = True
 
-    async def first(self, subject: str, seq: int = 1) -> Message | None:
+    async def first(self, subject: str, seq: int = 1) -> StoredMessage | None:
         """The first message of a subject (it may hold wildcards) at or after `seq`. Raises BrokerError."""
         return await self._ask(seq, subject)
 
-    async def each(self, seqs: Iterable[int], most_bytes: int) -> dict[int, Message | None]:
+    async def each(self, seqs: Iterable[int], most_bytes: int) -> dict[int, StoredMessage | None]:
         """The messages at these sequences, None for one that is gone.
 
         They are asked for in the order given, until `most_bytes` are there; the rest is left out. Raises BrokerError.
         """
-        found: dict[int, Message | None] = {}
+        found: dict[int, StoredMessage | None] = {}
         failed: list[BrokerError] = []
         left, size = iter(seqs), 0
 
@@ -60,7 +60,7 @@ class Stored:
             raise failed[0]
         return found
 
-    async def _ask(self, seq: int, subject: str | None = None) -> Message | None:
+    async def _ask(self, seq: int, subject: str | None = None) -> StoredMessage | None:
         """Ask, and tell when the stream stops answering and when it does again."""
         try:
             message = await api.message(self._client, self._stream, seq, subject)

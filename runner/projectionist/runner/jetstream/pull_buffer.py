@@ -15,7 +15,7 @@ from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.runner.jetstream.raw_connection import Line
+    from projectionist.runner.jetstream.raw_connection import RawConnection
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Pulls:
     """
 
     def __init__(
-        self, line: Line, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float
+        self, line: RawConnection, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float
     ) -> None:
         self.arrivals: list[Arrival] = []
         self.size = 0

@@ -16,7 +16,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.decoding.delivery import num_pending
 from projectionist.runner.jetstream import api, durable
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, Stream, StreamMissing
-from projectionist.runner.jetstream.durable import Wanted
+from projectionist.runner.jetstream.durable import DurableSpec
 from projectionist.runner.jetstream.durable_owner import NotOurs
 from projectionist.runner.jetstream.pull_buffer import Pulls
 from projectionist.runner.jetstream.raw_connection import line
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.compiled.subject_pattern import Subjects
-    from projectionist.runner.jetstream.durable_owner import Deed
+    from projectionist.runner.jetstream.durable_owner import DurableMark
 
 log = logging.getLogger("projectionist.runner")
 
@@ -41,7 +41,7 @@ class SourceLost(BrokerError):
     """The durable or its stream is not the one that was opened. Judge the stream again, then open."""
 
 
-class Pending(msgspec.Struct, frozen=True):
+class BrokerProgress(msgspec.Struct, frozen=True):
     """How far the broker is."""
 
     last_seq: int
@@ -71,7 +71,7 @@ class Source(Protocol):
     def give_back(self, arrivals: Sequence[Arrival]) -> int:
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
 
-    async def pending(self) -> Pending:
+    async def pending(self) -> BrokerProgress:
         """How far the broker is."""
 
     async def close(self) -> None:
@@ -97,14 +97,14 @@ class JetStreamSource:
         contiguous: bool,
         heartbeat_s: float = 5,
         judge: Judge | None = None,
-        deed: Deed | None = None,
+        deed: DurableMark | None = None,
     ) -> None:
         """`judge` looks at stream and durable before anything is pulled, again after every reconnect; it may refuse
         them by raising, and says whether it has moved the durable. `deed` says whose the durable has to be."""
         self._client = client
         self._judge = judge
         self._line = line(client)
-        self._wanted = Wanted(stream, durable, subjects, contiguous, batch, ack_wait_s, deed)
+        self._wanted = DurableSpec(stream, durable, subjects, contiguous, batch, ack_wait_s, deed)
         self._inbox = client.new_inbox()
         self._pulls = Pulls(
             self._line,
@@ -174,16 +174,16 @@ class JetStreamSource:
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
         return self._answer(self._standing(arrivals), b"-NAK")
 
-    async def pending(self) -> Pending:
+    async def pending(self) -> BrokerProgress:
         """How far the broker is. What others have changed about the durable is noticed by the way."""
         found = await api.consumer(self._client, self._wanted.stream, self._wanted.name)
         stream = await api.stream(self._client, self._wanted.stream)
         await self._look_over(found)
-        return Pending(
+        return BrokerProgress(
             stream.state.last_seq, found.num_pending, found.num_ack_pending, found.ack_floor.stream_seq
         )
 
-    async def _look_over(self, found: api.Consumer) -> None:
+    async def _look_over(self, found: api.DurableInfo) -> None:
         try:
             self._refuse(found)
         except (durable.DurableUnfit, NotOurs, SourceLost) as error:
@@ -207,7 +207,7 @@ class JetStreamSource:
             announce("durable.drifted")
         self._drift = drift
 
-    def _tell_pause(self, found: api.Consumer) -> None:
+    def _tell_pause(self, found: api.DurableInfo) -> None:
         """One line, and another one when it goes on: whoever has paused it may have had a reason."""
         if found.paused is self._paused:
             return
@@ -269,7 +269,7 @@ class JetStreamSource:
         announce("source.resumed")
         return True
 
-    def _refuse(self, found: api.Consumer) -> None:
+    def _refuse(self, found: api.DurableInfo) -> None:
         """Raise where the durable must not be read from as it is now."""
         durable.check_durable(self._wanted, found)
         if found.config.passes_over(self._wanted.subjects.filter):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 
-class Line(Protocol):
+class RawConnection(Protocol):
     """A subscription without a queue, and publishing without waiting."""
 
     async def listen(self, subject: str, sink: fast_client.Sink) -> Callable[[], Awaitable[None]]:
@@ -31,12 +31,12 @@ class Line(Protocol):
         """Return when the broker has read what was posted."""
 
 
-def line(client: Client) -> Line:
+def line(client: Client) -> RawConnection:
     """The fastest line `client` can be."""
-    return client if isinstance(client, fast_client.Client) else PlainLine(client)
+    return client if isinstance(client, fast_client.Client) else CompatConnection(client)
 
 
-class PlainLine:
+class CompatConnection:
     """The same by public names alone: slower, and what nats-py holds at a disconnect may be sent after it."""
 
     def __init__(self, client: Client) -> None:

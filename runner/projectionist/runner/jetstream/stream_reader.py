@@ -91,10 +91,10 @@ async def follow(
 
 def sequence(arrival: Arrival) -> int:
     """The stream sequence of an arrival."""
-    return delivery.sequence(arrival.reply)
+    return delivery.stream_sequence(arrival.reply)
 
 
-def as_arrival(message: api.Message, stream: str) -> Arrival:
+def as_arrival(message: api.StoredMessage, stream: str) -> Arrival:
     """A stored message in the shape of an arrival."""
     reply = f"$JS.ACK.{stream}.projectionist.1.{message.seq}.1.0.0".encode()
     return Arrival(message.subject, reply, message.hdrs, message.data, 0.0)

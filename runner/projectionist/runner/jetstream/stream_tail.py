@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.nats.fast_client import weight
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
 from projectionist.runner.decoding.delivery import num_pending
 from projectionist.runner.jetstream.stream_reader import follow, sequence
@@ -80,7 +80,7 @@ async def tailing(client: Client, stream: str, filter_subject: str, top: int) ->
     """The tail from a little before message `top` on, read inside the block."""
     tail = Tail()
     blocks = follow(client, stream, filter_subject, max(1, top - BEFORE))
-    with flattened():
+    with unwrap_single_exception():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tail.fill, blocks)
             yield tail

@@ -14,30 +14,30 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.postgres.error_class import Trouble, classify, is_severed, is_transient
-from projectionist.core.retry_policy import Retry, wait
-from projectionist.core.states import Entry
+from projectionist.core.postgres.error_class import ErrorClass, classify, is_severed, is_transient
+from projectionist.core.retry_policy import RetryPolicy, wait
+from projectionist.core.states import InboxState
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, Miss, Step, Way, judge
-from projectionist.runner.batch.position_lock import holding
-from projectionist.runner.batch.retry_policy import SLOWLY, Failing, Refusal, slow
-from projectionist.runner.batch.sequencing import Turn
+from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, Miss, NextStep, Way, judge
+from projectionist.runner.batch.position_lock import lock_positions
+from projectionist.runner.batch.retry_policy import SLOWLY, FailureReason, Refusal, slow
+from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.transaction import Transaction
-from projectionist.runner.batch.types import Applied, Batch
-from projectionist.runner.batch.writes import Again, Kept, Writes
+from projectionist.runner.batch.types import Batch, BatchResult
+from projectionist.runner.batch.writes import Again, BatchWrites, StillQuarantined
 from projectionist.runner.decoding.delivery import Reason
-from projectionist.runner.pipeline.bisect import Part, as_bytes, divided, part_of
+from projectionist.runner.pipeline.bisect import BatchPart, as_bytes, divided, part_of
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch.batch_session import Session
+    from projectionist.runner.batch.batch_session import BatchSession
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Model
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
 
 log = logging.getLogger("projectionist.runner")
 
-OUTAGE = Retry(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
+OUTAGE = RetryPolicy(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
 """How a batch waits for what concerns it alone; for PostgreSQL itself it waits at the gates."""
 PATIENCE = 0.25
 """As a share of the ack wait."""
@@ -51,10 +51,10 @@ LEFT_S = 60.0
 """How long a head waits of which nothing can be written, not even that it failed."""
 
 
-class Settler:
+class BatchSettler:
     """Settles the batches of one consumer, one after the other, on one session."""
 
-    def __init__(self, consumer: Consumer, session: Session) -> None:
+    def __init__(self, consumer: Consumer, session: BatchSession) -> None:
         self._consumer = consumer
         self._session = session
         self.patience_s = consumer.policy.ack_wait_s * PATIENCE
@@ -65,14 +65,14 @@ class Settler:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._session.ill
 
-    async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
+    async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away.
 
         What does not get through is divided, and its parts are tried in turn, so that none keeps another waiting.
         """
-        return await Settling(self, batch, turn or Turn()).run()
+        return await Settling(self, batch, turn or BatchOrder()).run()
 
-    async def once(self, batch: Batch, turn: Turn, ready: Callable[[Model], None]) -> Applied:
+    async def once(self, batch: Batch, turn: BatchOrder, ready: Callable[[Model], None]) -> BatchResult:
         """Run the batch once; `ready` is called with the model when there is a session to run it on."""
         store, model = await self._session.ready()
         ready(model)
@@ -81,14 +81,14 @@ class Settler:
         self._session.well()
         return applied
 
-    async def surely(self, step: Callable[[Store], Awaitable[T]]) -> T:
+    async def surely(self, step: Callable[[InboxStore], Awaitable[T]]) -> T:
         """Run one statement of our own, however long PostgreSQL is away."""
         tries = 0
         while True:
             try:
                 return await step((await self._session.ready())[0])
             except Exception as error:  # every other class is the caller's to judge
-                if classify(error) is not Trouble.INFRASTRUCTURE:
+                if classify(error) is not ErrorClass.INFRASTRUCTURE:
                     raise
                 tries += 1
                 await self.outage(error, tries)
@@ -110,17 +110,17 @@ class Settler:
 class Settling:
     """One batch on its way: lanes of parts, each tried in its turn until it has got through or is put aside."""
 
-    def __init__(self, settler: Settler, batch: Batch, turn: Turn) -> None:
+    def __init__(self, settler: BatchSettler, batch: Batch, turn: BatchOrder) -> None:
         self._settler = settler
         self._consumer = settler._consumer  # noqa: SLF001  a part of it
         self._turn = turn
-        self._lanes: deque[deque[Part]] = deque([deque([part_of(batch)])])
+        self._lanes: deque[deque[BatchPart]] = deque([deque([part_of(batch)])])
         self._idle = self._tries = 0
         """How many parts have missed since one got through, and how many waits that were."""
         self._model: Model | None = None
-        self._applied: list[Applied] = []
+        self._applied: list[BatchResult] = []
 
-    async def run(self) -> list[Applied]:
+    async def run(self) -> list[BatchResult]:
         """Return what became of all parts; raises what is about none of them, such as Superseded."""
         while self._lanes:
             part = self._lanes[0][0]
@@ -142,8 +142,8 @@ class Settling:
     def _ready(self, model: Model) -> None:
         self._model = model
 
-    def _done(self, part: Part, applied: Applied) -> None:
-        if part.way is Way.APPLY and any(what == Entry.APPLIED for _, what in applied.writes.counts):
+    def _done(self, part: BatchPart, applied: BatchResult) -> None:
+        if part.way is Way.APPLY and any(what == InboxState.APPLIED for _, what in applied.writes.counts):
             self._consumer.progress.got_through()
         self._applied.append(applied)
         self._idle = self._tries = 0
@@ -151,10 +151,10 @@ class Settling:
         if not self._lanes[0]:
             self._lanes.popleft()
 
-    async def _missed(self, part: Part, error: Exception, lasted: float) -> None:
+    async def _missed(self, part: BatchPart, error: Exception, lasted: float) -> None:
         trouble = classify(error)
         if self._model is None:  # there was no session to try it on, which says nothing about it
-            if trouble is not Trouble.INFRASTRUCTURE:
+            if trouble is not ErrorClass.INFRASTRUCTURE:
                 raise error
             self._tries += 1
             await self._settler.outage(error, self._tries)
@@ -163,11 +163,11 @@ class Settling:
         parts = divided(part.batch, self._consumer.policy.drain_limit, self._model.at, known=known)
         miss = self._witnessed(part, trouble, single=not parts, long=lasted > LONG_S, known=known)
         step = judge(miss)
-        if step is Step.RAISE:
+        if step is NextStep.RAISE:
             raise error
         await self._take(step, part, parts, miss, error)
 
-    async def _is_known(self, part: Part) -> bool:
+    async def _is_known(self, part: BatchPart) -> bool:
         """Whether its event waits because it was put aside."""
         batch = part.batch
         if not (batch.due or batch.entries):
@@ -178,7 +178,9 @@ class Settling:
         )
         return row is not None
 
-    def _witnessed(self, part: Part, trouble: Trouble, *, single: bool, long: bool, known: bool) -> Miss:
+    def _witnessed(
+        self, part: BatchPart, trouble: ErrorClass, *, single: bool, long: bool, known: bool
+    ) -> Miss:
         """One more miss, and all that speaks for or against the part."""
         progress = self._consumer.progress
         part.misses += 1
@@ -198,12 +200,12 @@ class Settling:
         )
 
     async def _take(
-        self, step: Step, part: Part, parts: list[list[Batch]], miss: Miss, error: Exception
+        self, step: NextStep, part: BatchPart, parts: list[list[Batch]], miss: Miss, error: Exception
     ) -> None:
         """Do what was judged."""
         pause = False
         match step:
-            case Step.AGAIN:
+            case NextStep.AGAIN:
                 if (
                     part.way is Way.FAIL and not part.refused
                 ):  # it cannot be parked either: so it is not this event
@@ -212,22 +214,22 @@ class Settling:
                 self._idle += 1
                 if pause := self._idle >= len(self._lanes):
                     self._idle = 0
-            case Step.SPLIT:
+            case NextStep.SPLIT:
                 self._split(part, parts)
-            case Step.FAIL:
+            case NextStep.FAIL:
                 self._fail(part, miss, error)
-            case Step.PUT_ASIDE if part.batch.deliveries and part.batch.deliveries[0].released is None:
+            case NextStep.PUT_ASIDE if part.batch.deliveries and part.batch.deliveries[0].released is None:
                 # What has ended processes is for newer code or a person.
                 again_s = None if part.refused else self._later_s(miss.trouble)
                 bad = [as_bytes(one, str(error), again_s) for one in part.batch.deliveries]
                 part.on(Way.PUT_ASIDE, Batch(unreadable=bad))
             case _:  # what is parked already has no bytes in hand, and stays where it is
                 await self._leave(part, error)
-        if miss.trouble is not Trouble.DATA:
+        if miss.trouble is not ErrorClass.DATA:
             self._tries += pause
             await self._settler.outage(error, self._tries if pause else 0)
 
-    def _split(self, part: Part, parts: list[list[Batch]]) -> None:
+    def _split(self, part: BatchPart, parts: list[list[Batch]]) -> None:
         announce("batch.isolated")
         self._settler.count("isolated")
         first = self._lanes.popleft()
@@ -238,9 +240,9 @@ class Settling:
         self._lanes.extendleft(reversed(lanes))
         self._idle = 0
 
-    def _fail(self, part: Part, miss: Miss, error: Exception) -> None:
+    def _fail(self, part: BatchPart, miss: Miss, error: Exception) -> None:
         kind = _failing(miss.trouble, error)
-        if kind is not Failing.DATABASE:
+        if kind is not FailureReason.DATABASE:
             self._consumer.progress.put_aside(miss, clock.now())
             log.warning(
                 "%s: %s does not get through and is failed%s: %s",
@@ -250,12 +252,12 @@ class Settling:
         announce("batch.blamed")
         part.on(Way.FAIL, msgspec.structs.replace(part.batch, refusal=Refusal(kind, str(error))))
 
-    def _later_s(self, trouble: Trouble) -> float | None:
+    def _later_s(self, trouble: ErrorClass) -> float | None:
         """When bytes in quarantine are read again; None where no time mends what keeps them there."""
-        passes = trouble is Trouble.INFRASTRUCTURE
+        passes = trouble is ErrorClass.INFRASTRUCTURE
         return slow(self._consumer.policy.retry).initial_s if passes else None
 
-    async def _leave(self, part: Part, error: Exception) -> None:
+    async def _leave(self, part: BatchPart, error: Exception) -> None:
         """Of its event nothing can be written: it stays where it came from, and all others go on."""
         log.error(
             "%s: an event can neither be applied nor put aside, and comes again: %s",
@@ -268,25 +270,25 @@ class Settling:
         arrivals += [one.arrival for one in batch.unreadable]
         asked = [(d.incarnation or 0, d.seq, d.released) for d in batch.deliveries if d.released is not None]
 
-        async def later(store: Store) -> None:
-            async with holding(store, self._consumer, batch.due):
+        async def later(store: InboxStore) -> None:
+            async with lock_positions(store, self._consumer, batch.due):
                 await store.put_off(batch.due, LEFT_S)
                 for identity in batch.entries:
                     await store.run("postpone_unordered_event", *identity, LEFT_S)
                 for incarnation, seq, when in asked:
-                    kept = Kept(seq, when, Reason.REFUSED, REFUSED, again_s=again_s, tries=tries)
+                    kept = StillQuarantined(seq, when, Reason.REFUSED, REFUSED, again_s=again_s, tries=tries)
                     await store.quarantine_keep(incarnation, code, [kept])
 
         if batch.due or batch.entries or asked:
             await self._settler.surely(later)
-        self._done(part, Applied(Writes(), None, left=arrivals))
+        self._done(part, BatchResult(BatchWrites(), None, left=arrivals))
 
 
-def _failing(trouble: Trouble, error: Exception) -> Failing:
+def _failing(trouble: ErrorClass, error: Exception) -> FailureReason:
     match trouble:
-        case Trouble.DATA:
-            return Failing.DATABASE
-        case Trouble.BUG:
-            return Failing.FAULT
+        case ErrorClass.DATA:
+            return FailureReason.DATABASE
+        case ErrorClass.BUG:
+            return FailureReason.FAULT
         case _:
-            return Failing.SESSION if is_severed(error) else Failing.ALONE
+            return FailureReason.SESSION if is_severed(error) else FailureReason.ALONE

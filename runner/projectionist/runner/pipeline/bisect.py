@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.printable_text import TEXT_BYTES, fits, storable
+from projectionist.core.printable_text import TEXT_BYTES, is_printable, storable
 from projectionist.runner.batch.failure_evidence import Way
 from projectionist.runner.batch.retry_policy import MOST_TEXT
 from projectionist.runner.batch.types import Batch
@@ -22,7 +22,7 @@ WAYS = 8
 """Into so many parts: each is a try that may take as long as a statement may, and cost a transaction."""
 
 
-class Part(msgspec.Struct):
+class BatchPart(msgspec.Struct):
     """A part of a batch on its way through."""
 
     batch: Batch
@@ -45,11 +45,11 @@ class Part(msgspec.Struct):
         self.way, self.batch, self.misses = way, batch, 0
 
 
-def part_of(batch: Batch, since: tuple[float, int] | None = None) -> Part:
+def part_of(batch: Batch, since: tuple[float, int] | None = None) -> BatchPart:
     """A batch, or a share of one, as a part."""
     holds_events = batch.deliveries or batch.due or batch.entries
     way = Way.FAIL if batch.refusal else Way.APPLY if holds_events else Way.PUT_ASIDE
-    return Part(batch, way, since=since, refused=batch.refusal is not None)
+    return BatchPart(batch, way, since=since, refused=batch.refusal is not None)
 
 
 def divided(
@@ -113,7 +113,7 @@ def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
 
 def as_bytes(delivery: Delivery, why: str, again_s: float | None) -> Unreadable:
     """An event that PostgreSQL refuses, for quarantine: its bytes, and its place only where that is above suspicion."""
-    d, placed = delivery, delivery.aggregate is not None and fits(delivery.aggregate, TEXT_BYTES)
+    d, placed = delivery, delivery.aggregate is not None and is_printable(delivery.aggregate, TEXT_BYTES)
     arrival = d.arrival or Arrival(d.subject, b"", None, d.data, 0.0)
     return Unreadable(
         *(

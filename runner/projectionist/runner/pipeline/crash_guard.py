@@ -17,18 +17,18 @@ from uuid import UUID
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.retry_policy import Failing, Refusal
+from projectionist.runner.batch.retry_policy import FailureReason, Refusal
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.registry import INSTANCE, PLACE
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.batch.sequencing import Turn
-    from projectionist.runner.batch.types import Applied
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.sequencing import BatchOrder
+    from projectionist.runner.batch.types import BatchResult
     from projectionist.runner.batch.writes import Identity
-    from projectionist.runner.pipeline.batch_retry import Settler
+    from projectionist.runner.pipeline.batch_retry import BatchSettler
 
 log = logging.getLogger("projectionist.runner")
 
@@ -37,17 +37,17 @@ SUSPECT_FROM = 3
 """A message delivered so often was twice held by somebody who did not come to an end with it."""
 
 
-class Suspicion(msgspec.Struct):
+class RecentCrash(msgspec.Struct):
     """Whether a process of this consumer has ended uncleanly within the last hour; heartbeats look again."""
 
     until: datetime | None = None
     """By when the last of them had ended: what came later has ended none of them. None: none has."""
 
 
-class Careful:
+class CrashGuard:
     """Settles batches; while there is suspicion, suspects each in a transaction of their own."""
 
-    def __init__(self, consumer: Consumer, settler: Settler, suspicion: Suspicion) -> None:
+    def __init__(self, consumer: Consumer, settler: BatchSettler, suspicion: RecentCrash) -> None:
         self._consumer = consumer
         self._settler = settler
         self._suspicion = suspicion
@@ -58,12 +58,12 @@ class Careful:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._settler.ill
 
-    async def settle(self, batch: Batch, turn: Turn | None = None) -> list[Applied]:
+    async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch."""
         until = self._suspicion.until
         if until is None:
             return await self._settler.settle(batch, turn)
-        rest, suspects = divided(batch, await self._known(batch), await self._old(batch, until))
+        rest, suspects = split_suspects(batch, await self._known(batch), await self._old(batch, until))
         applied = await self._settler.settle(rest, turn) if rest is not None else []
         for suspect in suspects:
             applied += await self._alone(suspect)
@@ -93,7 +93,7 @@ class Careful:
         )
         return frozenset(row["aggregate"] or (row["source"], row["id"]) for row in rows)
 
-    async def _alone(self, suspect: Batch) -> list[Applied]:
+    async def _alone(self, suspect: Batch) -> list[BatchResult]:
         identity = await self._tried_first(suspect)
         if identity is None:
             return await self._settler.settle(suspect)
@@ -102,7 +102,7 @@ class Careful:
         if marks > MOST_MARKS:
             suspect.limit = 0 if suspect.deliveries else 1
             text = f"{MOST_MARKS} tries of it ended the process or its consumer"
-            suspect.refusal = Refusal(Failing.CRASHED, text)
+            suspect.refusal = Refusal(FailureReason.CRASHED, text)
             log.error("%s: %s %s is failed: %s", self._consumer.definition.name, *identity, text)
         elif marks > 1 and suspect.due:
             suspect.limit = 1
@@ -120,13 +120,13 @@ class Careful:
         return None if first is None else (first["source"], first["id"])
 
 
-async def _mark(store: Store, *, identity: Identity, runner: int) -> int:
+async def _mark(store: InboxStore, *, identity: Identity, runner: int) -> int:
     row = await store.row("increment_crash_marks", *identity, runner)
     assert row is not None
     return int(row["marks"])
 
 
-def divided(
+def split_suspects(
     batch: Batch, known: frozenset[Identity], old: frozenset[str | Identity]
 ) -> tuple[Batch | None, list[Batch]]:
     """What is settled together, and the suspects: one event each, those of an aggregate in their order. Pure.
@@ -157,7 +157,7 @@ def divided(
     return (rest if any_left else None), suspects
 
 
-def ended(
+def any_crashed(
     rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool], broken_off: Container[int] = ()
 ) -> datetime | None:
     """By when the last of these runners had ended that have uncleanly: silent, of this place and gone, or `broken_off`

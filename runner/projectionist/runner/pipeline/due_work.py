@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.postgres.error_class import Trouble, classify
+from projectionist.core.postgres.error_class import ErrorClass, classify
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.database.chores import Setbacks, missed
+from projectionist.runner.database.chores import ChoreFailures, missed
 from projectionist.runner.gaps.baseline import Baselines
 from projectionist.runner.gaps.payload_references import References
 from projectionist.runner.pipeline.quarantine_retry import Quarantine
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch.batch_session import Session
+    from projectionist.runner.batch.batch_session import BatchSession
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.database.chores import Book
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.database.chores import FailureBook
     from projectionist.runner.jetstream.message_lookup import Stored
 
 MOST_DUE = 200
@@ -26,20 +26,20 @@ NOTHING: tuple[list[Batch], bool] = ([], False)
 
 T = TypeVar("T")
 
-Heads = Callable[["Store"], Awaitable[list[str]]]
+Heads = Callable[["InboxStore"], Awaitable[list[str]]]
 """Which aggregates a process takes up next, at most MOST_DUE."""
 
 
-class Due:
+class DueWork:
     """Finds what is due for one consumer: retries, the rest of long drains, gaps, quarantine to be read again."""
 
     def __init__(
         self,
         consumer: Consumer,
-        session: Session,
+        session: BatchSession,
         stored: Stored,
         most_bytes: int,
-        book: Book,
+        book: FailureBook,
         heads: Heads | None = None,
     ) -> None:
         """`heads` stands in for the list of all that is due."""
@@ -50,7 +50,7 @@ class Due:
         self._references = References(consumer, stored, most_bytes)
         self._quarantine = Quarantine(consumer, stored, most_bytes)
         self._book = book
-        self._setbacks: dict[str, Setbacks] = {}
+        self._setbacks: dict[str, ChoreFailures] = {}
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
@@ -64,7 +64,7 @@ class Due:
                 self._quarantine.take(store), NOTHING, "reading quarantine again"
             )
         except Exception as error:  # whatever its class: only an outage is waited out
-            if classify(error) is not Trouble.INFRASTRUCTURE:
+            if classify(error) is not ErrorClass.INFRASTRUCTURE:
                 raise
             await self._session.failed(error)
             return [], False
@@ -74,11 +74,11 @@ class Due:
     async def _beside(self, step: Awaitable[T], otherwise: T, what: str = "looking for what is due") -> T:
         """What the step finds, or `otherwise` where something in its way, that time may not mend, is its own fault."""
         name = self._consumer.definition.name
-        setbacks = self._setbacks.setdefault(what, Setbacks(what, consumer=name, book=self._book))
+        setbacks = self._setbacks.setdefault(what, ChoreFailures(what, consumer=name, book=self._book))
         try:
             found = await step
         except Exception as error:  # an outage is everybody's, and a verdict is about the consumer
-            if isinstance(error, ProjectionistError) or classify(error) is Trouble.INFRASTRUCTURE:
+            if isinstance(error, ProjectionistError) or classify(error) is ErrorClass.INFRASTRUCTURE:
                 raise
             missed(what)
             setbacks.note(error)
@@ -86,11 +86,11 @@ class Due:
         setbacks.over()
         return found
 
-    async def _entries(self, store: Store) -> tuple[list[Batch], bool]:
+    async def _entries(self, store: InboxStore) -> tuple[list[Batch], bool]:
         entries = await store.due_entries(MOST_DUE)
         return [Batch(entries=entries)] if entries else [], len(entries) == MOST_DUE
 
-    async def _heads(self, store: Store) -> tuple[list[Batch], bool]:
+    async def _heads(self, store: InboxStore) -> tuple[list[Batch], bool]:
         due = await self._due_heads(store)
         if not due:
             return [], False
@@ -102,5 +102,5 @@ class Due:
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
 
 
-async def _due_heads(store: Store) -> list[str]:
+async def _due_heads(store: InboxStore) -> list[str]:
     return await store.due(MOST_DUE)

@@ -17,19 +17,19 @@ import anyio
 from projectionist.core.log_format import facts
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.pipeline.due_work import MOST_DUE, Due
-from projectionist.runner.pipeline.lease_renewer import Keeper
+from projectionist.runner.pipeline.due_work import MOST_DUE, DueWork
+from projectionist.runner.pipeline.lease_renewer import LeaseRenewer
 from projectionist.runner.process.heartbeat import percentile
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.batch.batch_session import Session
+    from projectionist.runner.batch.batch_session import BatchSession
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.batch.types import Applied
-    from projectionist.runner.database.chores import Book
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.types import BatchResult
+    from projectionist.runner.database.chores import FailureBook
     from projectionist.runner.jetstream.message_lookup import Stored
-    from projectionist.runner.pipeline.crash_guard import Careful
+    from projectionist.runner.pipeline.crash_guard import CrashGuard
 
 
 log = logging.getLogger("projectionist.runner")
@@ -46,20 +46,20 @@ class Drain:
     def __init__(
         self,
         consumer: Consumer,
-        session: Session,
-        settler: Careful,
+        session: BatchSession,
+        settler: CrashGuard,
         stored: Stored,
         settings: Settings,
-        book: Book,
-        after: Callable[[Batch, Sequence[Applied]], Awaitable[None]],
+        book: FailureBook,
+        after: Callable[[Batch, Sequence[BatchResult]], Awaitable[None]],
     ) -> None:
         self._consumer = consumer
         self._session = session
         self._settler = settler
-        self._due = Due(consumer, session, stored, settings.batch.max_bytes, book, self._claim)
+        self._due = DueWork(consumer, session, stored, settings.batch.max_bytes, book, self._claim)
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s
-        self._keeper = Keeper(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)
+        self._keeper = LeaseRenewer(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)
         self._woken, self._again_s = anyio.Event(), SWEEP_S
         self._stopping = False
         self.durations: deque[float] = deque(maxlen=512)
@@ -114,7 +114,7 @@ class Drain:
         announce("drain.settled")
         await self._after(batch, applied)
 
-    async def _claim(self, store: Store) -> list[str]:
+    async def _claim(self, store: InboxStore) -> list[str]:
         """Claim aggregates that are due."""
         async with store.connection.transaction():
             await store.enter()

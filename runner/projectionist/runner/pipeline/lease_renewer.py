@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 import asyncpg
 
-from projectionist.core.background_thread import Beside
+from projectionist.core.background_thread import BackgroundThread
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.statements import Statements
@@ -33,7 +33,7 @@ SHARE = 4
 """A lease is renewed so often while it lasts."""
 
 
-class Keeper:
+class LeaseRenewer:
     """Renews the lease of one runner from `start` to `stop`. `lease_s` is asked before each renewal."""
 
     def __init__(self, postgres: Postgres, consumer: int, runner: int, lease_s: Callable[[], float]) -> None:
@@ -42,7 +42,7 @@ class Keeper:
         self._runner = runner
         self._lease_s = lease_s
         self._sql = Statements("projectionist.runner", postgres.schema)
-        self._beside = Beside(f"lease of runner {runner}", self._keep)
+        self._beside = BackgroundThread(f"lease of runner {runner}", self._keep)
         self._held = threading.Event()
 
     async def start(self) -> None:

@@ -19,21 +19,21 @@ from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
-from projectionist.runner.batch.sequencing import Turn
-from projectionist.runner.batch.types import Applied, Batch
+from projectionist.runner.batch.sequencing import BatchOrder
+from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.pipeline.handoff import Handoff
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.core.settings.settings import Batch as Limits
+    from projectionist.core.settings.settings import BatchLimits as Limits
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.jetstream.pull_source import Source
-    from projectionist.runner.pipeline.crash_guard import Careful
+    from projectionist.runner.pipeline.crash_guard import CrashGuard
 
 REFUSALS = (Paused, Superseded, Tripped)
 """Ends that say nothing about the events: others may have them at once."""
-After = Callable[[Batch, Sequence[Applied]], Awaitable[None]]
+After = Callable[[Batch, Sequence[BatchResult]], Awaitable[None]]
 """What is done after a batch was settled and acked."""
 
 SLICE = 128
@@ -45,14 +45,14 @@ SWEEP_S = 1.0
 """How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
 
 
-class Due(Protocol):
+class WorkSource(Protocol):
     """Where batches come from whose time has come."""
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more."""
 
 
-class Read(msgspec.Struct):
+class DecodedArrivals(msgspec.Struct):
     """Arrivals, and what they turned out to be."""
 
     arrivals: Sequence[Arrival]
@@ -66,8 +66,8 @@ class Pipeline:
         self,
         source: Source,
         read: Callable[[Arrival], Delivery | Unreadable | None],
-        settlers: Sequence[Careful],
-        due: Due,
+        settlers: Sequence[CrashGuard],
+        due: WorkSource,
         limits: Limits,
         after: After,
         foreign: Callable[[int], None],
@@ -79,13 +79,13 @@ class Pipeline:
         self._read_one = read
         self._settlers = settlers
         """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
-        self._turn: Turn | None = None
+        self._turn: BatchOrder | None = None
         self._due = due
         self.limits = limits
         self._after = after
         self._foreign = foreign
         self._look = look
-        self._handoff: Handoff[Read] = Handoff()
+        self._handoff: Handoff[DecodedArrivals] = Handoff()
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
         self._stopping = False
@@ -115,7 +115,7 @@ class Pipeline:
 
     async def offer(self, batch: Batch) -> None:
         """Have deliveries settled that came on another way; they carry no ack."""
-        await self._handoff.put(Read([], batch))
+        await self._handoff.put(DecodedArrivals([], batch))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -136,7 +136,7 @@ class Pipeline:
                 self._open.append(arrivals)
                 batch = await self._decoded(arrivals)
                 if batch.deliveries or batch.unreadable:
-                    await self._handoff.put(Read(arrivals, batch))
+                    await self._handoff.put(DecodedArrivals(arrivals, batch))
                 else:
                     self._source.ack(arrivals)
                     self._open.remove(arrivals)
@@ -170,7 +170,7 @@ class Pipeline:
             self._foreign(foreign)
         return Batch(deliveries, unreadable)
 
-    async def _work(self, settler: Careful) -> None:
+    async def _work(self, settler: CrashGuard) -> None:
         sweeps = settler is self._settlers[0]
         while not self._handoff.over:
             if sweeps:
@@ -186,9 +186,9 @@ class Pipeline:
             if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
                 await self._take_up_due(settler)
 
-    async def _settle(self, settler: Careful, batch: Batch) -> list[Applied]:
+    async def _settle(self, settler: CrashGuard, batch: Batch) -> list[BatchResult]:
         begun = time.monotonic()
-        turn = self._turn = Turn(self._turn)
+        turn = self._turn = BatchOrder(self._turn)
         try:
             applied = await settler.settle(batch, turn)
         finally:
@@ -199,14 +199,14 @@ class Pipeline:
         self.batches += 1
         return applied
 
-    def _plan_due(self, applied: Applied) -> None:
+    def _plan_due(self, applied: BatchResult) -> None:
         if applied.delay is not None:
             heappush(self._planned, time.monotonic() + applied.delay)
 
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
-    async def _take_up_due(self, settler: Careful) -> None:
+    async def _take_up_due(self, settler: CrashGuard) -> None:
         """Settle what waits for its time."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
@@ -221,7 +221,7 @@ class Pipeline:
             self._sweep_at = 0.0
 
 
-def written(arrivals: Sequence[Arrival], applied: Iterable[Applied]) -> Sequence[Arrival]:
+def written(arrivals: Sequence[Arrival], applied: Iterable[BatchResult]) -> Sequence[Arrival]:
     """The arrivals of a batch without those that were left as they are."""
     left = {id(arrival) for one in applied for arrival in one.left}
     return [arrival for arrival in arrivals if id(arrival) not in left] if left else arrivals

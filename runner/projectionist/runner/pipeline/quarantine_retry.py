@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.position_lock import holding
+from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.batch.writes import Kept
+from projectionist.runner.batch.writes import StillQuarantined
 from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason
 from projectionist.runner.jetstream.api import BrokerError
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.decoding.delivery import Unreadable
-    from projectionist.runner.jetstream.api import Message
+    from projectionist.runner.jetstream.api import StoredMessage
     from projectionist.runner.jetstream.message_lookup import Stored
     from projectionist.runner.pipeline.read_guard import Place
 
@@ -42,7 +42,7 @@ class Quarantine:
         self._stored = stored
         self._most_bytes = most_bytes
 
-    async def take(self, store: Store) -> tuple[list[Batch], bool]:
+    async def take(self, store: InboxStore) -> tuple[list[Batch], bool]:
         """A batch for each incarnation of the stream, and whether more is to be read again.
 
         Each delivery names the time it was asked for: its batch takes it only if nobody has acted on it since.
@@ -51,7 +51,7 @@ class Quarantine:
         if not rows:
             return [], False
         out: dict[int, list[Delivery]] = {}
-        kept: dict[int, list[Kept]] = {}
+        kept: dict[int, list[StillQuarantined]] = {}
         for row, data in await self._whole(rows):
             if row["reason"] == Reason.FAULT and data is not None:
                 place = row["incarnation"], row["seq"]
@@ -89,14 +89,14 @@ class Quarantine:
     def _is_in_stream(self, row: Record) -> bool:
         return not row["is_whole"] and bool(row["incarnation"] == self._consumer.incarnation)
 
-    def _read(self, row: Record, data: bytes | None) -> Delivery | Kept:
+    def _read(self, row: Record, data: bytes | None) -> Delivery | StillQuarantined:
         if data is None:
-            return Kept(row["seq"], row["due"], row["reason"], GONE)
+            return StillQuarantined(row["seq"], row["due"], row["reason"], GONE)
         arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
         one = self._reread((row["incarnation"], row["seq"]), arrival)
         if not isinstance(one, Delivery):
             named = one.source, one.id, one.aggregate, one.version
-            return Kept(row["seq"], row["due"], one.reason, one.detail, *named)
+            return StillQuarantined(row["seq"], row["due"], one.reason, one.detail, *named)
         one.released, one.incarnation = row["due"], row["incarnation"]
         one.received_us = int(row["received"].timestamp() * 1_000_000)
         return one
@@ -105,9 +105,9 @@ class Quarantine:
         incarnation, seq = place
         return self._consumer.reader.reread(arrival, seq, incarnation)
 
-    async def _keep(self, store: Store, kept: Mapping[int, Sequence[Kept]]) -> None:
+    async def _keep(self, store: InboxStore, kept: Mapping[int, Sequence[StillQuarantined]]) -> None:
         """Record one more try of what could not be read; superseded code does not get as far as that."""
-        async with holding(store, self._consumer, ()):
+        async with lock_positions(store, self._consumer, ()):
             for incarnation, entries in kept.items():
                 await store.quarantine_keep(incarnation, self._consumer.code, entries)
         stay = [one for entries in kept.values() for one in entries]
@@ -120,6 +120,6 @@ class Quarantine:
         )
 
 
-def is_of(row: Record, message: Message) -> bool:
+def is_of(row: Record, message: StoredMessage) -> bool:
     """Whether a message of the stream is the one in quarantine."""
     return bool(row["hash"] == data_hash(message.data))

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.decoding.delivery import told
+from projectionist.runner.decoding.delivery import parse_ack_subject
 from projectionist.runner.pipeline.crash_guard import MOST_MARKS, SUSPECT_FROM
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
-    from projectionist.runner.pipeline.crash_guard import Suspicion
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.pipeline.crash_guard import RecentCrash
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -35,7 +35,7 @@ MOST_READS = MOST_MARKS + 1
 class Reads:
     """Looks at what arrives while there is suspicion."""
 
-    def __init__(self, consumer: Consumer, office: Office, suspicion: Suspicion) -> None:
+    def __init__(self, consumer: Consumer, office: DatabaseAccess, suspicion: RecentCrash) -> None:
         self._consumer = consumer
         self._office = office
         self._suspicion = suspicion
@@ -55,7 +55,7 @@ class Reads:
         reader = self._consumer.reader
         for arrival in arrivals:
             try:
-                seq, delivered, _ = told(arrival.reply)
+                seq, delivered, _ = parse_ack_subject(arrival.reply)
             except (ValueError, IndexError):  # no delivery, which reading will say
                 continue
             if delivered >= SUSPECT_FROM:
@@ -64,7 +64,7 @@ class Reads:
 
 
 async def under_mark(
-    store: Store, consumer: Consumer, place: Place, read: Callable[[Arrival], object], arrival: Arrival
+    store: InboxStore, consumer: Consumer, place: Place, read: Callable[[Arrival], object], arrival: Arrival
 ) -> None:
     """Read it under a mark; what has ended too many readers is not read, now and later."""
     identity = READING, f"{place[0]}/{place[1]}{_suffix(consumer)}"

@@ -13,23 +13,23 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.user_errors import lasting
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.batch.batch_session import Session
-from projectionist.runner.batch.batch_spans import Places, Tracing
+from projectionist.runner.batch.batch_session import BatchSession
+from projectionist.runner.batch.batch_spans import BatchTracer, Places
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import CONTIGUOUS
-from projectionist.runner.failures.consumer_breaker import Breaker
+from projectionist.runner.failures.consumer_breaker import ConsumerBreaker
 from projectionist.runner.failures.failure_window import PROBED
-from projectionist.runner.gaps.fetcher import GapFetch
+from projectionist.runner.gaps.fetcher import GapFetcher
 from projectionist.runner.jetstream.message_lookup import Stored
-from projectionist.runner.pipeline.batch_retry import Settler
-from projectionist.runner.pipeline.crash_guard import Careful, Suspicion
-from projectionist.runner.pipeline.due_work import Due
+from projectionist.runner.pipeline.batch_retry import BatchSettler
+from projectionist.runner.pipeline.crash_guard import CrashGuard, RecentCrash
+from projectionist.runner.pipeline.due_work import DueWork
 from projectionist.runner.pipeline.inbox_worker import Drain
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
-from projectionist.runner.process.foreign_messages import Foreign
-from projectionist.runner.process.heartbeat import Heart
-from projectionist.runner.telemetry.batch_log import tell, tell_unnamed
+from projectionist.runner.process.foreign_messages import ForeignMessages
+from projectionist.runner.process.heartbeat import Heartbeat
+from projectionist.runner.telemetry.batch_log import log_batch, tell_unnamed
 from projectionist.runner.telemetry.batch_metrics import Measures
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Model
-    from projectionist.runner.batch.types import Applied, Batch
+    from projectionist.runner.batch.types import Batch, BatchResult
     from projectionist.runner.jetstream.pull_source import JetStreamSource
-    from projectionist.runner.process.database_access import Office
-    from projectionist.runner.stream_guard.guard import Standing
+    from projectionist.runner.process.database_access import DatabaseAccess
+    from projectionist.runner.stream_guard.guard import StreamGuard
 
 AT_ONCE = 2
 """How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
 SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
 
 
-class Serving:
+class ConsumerRuntime:
     """Serves one consumer until it is stopped or something ends it."""
 
     def __init__(
@@ -57,16 +57,16 @@ class Serving:
         consumer: Consumer,
         settings: Settings,
         client: Client,
-        office: Office,
+        office: DatabaseAccess,
         source: JetStreamSource,
-        standing: Standing,
+        standing: StreamGuard,
     ) -> None:
         limits = settings.batch
         where = Places(
             lambda: server_attributes.broker(client) | {names.GROUP: source.durable},
             server_attributes.database(settings.postgres.url),
         )
-        consumer.tracing = Tracing(consumer.definition, settings.telemetry, where)
+        consumer.tracing = BatchTracer(consumer.definition, settings.telemetry, where)
         self._measures = Measures(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)
 
         def model(connection: Connection, who: Consumer) -> Model:
@@ -74,18 +74,18 @@ class Serving:
 
         self._consumer = consumer
         self._limits = limits
-        self._breaker = Breaker(consumer, office)
+        self._breaker = ConsumerBreaker(consumer, office)
         at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
-        self._office, self._suspicion = office, Suspicion()
+        self._office, self._suspicion = office, RecentCrash()
 
-        def session() -> Session:
+        def session() -> BatchSession:
             gates, peers = office.gates, office.peers
-            return Session(
+            return BatchSession(
                 consumer, settings.postgres, model, gates=gates, peers=peers, arrive=standing.arrive
             )
 
-        def settler(one: Session) -> Careful:
-            return Careful(consumer, Settler(consumer, one), self._suspicion)
+        def settler(one: BatchSession) -> CrashGuard:
+            return CrashGuard(consumer, BatchSettler(consumer, one), self._suspicion)
 
         self._sessions = [session() for _ in range(at_once)]
         stored = Stored(client, consumer.definition.stream)
@@ -94,24 +94,24 @@ class Serving:
             own = session()
             self._drain = Drain(consumer, own, settler(own), stored, settings, office.book, self._after)
         self._told_unnamed = False
-        foreign = Foreign(consumer, office)
+        foreign = ForeignMessages(consumer, office)
         self._reads = Reads(consumer, office, self._suspicion)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
-            self._drain or Due(consumer, self._sessions[0], stored, limits.max_bytes, office.book),
+            self._drain or DueWork(consumer, self._sessions[0], stored, limits.max_bytes, office.book),
             limits,
             self._after,
             foreign.note,
             self._reads.look,
             consumer.definition.name,
         )
-        self._gaps = GapFetch(
+        self._gaps = GapFetcher(
             consumer,
             *(office, client, source.durable),
             offer=self._pipeline.offer,
             filtered=self._breaker.filtered,
         )
-        self._heart = Heart(
+        self._heart = Heartbeat(
             *(consumer, office, self._drain or self._pipeline, source, settings.run.heartbeat_s),
             *(standing, self._suspicion, foreign),
         )
@@ -153,9 +153,9 @@ class Serving:
         if self._drain is not None:
             self._drain.stop()
 
-    async def _after(self, batch: Batch, applied: Sequence[Applied]) -> None:
+    async def _after(self, batch: Batch, applied: Sequence[BatchResult]) -> None:
         self._measures.note(batch, applied)
-        tell(self._consumer.definition.name, applied)
+        log_batch(self._consumer.definition.name, applied)
         if self._consumer.reader.unnamed and not self._told_unnamed:
             self._told_unnamed = True
             tell_unnamed(self._consumer.definition.name, batch.deliveries)

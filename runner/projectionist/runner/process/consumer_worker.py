@@ -10,9 +10,9 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import longest
 from projectionist.core.log_format import facts
-from projectionist.core.postgres.database_identity import Elsewhere
+from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.planning import CONTIGUOUS
@@ -23,11 +23,11 @@ from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable_owner import NotOurs
 from projectionist.runner.jetstream.pull_source import JetStreamSource
-from projectionist.runner.process.consumer_runtime import Serving
-from projectionist.runner.rebuild.build_lease import Taken
-from projectionist.runner.rebuild.rebuild import Builder, Options
+from projectionist.runner.process.consumer_runtime import ConsumerRuntime
+from projectionist.runner.rebuild.build_lease import AlreadyBuilding
+from projectionist.runner.rebuild.rebuild import Options, Rebuild
 from projectionist.runner.retention.safety import refuse_forgetting
-from projectionist.runner.stream_guard.guard import Halted, Standing
+from projectionist.runner.stream_guard.guard import Halted, StreamGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.jetstream.durable_owner import Deed
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.jetstream.durable_owner import DurableMark
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -46,18 +46,20 @@ RETRY_S = 1.0
 """How often a missing stream or a paused consumer is looked at again."""
 
 
-class Worker:
+class ConsumerWorker:
     """Runs one consumer until it is stopped."""
 
-    def __init__(self, definition: Definition, settings: Settings, client: Client, office: Office) -> None:
+    def __init__(
+        self, definition: Definition, settings: Settings, client: Client, office: DatabaseAccess
+    ) -> None:
         self.definition = definition
         self._settings = settings
         self._client = client
         self._office = office
         self._stopping = anyio.Event()
-        self._serving: Serving | None = None
+        self._serving: ConsumerRuntime | None = None
         self._told = ""
-        self._standing: Standing | None = None
+        self._standing: StreamGuard | None = None
         self._paused = False
         self.waits: Exception | None = None
         """What it waits for to be mended elsewhere, and looks at again every second."""
@@ -94,7 +96,7 @@ class Worker:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
         while not self._stopping.is_set():
             try:
-                with flattened():
+                with unwrap_single_exception():
                     await self._serve()
             except Exception as error:  # noqa: BLE001  each has its answer below, and the rest is raised again
                 await self._wait_out(error)
@@ -114,7 +116,7 @@ class Worker:
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             case Paused() | Tripped():
                 await self._wait(str(error))
-            case BrokerError() | Halted() | TooLong() | Elsewhere() | NotOurs():
+            case BrokerError() | Halted() | TooLong() | DatabaseCopied() | NotOurs():
                 self.waits = error
                 await self._wait(str(error))
             case _ if is_transient(error):
@@ -158,7 +160,7 @@ class Worker:
         if found["code"] == self.definition.code and await self._office.shut(self.definition, longest_s):
             raise Tripped("see `projectionist status`")
         if self._standing is None:
-            self._standing = Standing(
+            self._standing = StreamGuard(
                 *(self.definition, found["durable"], self._client, self._office),
                 self._settings.postgres.schema,
             )
@@ -176,7 +178,9 @@ class Worker:
             standing.joined(consumer)
             self.begun, began = True, clock.now()
             await self._tell_start(consumer, stream.state.first_seq)
-            self._serving = Serving(consumer, self._settings, self._client, self._office, source, standing)
+            self._serving = ConsumerRuntime(
+                consumer, self._settings, self._client, self._office, source, standing
+            )
             self.waits = None
             if self._stopping.is_set():
                 self._serving.stop()
@@ -190,7 +194,7 @@ class Worker:
     async def _build(self) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
         name, self.begun, self.waits = self.definition.name, True, None
-        builder = Builder(
+        builder = Rebuild(
             self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
         )
 
@@ -204,10 +208,10 @@ class Worker:
                 self._tell(f"building revision {self.definition.revision} beside the running one")
                 _tell_silent(name, (await builder.run()).silent)
                 tasks.cancel_scope.cancel()
-        except* Taken as taken:
+        except* AlreadyBuilding as taken:
             await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
-    def _source(self, durable: str, standing: Standing, deed: Deed) -> JetStreamSource:
+    def _source(self, durable: str, standing: StreamGuard, deed: DurableMark) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
         return JetStreamSource(
             self._client,

@@ -10,10 +10,10 @@ import anyio
 import asyncpg
 
 from projectionist.core import clock
-from projectionist.core.postgres.database_identity import Elsewhere, owner
+from projectionist.core.postgres.database_identity import DatabaseCopied, owner
 from projectionist.core.postgres.leases import Leases
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.states import Fact
+from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.planning import UNORDERED
@@ -21,11 +21,11 @@ from projectionist.runner.batch.retry_policy import SLOWLY, slow
 from projectionist.runner.consumers.registry import INSTANCE, Registry
 from projectionist.runner.database.availability import Gates
 from projectionist.runner.database.barrier import alone
-from projectionist.runner.database.chores import Book
-from projectionist.runner.database.dead_sessions import Peers
-from projectionist.runner.database.queries import Desk
-from projectionist.runner.jetstream.durable_owner import Deed
-from projectionist.runner.pipeline.crash_guard import ended, is_alive
+from projectionist.runner.database.chores import FailureBook
+from projectionist.runner.database.dead_sessions import DeadSessions
+from projectionist.runner.database.queries import Queries
+from projectionist.runner.jetstream.durable_owner import DurableMark
+from projectionist.runner.pipeline.crash_guard import any_crashed, is_alive
 from projectionist.runner.read_models.generations import sweep
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import Store
+    from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.jetstream.api import Stream
 
 log = logging.getLogger("projectionist.runner")
@@ -49,7 +49,7 @@ SWEPT_S = 240.0
 """After this time another process may look for generations to drop; each looks every five minutes."""
 
 
-class Office:
+class DatabaseAccess:
     """Registration, heartbeats and re-arming, each on a connection lent for the moment."""
 
     def __init__(
@@ -69,9 +69,9 @@ class Office:
         self.gates = Gates()
         self.broken_off: set[int] = set()
         """The runners of this process that an error ended in the middle of their work."""
-        self.book = Book()
+        self.book = FailureBook()
         """The chores of this process that fail."""
-        self.peers = Peers(self.at_once, schema, heartbeat_s)
+        self.peers = DeadSessions(self.at_once, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
         self._joined: set[str] = set()
@@ -136,26 +136,28 @@ class Office:
                 await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name, longest_s)
             )
 
-    async def deed(self, number: int, consumer: str) -> Deed:
-        """What the consumer's durable is to bear; raises Elsewhere, on record, if this database is a copy."""
+    async def deed(self, number: int, consumer: str) -> DurableMark:
+        """What the consumer's durable is to bear; raises DatabaseCopied, on record, if this database is a copy."""
         async with self.lend() as connection:
             try:
-                return Deed(await owner(connection, self._schema), number, consumer)
-            except Elsewhere as error:
-                await self._open(connection, number, Fact.DATABASE_COPIED, error)
+                return DurableMark(await owner(connection, self._schema), number, consumer)
+            except DatabaseCopied as error:
+                await self._open(connection, number, IncidentKind.DATABASE_COPIED, error)
                 raise
 
     async def taken(self, number: int, error: ProjectionistError) -> None:
         """Put on record that the consumer's durable belongs to another database."""
         async with self.lend() as connection:
-            await self._open(connection, number, Fact.DURABLE_TAKEN, error)
+            await self._open(connection, number, IncidentKind.DURABLE_TAKEN, error)
 
-    async def _open(self, connection: Connection, number: int, fact: Fact, error: ProjectionistError) -> None:
+    async def _open(
+        self, connection: Connection, number: int, fact: IncidentKind, error: ProjectionistError
+    ) -> None:
         await connection.execute(self._sql["open_or_reopen_incident"], number, fact, 0, 0, str(error))
         announce(f"owner.{fact}")
 
     @asynccontextmanager
-    async def store(self, consumer: Consumer) -> AsyncIterator[Store]:
+    async def store(self, consumer: Consumer) -> AsyncIterator[InboxStore]:
         """The consumer's store on a lent connection, in no transaction."""
         async with self.lend() as connection:
             yield store_of(connection, self._schema, consumer.number)
@@ -175,7 +177,7 @@ class Office:
         async with self.lend() as connection:
             leases, name = Leases(self._schema, str(INSTANCE)), f"sweep:{consumer.number}"
             if await leases.acquire(connection, name, SWEPT_S) is not None:
-                await sweep(Desk(connection, self._schema), consumer.number)
+                await sweep(Queries(connection, self._schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
@@ -214,7 +216,7 @@ class Office:
             rows = await connection.fetch(
                 self._sql["select_unclean_runners"], consumer.number, consumer.runner
             )
-        return ended(rows, self.peers.silence_s, is_alive, self.broken_off)
+        return any_crashed(rows, self.peers.silence_s, is_alive, self.broken_off)
 
     async def begins(self, consumer: Consumer) -> bool:
         """Whether aggregates of this consumer may still wait for a first version."""

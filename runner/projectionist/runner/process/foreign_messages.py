@@ -14,16 +14,16 @@ from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 OUTCOME = "foreign"
 WRITING_S = 1.0
 
 
-class Foreign:
+class ForeignMessages:
     """Counts them for one consumer in one process; what a process that is killed has not written down is left out."""
 
-    def __init__(self, consumer: Consumer, office: Office) -> None:
+    def __init__(self, consumer: Consumer, office: DatabaseAccess) -> None:
         self._consumer = consumer
         self._office = office
         self._unwritten = 0

@@ -11,7 +11,7 @@ import anyio
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.retry_policy import Retry
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.database.chores import Chore
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.pull_source import Source
-    from projectionist.runner.pipeline.crash_guard import Suspicion
-    from projectionist.runner.process.database_access import Office
-    from projectionist.runner.process.foreign_messages import Foreign
-    from projectionist.runner.stream_guard.guard import Standing
+    from projectionist.runner.pipeline.crash_guard import RecentCrash
+    from projectionist.runner.process.database_access import DatabaseAccess
+    from projectionist.runner.process.foreign_messages import ForeignMessages
+    from projectionist.runner.stream_guard.guard import StreamGuard
 
 log = logging.getLogger("projectionist.runner")
 
@@ -36,7 +36,7 @@ SWEEP_S = 300.0
 LOOKED_BACK = 12
 """So many heartbeats after PostgreSQL's clock went back, and after a start, times that it left ahead are looked for: a
 process that is frozen holds on to some until it is ended."""
-BEATEN = Retry(initial_s=0.5, maximum_s=2.0)
+BEATEN = RetryPolicy(initial_s=0.5, maximum_s=2.0)
 """How soon a heartbeat that failed is tried again: the others take silence for death."""
 
 
@@ -47,19 +47,19 @@ class Paced(Protocol):
     batches: int
 
 
-class Heart:
+class Heartbeat:
     """Beats for one consumer until it is cancelled; a beat that fails is told by its absence."""
 
     def __init__(
         self,
         consumer: Consumer,
-        office: Office,
+        office: DatabaseAccess,
         paced: Paced,
         source: Source,
         interval_s: float,
-        standing: Standing,
-        suspicion: Suspicion,
-        foreign: Foreign,
+        standing: StreamGuard,
+        suspicion: RecentCrash,
+        foreign: ForeignMessages,
     ) -> None:
         self._consumer = consumer
         self._office = office

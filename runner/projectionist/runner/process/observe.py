@@ -14,10 +14,10 @@ from projectionist.core.gate import nats_reach
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import liveness, metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner.telemetry.state_metrics import Observer
+from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -45,10 +45,10 @@ async def observe(
     `definitions`: the consumers to look after, registered or not; None: all that are registered. A server that is
     away is waited for, and shown as away. `prepared` looks at the database at first, and raises if it does not fit.
     """
-    watch = _Watch(Observer(definitions, settings), settings, prepared)
+    watch = _Watch(StateMetrics(definitions, settings), settings, prepared)
     health.troubles = watch.troubles
     metrics.ask(names.REACHABLE, watch.reachable)
-    with flattened():
+    with unwrap_single_exception():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
             tasks.start_soon(watch.keep_connected)
@@ -60,7 +60,7 @@ class _Watch:
     """The connections of one observer, and its looks."""
 
     def __init__(
-        self, observer: Observer, settings: Settings, prepared: Callable[[Connection], Awaitable[None]]
+        self, observer: StateMetrics, settings: Settings, prepared: Callable[[Connection], Awaitable[None]]
     ) -> None:
         self._observer, self._settings, self._prepared = observer, settings, prepared
         self._connection: Connection | None = None

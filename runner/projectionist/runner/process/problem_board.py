@@ -19,8 +19,8 @@ from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.database.chores import Chore, said
 
 if TYPE_CHECKING:
-    from projectionist.runner.database.chores import Book
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.database.chores import FailureBook
+    from projectionist.runner.process.database_access import DatabaseAccess
 
 VALID_S = 60.0
 """For how long what is told is taken for true, if its process does not tell it anew: it may be gone."""
@@ -29,7 +29,7 @@ TEXT = 2_000
 LOG = "See its log for where that happened"
 
 
-class Told(msgspec.Struct, frozen=True):
+class ProcessProblem(msgspec.Struct, frozen=True):
     """One thing that a process cannot do; `what` is a chore, or empty for the consumer itself."""
 
     consumer: str
@@ -39,28 +39,30 @@ class Told(msgspec.Struct, frozen=True):
     remedy: str
 
 
-def told(consumer: str, state: str, error: Exception, what: str = "") -> Told:
+def told(consumer: str, state: str, error: Exception, what: str = "") -> ProcessProblem:
     """What is told of this error. Pure."""
     if isinstance(error, ProjectionistError):
         reason, remedy = error.message, error.remedy
     else:
         reason, remedy = said(error), LOG
-    return Told(consumer, what, state, storable(reason[:TEXT]), storable(remedy[:TEXT]))
+    return ProcessProblem(consumer, what, state, storable(reason[:TEXT]), storable(remedy[:TEXT]))
 
 
-def failing(book: Book) -> list[Told]:
+def failing(book: FailureBook) -> list[ProcessProblem]:
     """The chores that fail again and again. Pure."""
     return [told(one.consumer, "failing", one.error, one.what) for one in book.failing()]
 
 
-class Board:
+class ProblemBoard:
     """Tells what this process cannot do until it is cancelled, and takes all of it back then."""
 
-    def __init__(self, office: Office, schema: str, look: Callable[[], Iterable[Told]]) -> None:
+    def __init__(
+        self, office: DatabaseAccess, schema: str, look: Callable[[], Iterable[ProcessProblem]]
+    ) -> None:
         self._office = office
         self._look = look
         self._tell_all = Statements("projectionist.runner", schema)["upsert_process_problems"]
-        self._told: list[Told] = []
+        self._told: list[ProcessProblem] = []
         self._anew_at = 0.0
 
     async def run(self) -> None:
@@ -81,7 +83,7 @@ class Board:
         if found != self._told or (found and clock.now() >= self._anew_at):
             await self._tell(found)
 
-    async def _tell(self, found: Sequence[Told]) -> None:
+    async def _tell(self, found: Sequence[ProcessProblem]) -> None:
         columns = zip(*map(msgspec.structs.astuple, found), strict=True) if found else [()] * 5
         async with self._office.at_once() as connection:
             await connection.execute(

@@ -16,14 +16,14 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.outbox.relay.notify import Waker
+from projectionist.outbox.relay.notify import Notifier
 from projectionist.runner.database.chores import kept
-from projectionist.runner.process.consumer_worker import Worker
-from projectionist.runner.process.database_access import Office
-from projectionist.runner.process.problem_board import Board, failing
+from projectionist.runner.process.consumer_worker import ConsumerWorker
+from projectionist.runner.process.database_access import DatabaseAccess
+from projectionist.runner.process.problem_board import ProblemBoard, failing
 from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.process.watchdog import watch
 from projectionist.runner.retention.background_purge import Janitor
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health_server import Health
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.process.problem_board import Told
+    from projectionist.runner.process.problem_board import ProcessProblem
 
 log = logging.getLogger("projectionist.runner")
 
@@ -67,7 +67,7 @@ async def run(
     refuse_unwatched(definitions, settings)
     crew: list[Supervised] = []
     stop = Stop(partial(_stop, crew), _late, settings.run.shutdown_s)
-    with flattened():
+    with unwrap_single_exception():
         async with stop.heard(signals=signals, begun=partial(announce, "run.started")) as tasks:
             if signals:
                 tasks.start_soon(watch, settings.run.stall_s)
@@ -76,8 +76,10 @@ async def run(
                     async with pool.acquire() as connection:
                         await prepared(connection)
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
-                waker = Waker(settings.postgres)
-                office = Office(pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake)
+                waker = Notifier(settings.postgres)
+                office = DatabaseAccess(
+                    pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake
+                )
                 tasks.start_soon(kept, "waking relays", waker.run, office.book)
                 if health is not None:
                     health.troubles = partial(_troubles, client, office, crew)
@@ -91,12 +93,12 @@ async def _together(
     definitions: Sequence[Definition],
     settings: Settings,
     client: Client,
-    office: Office,
+    office: DatabaseAccess,
     crew: list[Supervised],
 ) -> None:
-    crew += [Supervised(Worker(definition, settings, client, office)) for definition in definitions]
+    crew += [Supervised(ConsumerWorker(definition, settings, client, office)) for definition in definitions]
     janitor = Janitor(office, settings, client, [definition.name for definition in definitions])
-    board = Board(office, settings.postgres.schema, partial(_setbacks, office, crew))
+    board = ProblemBoard(office, settings.postgres.schema, partial(_setbacks, office, crew))
     async with anyio.create_task_group() as beside:
         beside.start_soon(board.run)
         beside.start_soon(kept, "retention", janitor.run, office.book)
@@ -104,18 +106,18 @@ async def _together(
         beside.cancel_scope.cancel()
 
 
-def _troubles(client: Client, office: Office, crew: Sequence[Supervised]) -> list[str]:
+def _troubles(client: Client, office: DatabaseAccess, crew: Sequence[Supervised]) -> list[str]:
     """Why no data flows: servers that are away, and what each consumer that is not served waits for."""
     away = [] if client.is_connected else ["NATS cannot be reached"]
     away += ["PostgreSQL cannot be used"] if office.gates.closed else []
     return away + [one.trouble for one in crew if one.trouble is not None]
 
 
-def _reachable(client: Client, office: Office) -> metrics.Shown:
+def _reachable(client: Client, office: DatabaseAccess) -> metrics.Shown:
     return metrics.reachable(postgresql=not office.gates.closed, nats=client.is_connected)
 
 
-def _setbacks(office: Office, crew: Sequence[Supervised]) -> list[Told]:
+def _setbacks(office: DatabaseAccess, crew: Sequence[Supervised]) -> list[ProcessProblem]:
     """What this process cannot do, for whoever asks the database."""
     return [*(one.setback for one in crew if one.setback is not None), *failing(office.book)]
 

@@ -17,12 +17,12 @@ from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
-from projectionist.runner.database.chores import Setbacks, said
+from projectionist.runner.database.chores import ChoreFailures, said
 from projectionist.runner.process.problem_board import told
 
 if TYPE_CHECKING:
-    from projectionist.runner.process.consumer_worker import Worker
-    from projectionist.runner.process.problem_board import Told
+    from projectionist.runner.process.consumer_worker import ConsumerWorker
+    from projectionist.runner.process.problem_board import ProcessProblem
 
 log = logging.getLogger("projectionist.runner")
 
@@ -34,10 +34,10 @@ class NoneLeft(ProjectionistError):
 class Supervised:
     """One consumer's worker, and what became of it."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: ConsumerWorker) -> None:
         self.worker = worker
         self.name = worker.definition.name
-        self._setbacks = Setbacks(self.name)
+        self._setbacks = ChoreFailures(self.name)
         self.ended: Exception | None = None
         """Why it ended in this process for good."""
         self.stuck: Exception | None = None
@@ -60,7 +60,7 @@ class Supervised:
         return self.worker.trouble
 
     @property
-    def setback(self) -> Told | None:
+    def setback(self) -> ProcessProblem | None:
         """The same for whoever asks the database; what it waits for by itself is no failure."""
         if self.ended is not None:
             return told(self.name, "ended", self.ended)

@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.database.queries import Build, Desk, RebuildError, first_position
+from projectionist.runner.database.queries import Build, Queries, RebuildError, first_position
 from projectionist.runner.read_models.views import drop_tables, table_names
 from projectionist.runner.rebuild.build_state import drop_positions
 
@@ -33,7 +33,7 @@ class Generation(msgspec.Struct, frozen=True):
     tables: list[str]
 
 
-async def generations(desk: Desk, consumer: int) -> list[Generation]:
+async def generations(desk: Queries, consumer: int) -> list[Generation]:
     """Those that have tables, by number."""
     return [
         Generation(
@@ -49,7 +49,7 @@ async def generations(desk: Desk, consumer: int) -> list[Generation]:
     ]
 
 
-async def drop(desk: Desk, consumer: int, generation: int) -> None:
+async def drop(desk: Queries, consumer: int, generation: int) -> None:
     """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
     try:
         async with desk.connection.transaction():  # no batch writes it: none is kept waiting
@@ -66,7 +66,7 @@ async def drop(desk: Desk, consumer: int, generation: int) -> None:
     announce("generation.dropped")
 
 
-async def _drop(desk: Desk, consumer: int, generation: int) -> None:
+async def _drop(desk: Queries, consumer: int, generation: int) -> None:
     await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
     row = await desk.row("select_kept_generation", consumer, generation)
     if row is None:
@@ -87,7 +87,7 @@ async def _drop(desk: Desk, consumer: int, generation: int) -> None:
     await desk.run("release_unused_names", consumer)
 
 
-async def sweep(desk: Desk, consumer: int) -> list[int]:
+async def sweep(desk: Queries, consumer: int) -> list[int]:
     """Drop what has been kept long enough, unless a rollback to it is open; which ones.
 
     One that cannot be dropped keeps no other: it is raised at the end.
@@ -111,7 +111,7 @@ async def sweep(desk: Desk, consumer: int) -> list[int]:
 
 
 async def begin_rollback(
-    desk: Desk, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
+    desk: Queries, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
 ) -> Build:
     """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand."""
     async with desk.alone(consumer, "roll back", within_s=None):  # as many marks as there are

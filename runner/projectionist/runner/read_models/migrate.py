@@ -16,12 +16,12 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
 from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.retry_policy import Retry, interval
+from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.testpoints import announce
 from projectionist.projections.tables import ddl
 from projectionist.projections.tables.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.database.barrier import barrier_key, patience
-from projectionist.runner.database.queries import Desk
+from projectionist.runner.database.queries import Queries
 from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.view_dependents import check_own, options, restore
 
@@ -36,14 +36,14 @@ READERS_MS = 100
 """How long a change of a table waits for its readers, who wait for it as long; so do batches."""
 PATIENCE_S = 20.0
 """For how long it is tried again."""
-TRIES = Retry(initial_s=0.1, maximum_s=1.0)
+TRIES = RetryPolicy(initial_s=0.1, maximum_s=1.0)
 
 
 class ReadModelError(ProjectionistError):
     """A read model cannot be made or changed as its class says."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptTable(msgspec.Struct, frozen=True):
     """What a generation's row remembers of one of its tables."""
 
     columns: tuple[ColumnSpec, ...] = ()
@@ -160,11 +160,11 @@ class ReadModels:
         for row in await self._connection.fetch(self._sql["count_ignored_by_type"], number, sorted(d.known)):
             yield f"{row['n']} events of {row['type']} were stepped over before it was handled: rebuild to include them"
 
-    async def _kept(self, row: Record) -> dict[str, Kept]:
+    async def _kept(self, row: Record) -> dict[str, KeptTable]:
         text = await self._connection.fetchval(
             self._sql["select_generation_tables"], row["number"], row["generation"]
         )
-        return msgspec.json.decode(text, type=dict[str, Kept])
+        return msgspec.json.decode(text, type=dict[str, KeptTable])
 
     async def _apply_alone(self, d: Definition, change: Change) -> None:
         if change.what != "index":
@@ -265,11 +265,11 @@ class ReadModels:
             await self._connection.execute(statement)
         if change.what == "create":
             await rehearse(self._connection, d, self._schema)
-        await restore(Desk(self._connection, self._schema), around)
+        await restore(Queries(self._connection, self._schema), around)
 
     async def _around(self, d: Definition, number: int) -> list[Row]:
         """What the views lose when they are replaced; raises InTheWay where one is not as it was made."""
-        desk, around = Desk(self._connection, self._schema), []
+        desk, around = Queries(self._connection, self._schema), []
         control = await desk.row("select_build_control_row", number)
         assert control is not None, "a planned change is about a registered consumer"
         for table in d.owned:
@@ -343,7 +343,9 @@ def _first(view: str) -> str:
     return view.replace("create or replace view", "create view", 1)
 
 
-def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) -> list[str] | NeedsRebuild:
+def evolved(
+    d: Definition, schema: str, generation: int, kept: dict[str, KeptTable]
+) -> list[str] | NeedsRebuild:
     """The statements that bring a generation to what its class says now."""
     if d.table is not None:
         old = kept.get(d.table.public)
@@ -365,13 +367,15 @@ def evolved(d: Definition, schema: str, generation: int, kept: dict[str, Kept]) 
     return []
 
 
-def keeping(d: Definition) -> dict[str, Kept]:
+def keeping(d: Definition) -> dict[str, KeptTable]:
     """What the row of a generation remembers of its tables, by their public names."""
     if d.table is not None:
         return {
-            d.table.public: Kept(ddl.specs(d.table), indexes={i.name: i.columns for i in d.table.indexes})
+            d.table.public: KeptTable(
+                ddl.specs(d.table), indexes={i.name: i.columns for i in d.table.indexes}
+            )
         }
-    return {public: Kept(body=body) for public, body in zip(publics(d), d.tables.values(), strict=True)}
+    return {public: KeptTable(body=body) for public, body in zip(publics(d), d.tables.values(), strict=True)}
 
 
 def publics(d: Definition) -> list[str]:

@@ -12,14 +12,14 @@ from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.database.queries import Desk
+    from projectionist.runner.database.queries import Queries
 
 
 class InTheWay(RebuildError):
     """Something of the user's on a view, or on the table behind it, would be lost. Nothing was changed."""
 
 
-async def check_own(desk: Desk, public: str, table: str | None) -> None:
+async def check_own(desk: Queries, public: str, table: str | None) -> None:
     """Raise InTheWay if the view is there and does anything but show this table of ours."""
     own = await desk.value("is_own_view", public, table)
     if own is False:
@@ -30,7 +30,7 @@ async def check_own(desk: Desk, public: str, table: str | None) -> None:
 
 
 async def exchange(
-    desk: Desk, public: str, live: str | None, fresh: str, columns: Sequence[str], *, anew: bool
+    desk: Queries, public: str, live: str | None, fresh: str, columns: Sequence[str], *, anew: bool
 ) -> None:
     """Have the view show `columns` of the table `fresh`, with all that stood around it over `live`.
 
@@ -54,7 +54,7 @@ async def exchange(
         ) from error
 
 
-async def standing(desk: Desk, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
+async def standing(desk: Queries, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
     """What stands around a view that is to show another table, and can be made again; raises InTheWay for the rest."""
     await check_own(desk, public, live)
     around = [] if live is None else await _around(desk, public, live, fresh, anew=anew)
@@ -67,12 +67,12 @@ async def standing(desk: Desk, public: str, live: str | None, fresh: str, *, ane
     return around
 
 
-async def _run(desk: Desk, statements: str, *arguments: object) -> None:
+async def _run(desk: Queries, statements: str, *arguments: object) -> None:
     for row in await desk.rows(statements, *arguments):
         await desk.connection.execute(row["statement"])
 
 
-async def carry_indexes(desk: Desk, live: str, fresh: str, declared: Sequence[str]) -> AsyncIterator[str]:
+async def carry_indexes(desk: Queries, live: str, fresh: str, declared: Sequence[str]) -> AsyncIterator[str]:
     """Make the user's own indexes of the table `live` on `fresh` too; tells of each that cannot be made."""
     for row in await desk.rows("select_undeclared_indexes", live, fresh, declared):
         try:
@@ -81,12 +81,12 @@ async def carry_indexes(desk: Desk, live: str, fresh: str, declared: Sequence[st
             yield f"index {row['name']} of {live} cannot be made on {fresh}: {error}"
 
 
-async def options(desk: Desk, public: str) -> list[Row]:
+async def options(desk: Queries, public: str) -> list[Row]:
     """What a view loses when it is replaced in place."""
     return [row for row in await desk.rows("select_view_attachments", public) if row["kind"] == "option"]
 
 
-async def restore(desk: Desk, around: Sequence[Row]) -> None:
+async def restore(desk: Queries, around: Sequence[Row]) -> None:
     """Make again what stood around a view; raises InTheWay where that cannot be."""
     for row in around:
         try:
@@ -99,6 +99,6 @@ async def restore(desk: Desk, around: Sequence[Row]) -> None:
             ) from error
 
 
-async def _around(desk: Desk, public: str, live: str, fresh: str, *, anew: bool) -> list[Row]:
+async def _around(desk: Queries, public: str, live: str, fresh: str, *, anew: bool) -> list[Row]:
     view = await desk.rows("select_view_attachments", public) if anew else await options(desk, public)
     return [*view, *await desk.rows("select_table_attachments", live, fresh, public)]

@@ -12,15 +12,15 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.ddl import marked
 from projectionist.projections.tables.table import Table
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.read_models.migrate import Kept
+from projectionist.runner.read_models.migrate import KeptTable
 from projectionist.runner.read_models.view_dependents import carry_indexes as make_indexes
 from projectionist.runner.read_models.view_dependents import check_own, exchange, standing
 
 if TYPE_CHECKING:
-    from projectionist.runner.database.queries import Desk
+    from projectionist.runner.database.queries import Queries
 
 
-class Column(msgspec.Struct, frozen=True):
+class DatabaseColumn(msgspec.Struct, frozen=True):
     """A column of a table or view, as PostgreSQL knows it."""
 
     name: str
@@ -46,32 +46,32 @@ class View(msgspec.Struct, frozen=True):
         return f"{quoted(schema)}.{quoted(self.table)}"
 
 
-def views(tables: dict[str, Kept], generation: int) -> list[View]:
+def views(tables: dict[str, KeptTable], generation: int) -> list[View]:
     """The views over a generation, from what its row remembers."""
     owned = [Table(public) for public in tables]
     return [View(one.schema, one.name, one.physical(generation), marked(one, generation)) for one in owned]
 
 
-async def kept(desk: Desk, consumer: int, generation: int) -> dict[str, Kept]:
+async def kept(desk: Queries, consumer: int, generation: int) -> dict[str, KeptTable]:
     """What a generation's row remembers of its tables."""
     return msgspec.json.decode(
-        await desk.value("select_generation_tables", consumer, generation), type=dict[str, Kept]
+        await desk.value("select_generation_tables", consumer, generation), type=dict[str, KeptTable]
     )
 
 
-async def shown(desk: Desk, consumer: int, generation: int) -> dict[str, View]:
+async def shown(desk: Queries, consumer: int, generation: int) -> dict[str, View]:
     """The views over a generation, by the quoted names readers use."""
     found = views(await kept(desk, consumer, generation), generation)
     return {view.public: view for view in found}
 
 
-async def table_names(desk: Desk, consumer: int, generation: int) -> list[str]:
+async def table_names(desk: Queries, consumer: int, generation: int) -> list[str]:
     """The quoted names of a generation's tables."""
     found = views(await kept(desk, consumer, generation), generation)
     return [view.physical(desk.schema) for view in found]
 
 
-async def drop_tables(desk: Desk, consumer: int, generation: int) -> None:
+async def drop_tables(desk: Queries, consumer: int, generation: int) -> None:
     """Drop a generation's tables; raises RebuildError where one of them is not ours, or something stands on it."""
     there: list[str] = []
     for view in views(await kept(desk, consumer, generation), generation):
@@ -96,17 +96,19 @@ async def drop_tables(desk: Desk, consumer: int, generation: int) -> None:
         ) from error
 
 
-async def columns(desk: Desk, schema: str, name: str) -> list[Column]:
+async def columns(desk: Queries, schema: str, name: str) -> list[DatabaseColumn]:
     """The columns of a table or view in their order; none if it is not there."""
-    return [Column(*row) for row in await desk.rows("select_columns", f"{quoted(schema)}.{quoted(name)}")]
+    return [
+        DatabaseColumn(*row) for row in await desk.rows("select_columns", f"{quoted(schema)}.{quoted(name)}")
+    ]
 
 
-async def dependents(desk: Desk, view: View) -> list[str]:
+async def dependents(desk: Queries, view: View) -> list[str]:
     """What of the user's stands on this view."""
     return [row["name"] for row in await desk.rows("select_view_dependents", view.public)]
 
 
-async def must_drop(desk: Desk, view: View) -> list[str]:
+async def must_drop(desk: Queries, view: View) -> list[str]:
     """Why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
     fresh = {c.name: c.sql_type for c in await columns(desk, desk.schema, view.table)}
     return [
@@ -117,7 +119,7 @@ async def must_drop(desk: Desk, view: View) -> list[str]:
     ]
 
 
-async def point(desk: Desk, view: View, live: View | None) -> None:
+async def repoint_view(desk: Queries, view: View, live: View | None) -> None:
     """Point the view at its generation; readers see the one or the other, and nothing in between.
 
     `live` is the view over the generation it shows now. In place where it can be; otherwise it is made anew, which is
@@ -134,7 +136,7 @@ async def point(desk: Desk, view: View, live: View | None) -> None:
     await exchange(desk, view.public, before, view.physical(desk.schema), order, anew=anew)
 
 
-async def carry_indexes(desk: Desk, consumer: int, live: int, fresh: int) -> AsyncIterator[str]:
+async def carry_indexes(desk: Queries, consumer: int, live: int, fresh: int) -> AsyncIterator[str]:
     """Make indexes that users have made on the live tables on those of another generation; tells what cannot be."""
     of = await kept(desk, consumer, live)
     after = await shown(desk, consumer, fresh)
@@ -147,7 +149,7 @@ async def carry_indexes(desk: Desk, consumer: int, live: int, fresh: int) -> Asy
             yield told
 
 
-async def check(desk: Desk, consumer: int, live: int, fresh: int) -> None:
+async def check(desk: Queries, consumer: int, live: int, fresh: int) -> None:
     """Raise what pointing the views at another generation would raise, before anything is built for it."""
     before = await shown(desk, consumer, live)
     for view in (await shown(desk, consumer, fresh)).values():
@@ -161,13 +163,13 @@ async def check(desk: Desk, consumer: int, live: int, fresh: int) -> None:
         await _refuse_unfed(desk, view)
 
 
-async def withdraw(desk: Desk, view: View) -> None:
+async def withdraw(desk: Queries, view: View) -> None:
     """Take away a view that nobody feeds any more: its rows would go on as they are, and then with their table."""
     await _refuse_unfed(desk, view)
     await desk.connection.execute(f"drop view if exists {view.public}")
 
 
-async def _refuse_unfed(desk: Desk, view: View) -> None:
+async def _refuse_unfed(desk: Queries, view: View) -> None:
     await check_own(desk, view.public, view.physical(desk.schema))
     on_it = await dependents(desk, view)
     if on_it:
@@ -177,7 +179,7 @@ async def _refuse_unfed(desk: Desk, view: View) -> None:
         )
 
 
-async def refuse_dependents(desk: Desk, view: View) -> None:
+async def refuse_dependents(desk: Queries, view: View) -> None:
     """Raise RebuildError if something stands on a view that has to be made anew."""
     on_it = await dependents(desk, view)
     if on_it:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.background_thread import Beside
+from projectionist.core.background_thread import BackgroundThread
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.leases import Lease, Leases
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
-from projectionist.runner.database.queries import BuildLost, Desk, RebuildError
+from projectionist.runner.database.queries import BuildLost, Queries, RebuildError
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -28,11 +28,11 @@ TTL_S = 10.0
 RENEWED_S = 2.0
 LOOKED_S = 0.2
 
-Tell = Callable[[Desk, int, int], Awaitable[None]]
+Tell = Callable[[Queries, int, int], Awaitable[None]]
 """Is given the consumer and the epoch of the turn."""
 
 
-class Taken(RebuildError):
+class AlreadyBuilding(RebuildError):
     """Another process is building this consumer's generation."""
 
 
@@ -43,9 +43,9 @@ def owner() -> str:
 
 @asynccontextmanager
 async def turn(
-    desk: Desk, postgres: Postgres, consumer: int, who: str, tell: Tell | None = None
+    desk: Queries, postgres: Postgres, consumer: int, who: str, tell: Tell | None = None
 ) -> AsyncIterator[Lease]:
-    """The right to build; raises Taken while another process uses it.
+    """The right to build; raises AlreadyBuilding while another process uses it.
 
     After a crash the lease of the one before runs out by itself, which is waited for. It is renewed beside the event
     loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where another
@@ -54,10 +54,10 @@ async def turn(
     lease = await _acquire(desk, Leases(desk.schema, who), f"build:{consumer}")
     announce("turn.taken")
     keeper = _Keeper(postgres, consumer, who, lease, tell)
-    beside = Beside(f"turn to build {consumer}", keeper.keep)
+    beside = BackgroundThread(f"turn to build {consumer}", keeper.keep)
     beside.start()
     try:
-        with flattened():
+        with unwrap_single_exception():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(beside.ended)
                 yield lease
@@ -67,13 +67,13 @@ async def turn(
             await beside.stop()
 
 
-async def _acquire(desk: Desk, leases: Leases, name: str) -> Lease:
+async def _acquire(desk: Queries, leases: Leases, name: str) -> Lease:
     """The lease; an abandoned one runs out, one in use is renewed before that."""
     before = None
     while (lease := await leases.acquire(desk.connection, name, TTL_S)) is None:
         row = await desk.row("select_lease_holder", name)
         if row is not None and before is not None and (row["owner"], row["expires_at"]) != before:
-            raise Taken(
+            raise AlreadyBuilding(
                 f"{row['owner']} is building it", remedy="Wait for it, or end that process and try again"
             )
         before = before or (None if row is None else (row["owner"], row["expires_at"]))
@@ -114,7 +114,7 @@ class _Keeper:
         try:
             async with asyncio.timeout(TTL_S):
                 connection = connection or await self._connected()
-                await self._renew(Desk(connection, self._postgres.schema))
+                await self._renew(Queries(connection, self._postgres.schema))
         except Exception as error:
             if connection is not None:
                 connection.terminate()
@@ -126,7 +126,7 @@ class _Keeper:
     async def _connected(self) -> Connection:
         return await connections.connect(self._postgres, application_name="projectionist turn to build")
 
-    async def _renew(self, desk: Desk) -> None:
+    async def _renew(self, desk: Queries) -> None:
         renewed = await self._leases.renew(desk.connection, self._held)
         if renewed is None:
             holder = await desk.row("select_lease_holder", self._held.name)

@@ -11,7 +11,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
-from projectionist.runner.database.queries import POSITIONS, Build, Desk, RebuildError
+from projectionist.runner.database.queries import POSITIONS, Build, Queries, RebuildError
 from projectionist.runner.read_models.migrate import keeping, own
 from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.views import drop_tables, table_names
@@ -34,7 +34,7 @@ def fits(build: Build, definition: Definition) -> bool:
 
 
 async def begin(
-    desk: Desk, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
+    desk: Queries, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
 ) -> Build:
     """Open a build: from its commit on, live batches and verbs leave marks for it."""
     async with desk.alone(consumer, "open"):
@@ -54,7 +54,7 @@ async def begin(
     return build
 
 
-async def resume(desk: Desk, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
+async def resume(desk: Queries, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
     """Go on with a build that another process has left; from now on, perhaps, without what is gone."""
     partial = partial or build.partial
     await desk.run("take_over_build", build.number, epoch, owner, partial)
@@ -62,7 +62,7 @@ async def resume(desk: Desk, build: Build, *, epoch: int, owner: str, partial: b
     return msgspec.structs.replace(build, epoch=epoch, owner=owner, partial=partial)
 
 
-async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:
+async def prepare(desk: Queries, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:
     """Make the shadow's tables, and write down where live stands: what the bulk may fold.
 
     `floor` was read from the broker after the build was opened: live has settled everything up to there. One
@@ -97,7 +97,7 @@ async def prepare(desk: Desk, build: Build, shadow: Shadow, floor: int, rows: in
     return msgspec.structs.replace(build, phase="bulk", floor=floor, buckets=buckets)
 
 
-async def _create(desk: Desk, build: Build, shadow: Shadow) -> None:
+async def _create(desk: Queries, build: Build, shadow: Shadow) -> None:
     await rehearse(desk.connection, shadow.definition, desk.schema)
     try:
         for statement in shadow.create():
@@ -109,7 +109,7 @@ async def _create(desk: Desk, build: Build, shadow: Shadow) -> None:
         ) from error
 
 
-async def abort(desk: Desk, build: Build) -> None:
+async def abort(desk: Queries, build: Build) -> None:
     """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
     async with desk.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
         await desk.hold(build)
@@ -128,14 +128,14 @@ async def abort(desk: Desk, build: Build) -> None:
     announce("rebuild.aborted")
 
 
-async def clear(desk: Desk, build: Build) -> None:
+async def clear(desk: Queries, build: Build) -> None:
     """Remove what a build needs only while it is open."""
     await desk.run("delete_dirty_marks", build.consumer)
     await desk.run("delete_excluded_sequences", build.number)
     await desk.run("delete_catch_up_plan", build.number)
 
 
-async def drop_positions(desk: Desk, build: int) -> None:
+async def drop_positions(desk: Queries, build: int) -> None:
     """Drop where a generation stood: it cannot be caught up any more."""
     await desk.connection.execute(
         f"drop table if exists {quoted(desk.schema)}.{quoted(f'{POSITIONS}_{build}')}"

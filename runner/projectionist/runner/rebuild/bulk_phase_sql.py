@@ -9,7 +9,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
-    from projectionist.runner.database.queries import Build, Desk
+    from projectionist.runner.database.queries import Build, Queries
     from projectionist.runner.decoding.delivery import Delivery
     from projectionist.runner.history.fold_stream import Bulk
     from projectionist.runner.rebuild.shadow import Shadow
@@ -26,7 +26,7 @@ class Strayed(RebuildError):
 class SqlBulk:
     """Runs the handlers of one build."""
 
-    def __init__(self, desk: Desk, build: Build, shadow: Shadow, bulk: Bulk, silent: Counter[str]) -> None:
+    def __init__(self, desk: Queries, build: Build, shadow: Shadow, bulk: Bulk, silent: Counter[str]) -> None:
         self._desk = desk
         self._build = build
         self._shadow = shadow
@@ -58,7 +58,7 @@ class SqlBulk:
         announce("rebuild.flushed")
 
 
-async def guard(desk: Desk, shadow: Shadow) -> None:
+async def guard(desk: Queries, shadow: Shadow) -> None:
     """Raise Strayed if this transaction holds a write lock on a table of others. Before its commit."""
     strayed = await desk.rows("select_foreign_write_locks", shadow.bare_names())
     if strayed:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
-    from projectionist.runner.database.queries import Build, Desk
-    from projectionist.runner.decoding.decoder import Reader
+    from projectionist.runner.database.queries import Build, Queries
+    from projectionist.runner.decoding.decoder import Decoder
     from projectionist.runner.history.progress import Progress
     from projectionist.runner.jetstream.stream_tail import Tail
     from projectionist.runner.rebuild.shadow import Shadow
@@ -54,11 +54,11 @@ class CatchUp:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Queries,
         build: Build,
         shadow: Shadow,
         client: Client,
-        reader: Reader,
+        reader: Decoder,
         filter_subject: str,
         progress: Progress,
     ) -> None:

@@ -12,7 +12,7 @@ import asyncpg
 
 from projectionist.core import clock
 from projectionist.core.postgres import connections
-from projectionist.core.task_groups import flattened
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
 from projectionist.runner.database.barrier import TooLong, alone, patience
 from projectionist.runner.database.queries import RebuildError
@@ -38,7 +38,7 @@ class Outrun(RebuildError):
     """Live applies events as fast as the build catches up: it would not end."""
 
 
-class Race:
+class CatchUpRace:
     """Is told of rounds; says how they go."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Brake:
     @asynccontextmanager
     async def at_hand(self) -> AsyncIterator[Brake]:
         """Inside the block it can be put on."""
-        with flattened():
+        with unwrap_single_exception():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._run)
                 yield self
@@ -122,7 +122,7 @@ class Brake:
                 await anyio.sleep(HELD_S)
 
 
-def judge(race: Race, brake: Brake | None, consumer: str, progress: Progress) -> None:
+def judge(race: CatchUpRace, brake: Brake | None, consumer: str, progress: Progress) -> None:
     """After a round: tell that live is as fast, brake it, or raise Outrun."""
     if brake is not None and race.equal >= ROUNDS and (more := [s for s in SHARES if s > brake.share]):
         brake.share = more[0]

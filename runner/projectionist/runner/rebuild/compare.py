@@ -12,12 +12,12 @@ import msgspec
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.rebuild.table_pairs import Difference, Key, Sides, sides_of
+from projectionist.runner.rebuild.table_pairs import Difference, Key, TablePair, sides_of
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.database.queries import Build, Desk
+    from projectionist.runner.database.queries import Build, Queries
 
 MOST = 1_000
 """How many differing rows are looked at again; beyond, the generations simply differ."""
@@ -55,7 +55,7 @@ class Comparison:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Queries,
         build: Build,
         definition: Definition,
         control: Row,
@@ -70,7 +70,7 @@ class Comparison:
         self._accept = accept
         made_by = (build.code, build.shape, build.revision)
         same = made_by == (control["code"], control["shape"], control["revision"])
-        self._tables: list[Sides] = []
+        self._tables: list[TablePair] = []
         self._suspects: dict[str, set[Key]] = {}
         """Keys of rows that differed while both sides moved, by table."""
         self._alone: Counter[tuple[str, str, tuple[str | None, ...]]] = Counter()
@@ -123,14 +123,14 @@ class Comparison:
         if result.differences and not (result.expected or self._accept):
             raise Differs(result)
 
-    async def _differing(self, sides: Sides, keys: AbstractSet[Key]) -> Sequence[Row]:
+    async def _differing(self, sides: TablePair, keys: AbstractSet[Key]) -> Sequence[Row]:
         """Those of these rows that differ; found by key, whatever the size of the tables."""
         if not keys:
             return []
         columns = list(zip(*sorted(keys), strict=True))
         return await self._desk.connection.fetch(sides.differing(chosen=True), *columns)
 
-    async def _texts(self, sides: Sides, moved: Collection[Any]) -> set[Key]:
+    async def _texts(self, sides: TablePair, moved: Collection[Any]) -> set[Key]:
         rows = await self._desk.connection.fetch(sides.texts(), list(moved))
         return {(row["k"],) for row in rows}
 
@@ -142,7 +142,7 @@ class Comparison:
                 found.update((sides.name, row["side"], tuple(row["shown"])) for row in rows)
         return found
 
-    async def _sides(self) -> list[Sides]:
+    async def _sides(self) -> list[TablePair]:
         """Both sides of every table that both generations have."""
         both, typed = (self._live, self._build.generation), self._definition.table is not None
         found = [await sides_of(self._desk, table, both, typed=typed) for table in self._definition.owned]

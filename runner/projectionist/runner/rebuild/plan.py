@@ -13,10 +13,10 @@ from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
-from projectionist.runner.database.queries import Build, Desk
-from projectionist.runner.history.applied_filter import Judge
+from projectionist.runner.database.queries import Build, Queries
+from projectionist.runner.history.applied_filter import AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk, Folding
-from projectionist.runner.history.lost_events import HistoryGone, Read, forgotten_from, is_whole, lost
+from projectionist.runner.history.lost_events import HistoryGone, HistoryScope, forgotten_from, is_whole, lost
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.history.unknown_rows import Lost
 from projectionist.runner.jetstream import api
@@ -25,7 +25,7 @@ from projectionist.runner.read_models.migrate import keeping
 from projectionist.runner.read_models.views import dependents, kept, table_names, views
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.catch_up import Gone
-from projectionist.runner.rebuild.shadow import Stumbled
+from projectionist.runner.rebuild.shadow import HandlersFailed
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -76,7 +76,7 @@ class Plan(msgspec.Struct):
     locks: str = LOCKS
 
 
-async def plan(desk: Desk, definition: Definition, settings: Settings, client: Client, row: Row) -> Plan:
+async def plan(desk: Queries, definition: Definition, settings: Settings, client: Client, row: Row) -> Plan:
     """Look, and change nothing."""
     consumer, generation = row["number"], row["generation"]
     stream = await api.stream(client, definition.stream)
@@ -110,7 +110,7 @@ async def plan(desk: Desk, definition: Definition, settings: Settings, client: C
 
 
 async def check_history(
-    desk: Desk, client: Client, row: Row, stream: Stream, handled: Container[str]
+    desk: Queries, client: Client, row: Row, stream: Stream, handled: Container[str]
 ) -> None:
     """Raise HistoryGone if the rebuilt generation would lack rows."""
     await forgotten_from(desk, row["number"], stream, row["stream"])
@@ -123,7 +123,7 @@ async def check_history(
         )
 
 
-async def check_met(desk: Desk, client: Client, build: Build, definition: Definition) -> None:
+async def check_met(desk: Queries, client: Client, build: Build, definition: Definition) -> None:
     """Raise Gone if the bulk has not met all that live has applied: without order nothing else tells."""
     stream, missing = await api.stream(client, definition.stream), list[str]()
 
@@ -133,14 +133,14 @@ async def check_met(desk: Desk, client: Client, build: Build, definition: Defini
         return len(missing) < LISTED
 
     if not is_whole(stream, build.incarnation):
-        read = Read(build.consumer, build.incarnation, definition.stream, definition.subjects.filter)
+        read = HistoryScope(build.consumer, build.incarnation, definition.stream, definition.subjects.filter)
         await lost(desk, client, read, take)
     if missing:
         raise Gone(missing)
 
 
 async def losing_aggregates(
-    desk: Desk, client: Client, row: Row, stream: Stream, handled: Container[str] | None = None
+    desk: Queries, client: Client, row: Row, stream: Stream, handled: Container[str] | None = None
 ) -> list[str]:
     """Aggregates, or without order events, of which the stream no longer holds all that live has applied.
 
@@ -166,7 +166,7 @@ async def losing_aggregates(
             losing[one.aggregate or str(one)] = None
         return len(losing) < LISTED
 
-    read = Read(consumer, row["incarnation"], row["stream"], Subjects(row["subjects"].split()).filter)
+    read = HistoryScope(consumer, row["incarnation"], row["stream"], Subjects(row["subjects"].split()).filter)
     await lost(desk, client, read, take)
     return list(losing)
 
@@ -182,7 +182,7 @@ def _some(names: list[str]) -> str:
 
 
 async def _changes(
-    desk: Desk, definition: Definition, consumer: int, generation: int
+    desk: Queries, definition: Definition, consumer: int, generation: int
 ) -> tuple[list[str], list[str]]:
     """What becomes of columns, and what stands on a view that has to be made anew."""
     before, after = await kept(desk, consumer, generation), keeping(definition)
@@ -206,7 +206,7 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
     if definition.kind is Kind.SQL or not stream.state.messages:
         return 0.0
     consumer = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0)
-    judge = Judge(UNORDERED, {}, Decisions())
+    judge = AppliedFilter(UNORDERED, {}, Decisions())
     given = (client, definition, consumer.reader, judge, Decisions(), Logged(definition.name))
     own = consumer.owned()
     bulk = Bulk(*given, own)
@@ -217,6 +217,6 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
             async for _ in slices:
                 if clock.now() - began > SAMPLE_S:
                     break
-    except Stumbled:
+    except HandlersFailed:
         return 0.0
     return bulk.events / (clock.now() - began)

@@ -12,7 +12,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
-    from projectionist.runner.database.queries import Build, Desk
+    from projectionist.runner.database.queries import Build, Queries
     from projectionist.runner.history.progress import Progress
 
 WAIT_S = 60.0
@@ -27,7 +27,7 @@ FRESH_S = 300.0
 """For so long after it had caught up once, later readers are not waited for as well: there may always be some."""
 
 
-class Waited(RebuildError):
+class SnapshotTimeout(RebuildError):
     """A reader with an old snapshot would be shown old rows of the new generation, or none, and did not end in time."""
 
 
@@ -38,7 +38,7 @@ class Unseen(RebuildError):
 class Snapshots:
     """Readers of this database, whatever their role, and of its standbys; `blindly`: despite silent standbys."""
 
-    def __init__(self, desk: Desk, build: Build, progress: Progress, *, blindly: bool) -> None:
+    def __init__(self, desk: Queries, build: Build, progress: Progress, *, blindly: bool) -> None:
         self._desk = desk
         self._build = build
         self._progress = progress
@@ -50,7 +50,8 @@ class Snapshots:
         """Those that were there at the first look: who began later sees the new rows."""
 
     async def wait(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        """Wait until nobody sees the time before the shadow had caught up; raises Waited after a minute, or Unseen.
+        """Wait until nobody sees the time before the shadow had caught up; raises SnapshotTimeout after a minute, or
+        Unseen.
 
         `meanwhile` catches up: who comes now sees the new rows as they are now.
         """
@@ -66,7 +67,7 @@ class Snapshots:
                 announce("rebuild.waiting")
                 told = True
             if clock.now() > began + WAIT_S:
-                raise Waited(
+                raise SnapshotTimeout(
                     f"readers from before it had caught up are still there: {named}",
                     remedy="End their transactions, then rebuild again: it goes on from here",
                 )

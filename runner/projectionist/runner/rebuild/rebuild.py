@@ -15,7 +15,7 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.postgres import connections
-from projectionist.core.retry_policy import Retry, interval
+from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
@@ -23,8 +23,8 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.barrier import SHORT, TooLong, patience
-from projectionist.runner.database.queries import Build, Desk, InUse, RebuildError, first_position
-from projectionist.runner.history.applied_filter import Judge, Track
+from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError, first_position
+from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk, Slow
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.history.spill_files import Spill
@@ -33,10 +33,10 @@ from projectionist.runner.jetstream.stream_tail import tailing
 from projectionist.runner.read_models.generations import begin_rollback
 from projectionist.runner.read_models.views import carry_indexes, check, table_names
 from projectionist.runner.rebuild import build_state
-from projectionist.runner.rebuild.build_lease import Taken, owner, turn
+from projectionist.runner.rebuild.build_lease import AlreadyBuilding, owner, turn
 from projectionist.runner.rebuild.bulk_phase_sql import SqlBulk
 from projectionist.runner.rebuild.catch_up import CatchUp
-from projectionist.runner.rebuild.catch_up_race import Brake, Race, judge
+from projectionist.runner.rebuild.catch_up_race import Brake, CatchUpRace, judge
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.plan import check_history, check_met
 from projectionist.runner.rebuild.reader_snapshots import Snapshots
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 FEW = 500
 """Catching up without a lock ends when a round had no more to do than this."""
 MOST_TRIES = 50
-TRIES = Retry(initial_s=0.1, maximum_s=5.0)
+TRIES = RetryPolicy(initial_s=0.1, maximum_s=5.0)
 """How soon a swap that was left is tried again: each try keeps batches and readers waiting."""
 
 
@@ -90,7 +90,7 @@ class Rebuilt(msgspec.Struct):
     """How long it has kept the consumer's batches waiting at most."""
 
 
-class Builder:
+class Rebuild:
     """Builds one consumer's next generation."""
 
     def __init__(
@@ -124,11 +124,11 @@ class Builder:
         connection = await connections.connect(self._settings.postgres, application_name=name)
         try:
             await connection.execute("set statement_timeout = 0")
-            return await self._in_turn(Desk(connection, self._schema))
+            return await self._in_turn(Queries(connection, self._schema))
         finally:
             connection.terminate()
 
-    async def _in_turn(self, desk: Desk) -> Rebuilt:
+    async def _in_turn(self, desk: Queries) -> Rebuilt:
         who = owner()
         going_back = self._options.back_to is not None
         row = await registered(desk, self._definition, going_back=going_back)
@@ -138,18 +138,18 @@ class Builder:
         async with turn(desk, self._settings.postgres, row["number"], who, self._tell) as lease:
             row = await registered(desk, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
-                raise Taken(f"revision {row['revision']} has been built by another process")
+                raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
             build, resumed = await self._open(desk, row["number"], lease.epoch, who)
             return await self._build(desk, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
-    async def _tell(self, desk: Desk, consumer: int, epoch: int) -> None:
+    async def _tell(self, desk: Queries, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
         at = self._progress
         await desk.run("upsert_build_progress", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
         announce("rebuild.told")
 
-    async def _open(self, desk: Desk, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
+    async def _open(self, desk: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """The build that was left, if it can go on; a new one otherwise."""
         build, back_to = await desk.open_build(consumer), self._options.back_to
         if build is not None:
@@ -176,7 +176,7 @@ class Builder:
         wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
         return wanted and not self._options.restart and build_state.fits(build, self._definition)
 
-    async def _build(self, desk: Desk, build: Build, *, resumed: bool) -> Rebuilt:
+    async def _build(self, desk: Queries, build: Build, *, resumed: bool) -> Rebuilt:
         began = clock.now()
         consumer = await consumer_for(desk, self._definition, self._settings, build)
         shadow = Shadow(desk.connection, consumer, self._schema)
@@ -208,7 +208,7 @@ class Builder:
             held_s=desk.held_s,
         )
 
-    async def _prepare(self, desk: Desk, build: Build, shadow: Shadow) -> Build:
+    async def _prepare(self, desk: Queries, build: Build, shadow: Shadow) -> Build:
         row = await desk.row("select_consumer", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
@@ -224,7 +224,7 @@ class Builder:
     # -- bulk ----------------------------------------------------------------------------------------------------
 
     async def _bulk(
-        self, desk: Desk, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
+        self, desk: Queries, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
     ) -> None:
         decisions = Decisions(await desk.rows("select_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
@@ -260,18 +260,18 @@ class Builder:
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")
 
-    async def _judge(self, desk: Desk, build: Build, decisions: Decisions) -> Judge:
-        tracks: dict[str, Track] = {}
+    async def _judge(self, desk: Queries, build: Build, decisions: Decisions) -> AppliedFilter:
+        tracks: dict[str, AggregateProgress] = {}
         resumes, start = self._definition.kind is Kind.SQL, first_position(self._definition)
         async with desk.connection.transaction():
             async for row in desk.cursor("select_position_caps", build.positions):
-                tracks[row["aggregate"]] = Track(row["version"] if resumes else start, row["cap"])
+                tracks[row["aggregate"]] = AggregateProgress(row["version"] if resumes else start, row["cap"])
         apart = {row["seq"] for row in await desk.rows("select_excluded_sequences", build.number)}
-        return Judge(self._definition.sequence, tracks, decisions, apart)
+        return AppliedFilter(self._definition.sequence, tracks, decisions, apart)
 
     async def _fold(
         self,
-        desk: Desk,
+        desk: Queries,
         build: Build,
         shadow: Shadow,
         begun: Callable[[], Awaitable[Bulk]],
@@ -296,7 +296,7 @@ class Builder:
         self._events = bulk.events
 
     async def _fold_divided(
-        self, desk: Desk, build: Build, shadow: Shadow, bulk: Bulk, filter_subject: str
+        self, desk: Queries, build: Build, shadow: Shadow, bulk: Bulk, filter_subject: str
     ) -> None:
         with Spill(build.buckets, build.finished) as spill:
             await bulk.spill(filter_subject, 1, build.floor, spill)
@@ -307,7 +307,7 @@ class Builder:
                 await self._flush(desk, build, shadow, rows, bucket)
                 await self._progress.advance(1)
 
-    async def _stand(self, desk: Desk, build: Build, judge: Judge) -> None:
+    async def _stand(self, desk: Queries, build: Build, judge: AppliedFilter) -> None:
         """Write down which aggregates did not get to where live stood; the others stand at their caps."""
         if self._definition.sequence == MONOTONIC:
             return
@@ -318,7 +318,7 @@ class Builder:
                 await desk.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
 
     async def _flush(
-        self, desk: Desk, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
+        self, desk: Queries, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
     ) -> None:
         """The rows of one bucket and the word that they are there, in one transaction."""
         async with desk.connection.transaction():
@@ -330,7 +330,7 @@ class Builder:
 
     # -- to the swap ---------------------------------------------------------------------------------------------
 
-    async def _finish(self, desk: Desk, build: Build, catch_up: CatchUp, filter_subject: str) -> Compared:
+    async def _finish(self, desk: Queries, build: Build, catch_up: CatchUp, filter_subject: str) -> Compared:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
         if not self._options.slow_live:
@@ -340,7 +340,7 @@ class Builder:
         raise AssertionError("the task group neither returned nor raised")
 
     async def _swapped(
-        self, desk: Desk, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
+        self, desk: Queries, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
     ) -> Compared:
         await self._carry_indexes(desk, build)
         given = (self._client, self._definition.stream, filter_subject)
@@ -367,14 +367,14 @@ class Builder:
             remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",
         )
 
-    async def _carry_indexes(self, desk: Desk, build: Build) -> None:
+    async def _carry_indexes(self, desk: Queries, build: Build) -> None:
         """What users have made on the live tables, before anybody waits."""
         control = await desk.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
         async for told in carry_indexes(desk, build.consumer, control["generation"], build.generation):
             self._progress.say(told)
 
-    async def _comparison(self, desk: Desk, build: Build) -> Comparison:
+    async def _comparison(self, desk: Queries, build: Build) -> Comparison:
         control = await desk.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
         live_code = await desk.value("select_generation_code", build.consumer, control["generation"])
@@ -392,7 +392,7 @@ class Builder:
         self, catch_up: CatchUp, brake: Brake | None, hold_s: float = SHORT.maximum_s
     ) -> None:
         """Catch up until what is left fits into the swap."""
-        race = Race()
+        race = CatchUpRace()
         with nullcontext() if brake is None else brake.on():
             while True:
                 try:
@@ -406,7 +406,7 @@ class Builder:
                 judge(race, brake, self._definition.name, self._progress)
 
 
-async def consumer_for(desk: Desk, definition: Definition, settings: Settings, build: Build) -> Consumer:
+async def consumer_for(desk: Queries, definition: Definition, settings: Settings, build: Build) -> Consumer:
     """The consumer as the builder sees it: with the shadow as its generation."""
     control = await desk.row("select_build_control_row", build.consumer)
     assert control is not None, "consumers are never deleted"
@@ -418,11 +418,14 @@ async def consumer_for(desk: Desk, definition: Definition, settings: Settings, b
 
 
 async def give_up(definition: Definition, settings: Settings) -> int | None:
-    """End the open build and drop its tables; its generation, None if none is open. Raises Taken while it works."""
+    """End the open build and drop its tables; its generation, None if none is open.
+
+    Raises AlreadyBuilding while it works.
+    """
     name, schema = f"projectionist rebuild {definition.name}"[:63], settings.postgres.schema
     connection = await connections.connect(settings.postgres, application_name=name)
     try:
-        desk, who = Desk(connection, schema), owner()
+        desk, who = Queries(connection, schema), owner()
         row = await registered(desk, definition, going_back=True)
         async with turn(desk, settings.postgres, row["number"], who) as lease:
             build = await desk.open_build(row["number"])

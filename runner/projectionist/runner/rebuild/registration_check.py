@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.database.queries import Desk
+    from projectionist.runner.database.queries import Queries
 
 
-async def registered(desk: Desk, definition: Definition, *, going_back: bool = False) -> Record:
+async def registered(desk: Queries, definition: Definition, *, going_back: bool = False) -> Record:
     """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
     row = await desk.row("select_consumer", definition.name)
     if row is None:

@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.states import Cause
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.handler_factory import model_for
-from projectionist.runner.batch.planning import Course
+from projectionist.runner.batch.planning import AggregatePlan
 from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MOST_TOLD = 20
 """So many events on which handlers failed are listed before a build stops."""
 
 
-class Stumble(msgspec.Struct, frozen=True):
+class HandlerFailure(msgspec.Struct, frozen=True):
     """An event that the live generation has applied, and on which a handler failed now."""
 
     aggregate: str | None
@@ -38,10 +38,10 @@ class Stumble(msgspec.Struct, frozen=True):
         return f"{where} (sequence {self.seq}, {self.type}): {self.error}"
 
 
-class Stumbled(RebuildError):
+class HandlersFailed(RebuildError):
     """Handlers failed on events that the live generation has applied. Mend the code, and rebuild again."""
 
-    def __init__(self, stumbles: Sequence[Stumble]) -> None:
+    def __init__(self, stumbles: Sequence[HandlerFailure]) -> None:
         super().__init__(
             "the handlers of this code fail on events that the live generation has applied: "
             + "; ".join(map(str, stumbles)),
@@ -105,24 +105,26 @@ class Shadow:
     async def apply(self, deliveries: Sequence[Delivery], silent: Counter[str]) -> None:
         """Fold these events in their order, inside the caller's transaction; `silent` counts intents not made.
 
-        Raises Stumbled where a handler fails.
+        Raises HandlersFailed where a handler fails.
         """
         if not deliveries:
             return
         folded = await self._model.fold([_one_after_another(deliveries)], None)
         for broken in folded.broken.values():
             failed = broken.failed
-            raise Stumbled([stumble(deliveries[broken.at], f"{failed.error_class}: {failed.error}")])
+            raise HandlersFailed(
+                [handler_failure(deliveries[broken.at], f"{failed.error_class}: {failed.error}")]
+            )
         await self._model.write(folded)
         if self.moved is not None:
             self.moved.update(folded.rows)
         silent.update(wished.slot for wished in folded.wished)
 
 
-def stumble(delivery: Delivery, error: str) -> Stumble:
+def handler_failure(delivery: Delivery, error: str) -> HandlerFailure:
     """A failure on an event, as it is told."""
-    return Stumble(delivery.aggregate, delivery.version, delivery.seq, delivery.type, error)
+    return HandlerFailure(delivery.aggregate, delivery.version, delivery.seq, delivery.type, error)
 
 
-def _one_after_another(deliveries: Sequence[Delivery]) -> Course:
-    return Course(None, list(deliveries), [], [], [], more=False, due=False, cause=Cause.FAILED)
+def _one_after_another(deliveries: Sequence[Delivery]) -> AggregatePlan:
+    return AggregatePlan(None, list(deliveries), [], [], [], more=False, due=False, cause=Cause.FAILED)

@@ -9,8 +9,8 @@ import asyncpg
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.barrier import TooLong
-from projectionist.runner.database.queries import Build, Desk, RebuildError
-from projectionist.runner.read_models.views import kept, point, shown, views, withdraw
+from projectionist.runner.database.queries import Build, Queries, RebuildError
+from projectionist.runner.read_models.views import kept, repoint_view, shown, views, withdraw
 from projectionist.runner.rebuild.build_state import clear, drop_positions
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ READERS_MS = 100
 
 
 async def swap(
-    desk: Desk,
+    desk: Queries,
     build: Build,
     catch_up: CatchUp,
     tail: Tail,
@@ -67,7 +67,7 @@ async def swap(
     return True
 
 
-async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
+async def _exchange(desk: Queries, build: Build, keep_s: float) -> None:
     consumer = build.consumer
     control = await desk.row("select_build_control_row", consumer)
     assert control is not None, "consumers are never deleted"
@@ -78,7 +78,7 @@ async def _exchange(desk: Desk, build: Build, keep_s: float) -> None:
         )
     live = await shown(desk, consumer, control["generation"])
     for view in views(await kept(desk, consumer, build.generation), build.generation):
-        await point(desk, view, live.pop(view.public, None))
+        await repoint_view(desk, view, live.pop(view.public, None))
     for view in live.values():
         await withdraw(desk, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions

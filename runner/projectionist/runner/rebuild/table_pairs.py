@@ -14,7 +14,7 @@ from projectionist.runner.read_models.views import columns
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.projections.tables.table import Table
-    from projectionist.runner.database.queries import Desk
+    from projectionist.runner.database.queries import Queries
 
 Key = tuple[str, ...]
 """A row's key, as text: whatever its types are."""
@@ -35,7 +35,7 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.table} {self.key}: {pairs}"
 
 
-class Sides(msgspec.Struct, frozen=True):
+class TablePair(msgspec.Struct, frozen=True):
     """The physical tables behind one name; `typed` where every column is of a type with an equality of its own.
 
     Otherwise values are compared as text, which every type has: json, xml and point have no equality.
@@ -126,7 +126,7 @@ class Sides(msgspec.Struct, frozen=True):
         )
 
 
-async def sides_of(desk: Desk, table: Table, generations: tuple[int, int], *, typed: bool) -> Sides:
+async def sides_of(desk: Queries, table: Table, generations: tuple[int, int], *, typed: bool) -> TablePair:
     """What both generations, the live one and the built, have of one table."""
     live, built = [
         {c.name: c.sql_type for c in await columns(desk, desk.schema, table.physical(generation))}
@@ -140,4 +140,4 @@ async def sides_of(desk: Desk, table: Table, generations: tuple[int, int], *, ty
         left_out = [f"all rows of {table.name}: live has no such table"]
     elif keys[0] != keys[1]:
         types, left_out = {}, [*left_out, f"all rows of {table.name}: their key is another one"]
-    return Sides(table.name, before, after, typed, types, tuple(keys[1]), tuple(left_out))
+    return TablePair(table.name, before, after, typed, types, tuple(keys[1]), tuple(left_out))

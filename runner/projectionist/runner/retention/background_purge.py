@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.jetstream.api import StreamConfig
-    from projectionist.runner.process.database_access import Office
-    from projectionist.runner.retention.purge import Report, Streams
+    from projectionist.runner.process.database_access import DatabaseAccess
+    from projectionist.runner.retention.purge import PurgeReport, Streams
 
 log = logging.getLogger("projectionist.runner")
 
@@ -38,7 +38,9 @@ FIRST_S = 30.0
 class Janitor:
     """Purges whenever the lease is to be had."""
 
-    def __init__(self, office: Office, settings: Settings, client: Client, consumers: Sequence[str]) -> None:
+    def __init__(
+        self, office: DatabaseAccess, settings: Settings, client: Client, consumers: Sequence[str]
+    ) -> None:
         self._office = office
         self._every_s = settings.retention.every_s
         self._leases = Leases(settings.postgres.schema, str(INSTANCE))
@@ -66,7 +68,7 @@ class Janitor:
                 _count("database")
             await anyio.sleep(self._every_s)
 
-    async def step(self) -> Report | None:
+    async def step(self) -> PurgeReport | None:
         """Purge, unless another process does or has."""
         async with self._office.lend() as connection:
             if await self._leases.acquire(connection, self._lease, self._every_s) is None:

@@ -21,7 +21,7 @@ import msgspec
 from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.outbox.intents.staging import open_all
+from projectionist.outbox.intents.staging import unpack_all
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.retention.archive_files import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
@@ -56,7 +56,7 @@ class Went(msgspec.Struct, frozen=True):
     rows: int
 
 
-class Report(msgspec.Struct):
+class PurgeReport(msgspec.Struct):
     """What a purge did."""
 
     went: list[Went]
@@ -88,13 +88,13 @@ class Purger:
         self._held: dict[str, Held] = {}
         self._began = datetime.max.replace(tzinfo=UTC)
 
-    async def run(self, *, dry_run: bool = False) -> Report:
+    async def run(self, *, dry_run: bool = False) -> PurgeReport:
         """One walk over all tables."""
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
             # An inbox row waits for its intents, which therefore have to be seen: what is wished for later is younger.
             self._began = await connection.fetchval(self._sql["select_purge_horizon"], datetime.now(UTC))
-            await open_all(connection, Statements("projectionist.outbox", self._schema))
+            await unpack_all(connection, Statements("projectionist.outbox", self._schema))
             facts = await connection.fetch(
                 self._sql["select_retention_facts"], self._names, datetime.now(UTC)
             )
@@ -108,7 +108,7 @@ class Purger:
         files = await self._tidy(dry_run)
         announce("purge.done")
         found = [Went(table, consumer, rows) for (table, consumer), rows in sorted(went.items())]
-        return Report(found, list(self._held.values()), files)
+        return PurgeReport(found, list(self._held.values()), files)
 
     async def _walk(self, table: str, dry_run: bool, went: Counter[tuple[str, str]]) -> None:
         if self._is_kept(table):

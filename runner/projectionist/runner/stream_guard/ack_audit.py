@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.projections.compiled.subject_pattern import Subjects
     from projectionist.runner.database.dead_sessions import Lend
-    from projectionist.runner.jetstream.api import Consumer as Durable
+    from projectionist.runner.jetstream.api import DurableInfo as Durable
 
 MOST = 100_000
 """How many messages one look lists; the rest is for the next one."""
@@ -53,7 +53,7 @@ def adds_up(floor: int, upto: int, acked: int | None, delivered: int, settled: i
     return settled == upto - floor or (acked is not None and settled == delivered - acked)
 
 
-class Account:
+class AckAudit:
     """The account of one consumer's durable."""
 
     def __init__(

@@ -14,7 +14,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
-from projectionist.runner.jetstream.durable_owner import Deed, Whose, refuse, whose
+from projectionist.runner.jetstream.durable_owner import DurableMark, DurableOwner, refuse, whose
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -29,7 +29,7 @@ class NothingToTake(ProjectionistError):
     """This database is the real one already, or takes no writes."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class AdoptionResult(msgspec.Struct, frozen=True):
     """What was decided."""
 
     database: str
@@ -42,7 +42,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 async def check_ours(connection: Connection, client: Client, schema: str, row: Record) -> None:
     """Refuse a durable that is another database's, before it is moved; raises Elsewhere or NotOurs."""
-    deed = Deed(await owners.owner(connection, schema), row["number"], row["name"])
+    deed = DurableMark(await owners.owner(connection, schema), row["number"], row["name"])
     with suppress(ConsumerMissing, StreamMissing):
         found = await api.consumer(client, row["stream"], row["durable"])
         refuse(deed, row["stream"], row["durable"], found.config.metadata)
@@ -57,7 +57,7 @@ class Takeover:
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
 
-    async def adopt(self, act: Act) -> Taken:
+    async def adopt(self, act: Act) -> AdoptionResult:
         """Have this database read and send from now on; raises NothingToTake.
 
         Whoever ran on another one finds within a heartbeat that its durables are taken, and halts. The database is
@@ -73,7 +73,7 @@ class Takeover:
             raise NothingToTake(f"this database, {here}, is the real one already")
         async with self._connection.transaction():
             owner = await self._move(before, here)
-            taken = Taken(
+            taken = AdoptionResult(
                 str(here), None if before is None else str(before.place), [r["durable"] for r in theirs]
             )
             given = (act.actor, act.reason, msgspec.json.encode(taken).decode())
@@ -91,16 +91,16 @@ class Takeover:
 
     async def _is_taken(self, row: Record, owner: Owner) -> bool:
         found = await self._durable(row)
-        deed = Deed(owner, row["number"], row["name"])
-        return found is not None and whose(deed, found.config.metadata) is Whose.THEIRS
+        deed = DurableMark(owner, row["number"], row["name"])
+        return found is not None and whose(deed, found.config.metadata) is DurableOwner.THEIRS
 
     async def _name(self, row: Record, owner: Owner) -> None:
         found = await self._durable(row)
         if found is not None:
-            metadata = Deed(owner, row["number"], row["name"]).metadata(found.config.metadata)
+            metadata = DurableMark(owner, row["number"], row["name"]).metadata(found.config.metadata)
             await api.change_consumer(self._client, row["stream"], row["durable"], {"metadata": metadata})
 
-    async def _durable(self, row: Record) -> api.Consumer | None:
+    async def _durable(self, row: Record) -> api.DurableInfo | None:
         try:
             return await api.consumer(self._client, row["stream"], row["durable"])
         except (ConsumerMissing, StreamMissing):

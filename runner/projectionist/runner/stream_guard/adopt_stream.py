@@ -18,7 +18,7 @@ from projectionist.runner.jetstream.api import ConsumerMissing, Stream
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_database import check_ours
 from projectionist.runner.stream_guard.checkpoint_store import Floors
-from projectionist.runner.stream_guard.verdict import Judgement, Known, Spot, judge
+from projectionist.runner.stream_guard.verdict import Checkpoint, Judgement, MessageFingerprint, judge
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -78,7 +78,7 @@ class Adoption:
         raise Busy(f"{consumer!r} goes on all the time", remedy="Pause it, or try again")
 
     async def _decide(
-        self, row: Record, floors: Floors, remembered: Remembered, seen: _Seen, act: Act
+        self, row: Record, floors: Floors, remembered: Remembered, seen: _StreamSeen, act: Act
     ) -> Adopted:
         judgement, name, stream = seen.judgement, row["name"], row["stream"]
         closed = await self._connection.execute(self._sql["close_stream_incidents"], row["number"])
@@ -96,7 +96,7 @@ class Adoption:
         )
         return adopted
 
-    async def _look(self, row: Record, remembered: Remembered) -> _Seen:
+    async def _look(self, row: Record, remembered: Remembered) -> _StreamSeen:
         """What the broker has to say, asked while batches go on."""
         stream, created = await api.stream(self._client, row["stream"]), None
         try:
@@ -105,9 +105,9 @@ class Adoption:
         except ConsumerMissing:
             durable = observe.fresh(stream.created)
         if remembered.known is None:
-            return _Seen(stream, created, None)
-        seen = await observe.look(self._client, row["stream"], stream, durable, remembered.known)
-        return _Seen(stream, created, judge(remembered.known, seen, restored=False))
+            return _StreamSeen(stream, created, None)
+        seen = await observe.observe_stream(self._client, row["stream"], stream, durable, remembered.known)
+        return _StreamSeen(stream, created, judge(remembered.known, seen, restored=False))
 
     async def _go_on(
         self, row: Record, remembered: Remembered, stream: Stream, judgement: Judgement
@@ -118,7 +118,9 @@ class Adoption:
         await self._connection.execute(self._sql["increment_epoch"], row["number"])
         return Adopted(row["name"], name, judgement.text, incarnation, again=False)
 
-    async def _begin_anew(self, row: Record, floors: Floors, seen: _Seen, judgement: Judgement) -> Adopted:
+    async def _begin_anew(
+        self, row: Record, floors: Floors, seen: _StreamSeen, judgement: Judgement
+    ) -> Adopted:
         """The content is another: a new incarnation, of which nothing is settled yet."""
         name, number, stream = row["stream"], row["number"], seen.stream
         await self._connection.execute(
@@ -126,15 +128,20 @@ class Adoption:
         )
         incarnation = await floors.follow(self._connection, number, stream.created)
         if seen.durable_created is not None:
-            await observe.move(self._client, name, row["durable"], 1, back=True)
-        fresh = Known(
-            stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, seen.durable_created
+            await observe.seek(self._client, name, row["durable"], 1, back=True)
+        fresh = Checkpoint(
+            stream.created,
+            MessageFingerprint(),
+            MessageFingerprint(),
+            max(stream.state.first_seq - 1, 0),
+            0,
+            seen.durable_created,
         )
         await floors.renew(self._connection, number, incarnation, fresh)
         return Adopted(row["name"], name, judgement.text, incarnation, again=True)
 
 
-class _Seen(msgspec.Struct):
+class _StreamSeen(msgspec.Struct):
     stream: Stream
     durable_created: datetime | None
     judgement: Judgement | None

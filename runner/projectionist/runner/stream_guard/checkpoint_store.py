@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.stream_guard.verdict import Known, Spot
+from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
@@ -31,7 +31,7 @@ class Remembered(msgspec.Struct, frozen=True):
     """Other processes that run the consumer now."""
     witnessed: bool
     """Whether the last event that the asking process knows to be settled is settled here."""
-    known: Known | None
+    known: Checkpoint | None
     """None before the first time."""
 
     def is_behind(self, left: Remembered | None) -> bool:
@@ -66,7 +66,7 @@ class Floors:
             None if row["floor"] is None else _known(row),
         )
 
-    async def begin(self, connection: Connection, number: int, fresh: Known) -> None:
+    async def begin(self, connection: Connection, number: int, fresh: Checkpoint) -> None:
         """The first time: whatever the stream is, it is the one. Under the exclusive barrier."""
         await connection.execute(self._sql["insert_first_stream_incarnation"], self._stream, fresh.created)
         incarnation = await self.follow(connection, number, fresh.created)
@@ -78,11 +78,11 @@ class Floors:
             await connection.fetchval(self._sql["set_consumer_incarnation"], number, self._stream, created)
         )
 
-    async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Known) -> None:
+    async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Checkpoint) -> None:
         """Another incarnation of the stream: nothing of it is settled. Under the exclusive barrier."""
         await self._write(connection, number, incarnation, fresh, anew=True)
 
-    async def write(self, connection: Connection, remembered: Remembered, now: Known) -> None:
+    async def write(self, connection: Connection, remembered: Remembered, now: Checkpoint) -> None:
         """Remember, in a transaction of its own, unless somebody has taken the consumer over or has written more.
 
         What lies at or below the floor was acked, and so committed, before this transaction began.
@@ -123,7 +123,7 @@ class Floors:
         )
 
     async def _write(
-        self, connection: Connection, number: int, incarnation: int, now: Known, *, anew: bool = False
+        self, connection: Connection, number: int, incarnation: int, now: Checkpoint, *, anew: bool = False
     ) -> None:
         await connection.execute(
             *(self._sql["upsert_checkpoint"], number, self._durable, incarnation),
@@ -133,10 +133,10 @@ class Floors:
         await connection.execute(self._sql["delete_settled_below_floor"], number, self._durable)
 
 
-def _known(row: Row) -> Known:
-    return Known(
+def _known(row: Row) -> Checkpoint:
+    return Checkpoint(
         row["created"],
-        Spot(row["floor"], row["floor_hash"], row["floor_stored"]),
-        Spot(row["top"], row["top_hash"], row["top_stored"]),
+        MessageFingerprint(row["floor"], row["floor_hash"], row["floor_stored"]),
+        MessageFingerprint(row["top"], row["top_hash"], row["top_stored"]),
         *(row["seen"], row["deliveries"], row["durable_created"]),
     )

@@ -13,15 +13,15 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.states import Fact
+from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.runner.admin.incidents import remedy
 from projectionist.runner.batch.consumer import Rejoin
 from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.stream_guard import observe
-from projectionist.runner.stream_guard.ack_audit import Account
+from projectionist.runner.stream_guard.ack_audit import AckAudit
 from projectionist.runner.stream_guard.checkpoint_store import Floors
-from projectionist.runner.stream_guard.verdict import Judgement, Known, Spot, judge
+from projectionist.runner.stream_guard.verdict import Checkpoint, Judgement, MessageFingerprint, judge
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.jetstream.api import Consumer as Durable
+    from projectionist.runner.jetstream.api import DurableInfo as Durable
     from projectionist.runner.jetstream.api import Stream
-    from projectionist.runner.process.database_access import Office
+    from projectionist.runner.process.database_access import DatabaseAccess
     from projectionist.runner.stream_guard.ack_audit import Proof
     from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
@@ -44,11 +44,11 @@ class Halted(ProjectionistError):
     """The stream is not the one that was read so far. Nothing of it is applied until an operator has decided."""
 
 
-class Standing:
+class StreamGuard:
     """Judges and remembers the stream of one consumer, for one process."""
 
     def __init__(
-        self, definition: Definition, durable: str, client: Client, office: Office, schema: str
+        self, definition: Definition, durable: str, client: Client, office: DatabaseAccess, schema: str
     ) -> None:
         self._name, self._stream = definition.name, definition.stream
         self._filter = definition.subjects.filter
@@ -57,7 +57,7 @@ class Standing:
         self._office = office
         self._sql = Statements("projectionist.runner", schema)
         self._floors = Floors(schema, definition.name, durable, definition.stream)
-        self._account = Account(schema, client, (self._stream, durable), definition.subjects, office.lend)
+        self._account = AckAudit(schema, client, (self._stream, durable), definition.subjects, office.lend)
         self._consumer: Consumer | None = None
         self._left: Remembered | None = None
         """The database as this process left it."""
@@ -71,14 +71,14 @@ class Standing:
     async def check(self) -> bool:
         """Judge both before anything is read; whether the durable was moved. Raises Halted."""
         remembered = await self._read()  # first: peers remember more while we ask the broker
-        stream, durable = await observe.both(self._client, self._stream, self._durable)
+        stream, durable = await observe.read_broker(self._client, self._stream, self._durable)
         if remembered.known is None:
             remembered = await self._begin(remembered, stream, durable)
         assert remembered.known is not None
         older = self._is_older(remembered)
         if older and self._trusted:
             raise self._distrust()
-        seen = await observe.look(self._client, self._stream, stream, durable, remembered.known)
+        seen = await observe.observe_stream(self._client, self._stream, stream, durable, remembered.known)
         judgement = judge(remembered.known, seen, restored=older or not self._trusted)
         if not older and (judgement.go_to is None or (judgement.doubt and remembered.peers)):
             judgement = await self._accounted(remembered, durable, judgement)
@@ -126,7 +126,14 @@ class Standing:
             return await self._floors.read(lent, self._office.peers.silence_s, runner, witness)
 
     async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
-        fresh = Known(stream.created, Spot(), Spot(), max(stream.state.first_seq - 1, 0), 0, durable.created)
+        fresh = Checkpoint(
+            stream.created,
+            MessageFingerprint(),
+            MessageFingerprint(),
+            max(stream.state.first_seq - 1, 0),
+            0,
+            durable.created,
+        )
         async with self._office.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)
         return await self._read()
@@ -157,11 +164,11 @@ class Standing:
             f"{len(proof.missing)} messages from {first} to {last} were acked and never settled here; they are read "
             f"again. Somebody else acks on durable {self._durable}, or this database is older than those acks"
         )
-        fact = Judgement(Fact.ACKED_ELSEWHERE)
+        fact = Judgement(IncidentKind.ACKED_ELSEWHERE)
         async with self._office.lend() as connection:
             await self._floors.report(connection, remembered, fact, first, told)
         log.warning("%s: %s", self._name, told)
-        announce(f"standing.{Fact.ACKED_ELSEWHERE}")
+        announce(f"standing.{IncidentKind.ACKED_ELSEWHERE}")
 
     # -- mend ----------------------------------------------------------------------------------------------------
 
@@ -171,7 +178,7 @@ class Standing:
             if (await self._read(connection)).epoch != remembered.epoch:
                 raise Rejoin("another process has taken over meanwhile")
             back = seq <= durable.ack_floor.stream_seq
-            await observe.move(self._client, self._stream, self._durable, seq, back=back)
+            await observe.seek(self._client, self._stream, self._durable, seq, back=back)
             await self._floors.back(connection, remembered.number, durable.created)
             await connection.execute(
                 *(self._sql["insert_audit_entry"], remembered.number, "rewind", f"to {seq}"),
@@ -196,7 +203,7 @@ class Standing:
             raise self._distrust()
         if self._owed is not None and not self._is_paid(before, before.known):
             return
-        stream, durable = await observe.both(self._client, self._stream, self._durable)
+        stream, durable = await observe.read_broker(self._client, self._stream, self._durable)
         if durable.config.passes_over(self._filter):
             raise Rejoin(
                 "the durable was made to let less through: its floor says nothing of what it passed over"
@@ -217,7 +224,7 @@ class Standing:
         self._left = await self._read()
         announce("standing.recorded")
 
-    def _is_paid(self, found: Remembered, known: Known) -> bool:
+    def _is_paid(self, found: Remembered, known: Checkpoint) -> bool:
         """Whether the process that was so far has written it down; if none is left that could, it is for us."""
         if known.floor.seq >= (self._owed or 0):
             self._owed = None

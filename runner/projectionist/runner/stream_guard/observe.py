@@ -10,8 +10,8 @@ import msgspec
 
 from projectionist.core.testpoints import announce
 from projectionist.runner.jetstream import api
-from projectionist.runner.jetstream.api import AckFloor, Consumer, ConsumerConfig, message
-from projectionist.runner.stream_guard.verdict import Known, Seen, Spot
+from projectionist.runner.jetstream.api import AckFloor, ConsumerConfig, DurableInfo, message
+from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint, Observation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,19 +28,19 @@ class _Reset(msgspec.Struct):
     reset_seq: int
 
 
-def fresh(created: datetime) -> Consumer:
+def fresh(created: datetime) -> DurableInfo:
     """A durable that is not there, as one that has delivered nothing."""
-    return Consumer(ConsumerConfig(), created, AckFloor(0), 0, 0)
+    return DurableInfo(ConsumerConfig(), created, AckFloor(0), 0, 0)
 
 
-async def both(client: Client, name: str, durable: str) -> tuple[Stream, Consumer]:
+async def read_broker(client: Client, name: str, durable: str) -> tuple[Stream, DurableInfo]:
     """The two as they are now. The durable is asked first: what it has delivered is then part of the stream that is
     seen, however much is published meanwhile."""
     found = await api.consumer(client, name, durable)
     return await api.stream(client, name), found
 
 
-async def spot(client: Client, stream: str, seq: int) -> Spot | None:
+async def message_fingerprint(client: Client, stream: str, seq: int) -> MessageFingerprint | None:
     """What the stream's leader holds at this sequence; None for nothing."""
     if seq < 1:
         return None
@@ -50,19 +50,26 @@ async def spot(client: Client, stream: str, seq: int) -> Spot | None:
     digest = blake2b(digest_size=16)
     for part in (found.subject.encode(), found.hdrs or b"", found.data):
         digest.update(len(part).to_bytes(8) + part)
-    return Spot(seq, digest.digest(), found.time)
+    return MessageFingerprint(seq, digest.digest(), found.time)
 
 
-async def look(client: Client, name: str, stream: Stream, durable: Consumer, known: Known) -> Seen:
+async def observe_stream(
+    client: Client, name: str, stream: Stream, durable: DurableInfo, known: Checkpoint
+) -> Observation:
     """Stream and durable, with what stands where something is remembered."""
-    at_floor = await spot(client, name, known.floor.seq)
-    at_top = at_floor if known.top == known.floor else await spot(client, name, known.top.seq)
+    at_floor = await message_fingerprint(client, name, known.floor.seq)
+    at_top = at_floor if known.top == known.floor else await message_fingerprint(client, name, known.top.seq)
     return seen(stream, durable, at_floor, at_top)
 
 
-def seen(stream: Stream, durable: Consumer, at_floor: Spot | None, at_top: Spot | None) -> Seen:
+def seen(
+    stream: Stream,
+    durable: DurableInfo,
+    at_floor: MessageFingerprint | None,
+    at_top: MessageFingerprint | None,
+) -> Observation:
     """Stream and durable as the judge wants them."""
-    return Seen(
+    return Observation(
         stream.created,
         stream.state.first_seq,
         stream.state.last_seq,
@@ -77,15 +84,19 @@ def seen(stream: Stream, durable: Consumer, at_floor: Spot | None, at_top: Spot 
 
 
 async def remembered(
-    client: Client, name: str, stream: Stream, durable: Consumer, before: Known, proof: Proof
-) -> Known:
+    client: Client, name: str, stream: Stream, durable: DurableInfo, before: Checkpoint, proof: Proof
+) -> Checkpoint:
     """What is to be remembered of them from now on; spots that have not moved are not asked for again."""
     floor, top = proof.floor, stream.state.last_seq
     quiet = proof.acked is not None and durable.num_pending == 0 and durable.num_ack_pending == 0
-    return Known(
+    return Checkpoint(
         stream.created,
-        before.floor if before.floor.seq == floor else await spot(client, name, floor) or Spot(floor),
-        before.top if before.top.seq == top else await spot(client, name, top) or Spot(top),
+        before.floor
+        if before.floor.seq == floor
+        else await message_fingerprint(client, name, floor) or MessageFingerprint(floor),
+        before.top
+        if before.top.seq == top
+        else await message_fingerprint(client, name, top) or MessageFingerprint(top),
         max(top if quiet else floor, stream.state.first_seq - 1),
         durable.delivered.consumer_seq,
         durable.created,
@@ -93,7 +104,7 @@ async def remembered(
     )
 
 
-async def move(client: Client, stream: str, durable: str, seq: int, *, back: bool) -> None:
+async def seek(client: Client, stream: str, durable: str, seq: int, *, back: bool) -> None:
     """Have the durable deliver from `seq` on, whatever was acked.
 
     A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and whoever opens it

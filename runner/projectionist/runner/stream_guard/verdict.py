@@ -11,10 +11,10 @@ from enum import Enum
 
 import msgspec
 
-from projectionist.core.states import Fact
+from projectionist.core.states import IncidentKind
 
 
-class Spot(msgspec.Struct, frozen=True):
+class MessageFingerprint(msgspec.Struct, frozen=True):
     """One message, by what tells it from another one under the same sequence."""
 
     seq: int = 0
@@ -24,12 +24,12 @@ class Spot(msgspec.Struct, frozen=True):
     """When the stream took it, which a copy keeps and a new message never has."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class Checkpoint(msgspec.Struct, frozen=True):
     """What PostgreSQL remembers."""
 
     created: datetime
-    floor: Spot
-    top: Spot
+    floor: MessageFingerprint
+    top: MessageFingerprint
     seen: int
     deliveries: int
     durable_created: datetime | None
@@ -37,15 +37,15 @@ class Known(msgspec.Struct, frozen=True):
     """How many deliveries there were up to the floor; None where that is not known."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True):
     """What the broker says now."""
 
     created: datetime
     first_seq: int
     last_seq: int
-    at_floor: Spot | None
+    at_floor: MessageFingerprint | None
     """What stands now where the floor was; None for nothing."""
-    at_top: Spot | None
+    at_top: MessageFingerprint | None
     ack_floor: int
     delivered: int
     """The highest sequence that was delivered."""
@@ -57,7 +57,7 @@ class Seen(msgspec.Struct, frozen=True):
 class Judgement(msgspec.Struct, frozen=True):
     """What to do: nothing, tell, go on from another sequence, or halt until an operator has decided."""
 
-    fact: Fact | None = None
+    fact: IncidentKind | None = None
     halted: bool = False
     text: str = ""
     """What is wrong."""
@@ -84,11 +84,11 @@ class _Likeness(Enum):
     """Nothing was remembered, or the message was removed since."""
 
 
-def judge(known: Known, seen: Seen, *, restored: bool) -> Judgement:
+def judge(known: Checkpoint, seen: Observation, *, restored: bool) -> Judgement:
     """Compare. `restored`: the database may be older than the broker, as after any start."""
     likeness = {_likeness(known.floor, seen.at_floor, seen), _likeness(known.top, seen.at_top, seen)}
     if halted := _other_stream(known, seen, likeness):
-        equal = halted[0] == Fact.STREAM_COPIED and _Likeness.COPY not in likeness
+        equal = halted[0] == IncidentKind.STREAM_COPIED and _Likeness.COPY not in likeness
         return Judgement(halted[0], halted=True, text=halted[1], equal=equal)
     go_to, why = _where(known, seen)
     # A purge raises the ack floor too, over messages that no reading brings back.
@@ -101,11 +101,11 @@ def judge(known: Known, seen: Seen, *, restored: bool) -> Judgement:
             "had settled all of its own among them"
         )
         gone = seen.first_seq - 1
-        return Judgement(Fact.STREAM_PURGED, text=lost, gone=gone, go_to=go_to, why=why, doubt=doubt)
+        return Judgement(IncidentKind.STREAM_PURGED, text=lost, gone=gone, go_to=go_to, why=why, doubt=doubt)
     return Judgement(go_to=go_to, why=why, doubt=doubt)
 
 
-def _likeness(known: Spot, found: Spot | None, seen: Seen) -> _Likeness:
+def _likeness(known: MessageFingerprint, found: MessageFingerprint | None, seen: Observation) -> _Likeness:
     if known.seq == 0 or known.hash is None:
         return _Likeness.UNKNOWN
     if known.seq > seen.last_seq:
@@ -117,7 +117,9 @@ def _likeness(known: Spot, found: Spot | None, seen: Seen) -> _Likeness:
     return _Likeness.SAME if found.stored == known.stored else _Likeness.COPY
 
 
-def _other_stream(known: Known, seen: Seen, likeness: set[_Likeness]) -> tuple[Fact, str] | None:
+def _other_stream(
+    known: Checkpoint, seen: Observation, likeness: set[_Likeness]
+) -> tuple[IncidentKind, str] | None:
     """Whether this is another stream, or the same one without its end; and in which words."""
     anew = seen.created != known.created
     if likeness & {_Likeness.OTHER, _Likeness.BEYOND} or (likeness & {_Likeness.COPY} and not anew):
@@ -126,24 +128,27 @@ def _other_stream(known: Known, seen: Seen, likeness: set[_Likeness]) -> tuple[F
             f"{what} at {seen.last_seq}" if what == "ends" else f"{what} where {known.floor.seq} was settled"
         )
         if anew:
-            return Fact.STREAM_REPLACED, f"the stream was made anew at {seen.created}, and {where}"
-        return Fact.STREAM_REGRESSED, f"the stream lost its end, which was {known.top.seq}, and now {where}"
+            return IncidentKind.STREAM_REPLACED, f"the stream was made anew at {seen.created}, and {where}"
+        return (
+            IncidentKind.STREAM_REGRESSED,
+            f"the stream lost its end, which was {known.top.seq}, and now {where}",
+        )
     if not anew:
         return None
     if likeness == {_Likeness.UNKNOWN}:
         return (
-            Fact.STREAM_REPLACED,
+            IncidentKind.STREAM_REPLACED,
             f"the stream was made anew at {seen.created}, and nothing is left to compare it by",
         )
     kind = f"a mirror of {seen.mirror_of}" if seen.mirror_of else "a copy"
     stored = ", stored anew" if _Likeness.COPY in likeness else ""
     return (
-        Fact.STREAM_COPIED,
+        IncidentKind.STREAM_COPIED,
         f"the stream is {kind}, made at {seen.created}, with the content known here{stored}",
     )
 
 
-def _where(known: Known, seen: Seen) -> tuple[int | None, str]:
+def _where(known: Checkpoint, seen: Observation) -> tuple[int | None, str]:
     """Where the durable has to go on, if it certainly does not stand right."""
     floor = known.floor.seq
     lowest = min(floor, seen.ack_floor, seen.last_seq)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from projectionist.core.log_format import facts
 
 if TYPE_CHECKING:
-    from projectionist.runner.batch.types import Applied
-    from projectionist.runner.batch.writes import Put, Writes
+    from projectionist.runner.batch.types import BatchResult
+    from projectionist.runner.batch.writes import BatchWrites, Quarantined
     from projectionist.runner.decoding.delivery import Delivery
 
 log = logging.getLogger("projectionist.runner")
@@ -19,7 +19,7 @@ FIRST = 3
 """How many ids a line names."""
 
 
-def tell(consumer: str, applied: Sequence[Applied]) -> None:
+def log_batch(consumer: str, applied: Sequence[BatchResult]) -> None:
     """Say it, one line a batch and matter; each event's own line is for those who look closely (DEBUG)."""
     for one in applied:
         writes = one.writes
@@ -53,14 +53,14 @@ def tell_unnamed(consumer: str, deliveries: Sequence[Delivery]) -> None:
         log.warning(text, consumer, found[0].id, found[0].seq, extra=about)
 
 
-def _tell_parked(consumer: str, writes: Writes) -> None:
+def _tell_parked(consumer: str, writes: BatchWrites) -> None:
     for cause in dict.fromkeys(parked.cause for parked in writes.parked):
         alike = [parked.delivery for parked in writes.parked if parked.cause is cause]
         if cause != "stored":
             _few(consumer, f"parked_{cause}", f"%s: %d events parked ({cause})", alike)
 
 
-def _tell_aside(consumer: str, aside: Sequence[Put]) -> None:
+def _tell_aside(consumer: str, aside: Sequence[Quarantined]) -> None:
     """What is newly in quarantine: nobody else hears of it before somebody looks."""
     reasons = ", ".join(sorted({one.reason for one in aside}))
     ids = [one.id for one in aside if one.id is not None][:FIRST]

@@ -13,10 +13,10 @@ from projectionist.core.states import Cause
 from projectionist.core.telemetry import metrics, names
 
 if TYPE_CHECKING:
-    from projectionist.core.settings.settings import Batch as Limits
+    from projectionist.core.settings.settings import BatchLimits as Limits
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.batch.counted_types import Kinds
-    from projectionist.runner.batch.types import Applied, Batch
+    from projectionist.runner.batch.counted_types import CountedTypes
+    from projectionist.runner.batch.types import Batch, BatchResult
     from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -24,7 +24,7 @@ class Measures:
     """Tells what committed batches of one consumer were like; without a listener nothing is reckoned."""
 
     def __init__(
-        self, definition: Definition, limits: Limits, kinds: Kinds, sources: Collection[str] = ()
+        self, definition: Definition, limits: Limits, kinds: CountedTypes, sources: Collection[str] = ()
     ) -> None:
         self._limits = limits
         self._kinds = kinds
@@ -32,7 +32,7 @@ class Measures:
         self._who = {names.CONSUMER: definition.name}
         self._common = {names.SYSTEM: names.NATS, names.DESTINATION: definition.stream} | self._who
 
-    def note(self, batch: Batch, applied: Sequence[Applied]) -> None:
+    def note(self, batch: Batch, applied: Sequence[BatchResult]) -> None:
         """Tell of one batch, which may have been settled in parts."""
         if not metrics.on():
             return
@@ -79,7 +79,7 @@ class Measures:
     def _kind(self, delivery: Delivery) -> Hashable:
         return delivery.type, self._named(delivery.source)
 
-    def _note_failures(self, applied: Sequence[Applied]) -> None:
+    def _note_failures(self, applied: Sequence[BatchResult]) -> None:
         failed = [pair for one in applied for pair in one.writes.failed_again]
         failed += [
             (p.delivery, p.failed) for one in applied for p in one.writes.parked if p.cause is Cause.FAILED
@@ -98,7 +98,7 @@ class Measures:
             return "rows"
         return "bytes" if sum(len(d.data) for d in batch.deliveries) >= self._limits.max_bytes else "time"
 
-    def _note_times(self, batch: Batch, applied: Sequence[Applied]) -> None:
+    def _note_times(self, batch: Batch, applied: Sequence[BatchResult]) -> None:
         """The oldest and the newest of each type: a record for each event would cost as much as its transport."""
         waits = {id(parked.delivery) for one in applied for parked in one.writes.parked}
         done: list[Delivery] = [d for one in applied for d in one.writes.unparked]

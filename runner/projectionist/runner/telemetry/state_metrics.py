@@ -13,7 +13,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.telemetry.metrics import Shown
 from projectionist.core.telemetry.names import Metric
-from projectionist.outbox.relay.outbox_metrics import OutboxObserver
+from projectionist.outbox.relay.outbox_metrics import OutboxMetrics
 from projectionist.runner.consumers.status import MOST, ConsumerStatus, consumers
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BREAKER = {"half_open": 1, "open": 2}
 
 
-class Build(msgspec.Struct, frozen=True):
+class OpenBuild(msgspec.Struct, frozen=True):
     """An open rebuild."""
 
     phase: str
@@ -42,7 +42,7 @@ class Build(msgspec.Struct, frozen=True):
     per_s: float | None = None
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingCounts(msgspec.Struct, frozen=True):
     """What stands still of one consumer, by why."""
 
     name: str
@@ -54,11 +54,11 @@ class Waiting(msgspec.Struct, frozen=True):
     quarantine: dict[str, int]
     incidents: dict[str, int]
     unread: int
-    build: Build | None
+    build: OpenBuild | None
     replays: int
 
 
-class Observer:
+class StateMetrics:
     """Looks where consumers and the outbox stand, whoever runs them, and shows it."""
 
     def __init__(self, definitions: Sequence[Definition] | None, settings: Settings) -> None:
@@ -67,7 +67,7 @@ class Observer:
         self._settings = settings
         self._schema = settings.postgres.schema
         self._sql = Statements("projectionist.runner", self._schema)
-        self._outbox = OutboxObserver(self._schema)
+        self._outbox = OutboxMetrics(self._schema)
 
     async def look(self, connection: Connection, client: Client | None) -> None:
         """Look once, at the database and, where it can be reached, at the broker."""
@@ -108,7 +108,7 @@ def _show_standing(one: ConsumerStatus) -> None:
     show(names.HEADS, one.name, names.STATE, one.heads)
 
 
-def _show_waiting(one: Waiting) -> None:
+def _show_waiting(one: WaitingCounts) -> None:
     show(names.PARKED, one.name, names.CAUSE, one.parked)
     show(names.PARKED_AGE, one.name, names.STATE, one.ages)
     show(names.GAPS, one.name, names.FINDING, one.gaps)
@@ -118,7 +118,7 @@ def _show_waiting(one: Waiting) -> None:
     show_build(one.name, one.build)
 
 
-async def _ask_broker(client: Client | None, one: Waiting) -> int | None:
+async def _ask_broker(client: Client | None, one: WaitingCounts) -> int | None:
     """Show what the broker says; the messages it has not delivered, None where it does not answer."""
     if client is None or not one.durable:
         return None
@@ -158,7 +158,7 @@ def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[s
     metrics.show(metric, [*others, *ours])
 
 
-def show_build(consumer: str, build: Build | None) -> None:
+def show_build(consumer: str, build: OpenBuild | None) -> None:
     """Show how an open rebuild goes."""
     show(names.REBUILDING, consumer, names.PHASE, {} if build is None else {build.phase: build.age_s})
     show(names.REBUILD_SHARE, consumer, None, {} if build is None else {"": build.share})
@@ -178,9 +178,9 @@ def _fill(stream: api.Stream) -> float:
     return max((held / most for held, most in shares if most > 0), default=0.0)
 
 
-def _waiting(row: Record) -> Waiting:
+def _waiting(row: Record) -> WaitingCounts:
     found = {
         name: msgspec.json.decode(value) if isinstance(value, str) and value[:1] in "{[" else value
         for name, value in row.items()
     }
-    return msgspec.convert(found, Waiting)
+    return msgspec.convert(found, WaitingCounts)

@@ -12,7 +12,7 @@ from projectionist.runner.batch.planning import CONTIGUOUS
 if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.decisions import Decisions
-    from projectionist.runner.database.queries import Desk
+    from projectionist.runner.database.queries import Queries
     from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -44,7 +44,7 @@ class Forgotten(msgspec.Struct):
 
 
 async def forgotten_by_retention(
-    desk: Desk, consumer: Consumer, unknown: Iterable[Delivery], decisions: Decisions
+    desk: Queries, consumer: Consumer, unknown: Iterable[Delivery], decisions: Decisions
 ) -> Forgotten:
     """Read what that takes, after the inbox was asked about these.
 

@@ -9,7 +9,7 @@ import msgspec
 from projectionist.core.testpoints import announce
 from projectionist.projections.tables.row_statements import ReadModel, arguments
 from projectionist.runner.admin.parked_actions import Act
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
 from projectionist.runner.verify.verify import Drift, begun, drift, live_consumer
 
@@ -34,7 +34,7 @@ class Recomputed(msgspec.Struct):
 
 
 async def recompute(
-    desk: Desk, definition: Definition, settings: Settings, client: Client, key: str, act: Act
+    desk: Queries, definition: Definition, settings: Settings, client: Client, key: str, act: Act
 ) -> Recomputed:
     """Fold the row `key` from the events that live has applied to it, and write it where it differs.
 
@@ -90,7 +90,7 @@ async def recompute(
     return Recomputed(definition.name, key, one.events, changed)
 
 
-async def _folded(desk: Desk, client: Client, consumer: Consumer, key: Any) -> tuple[Exact, int]:
+async def _folded(desk: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[Exact, int]:
     """The row, folded as far as the stream goes now; and how much had been settled before that."""
     exact: Exact | None = None
     while exact is None or not exact.in_order:

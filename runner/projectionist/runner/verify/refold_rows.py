@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.core.states import Decided, Entry
+from projectionist.core.states import DecisionKind, InboxState
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED
 from projectionist.projections.folding.rows import Rows
@@ -22,14 +22,14 @@ from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.lost_events import is_own
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
-from projectionist.runner.rebuild.shadow import Stumbled, stumble
+from projectionist.runner.rebuild.shadow import HandlersFailed, handler_failure
 from projectionist.runner.verify.purged_events import forgotten_by_retention
-from projectionist.runner.verify.row_difference import Since, same
+from projectionist.runner.verify.row_difference import FirstDifference, same
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -42,8 +42,8 @@ Row = tuple[Any, ...]
 
 AT_ONCE = 2_000
 """So many events are looked up and folded at a time."""
-_APPLIED = frozenset({Entry.APPLIED, Entry.IGNORED})
-_WAITS = frozenset({Entry.PARKED, Entry.QUARANTINED})
+_APPLIED = frozenset({InboxState.APPLIED, InboxState.IGNORED})
+_WAITS = frozenset({InboxState.PARKED, InboxState.QUARANTINED})
 
 
 class Refolded(msgspec.Struct):
@@ -63,7 +63,7 @@ class Exact:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Queries,
         client: Client,
         consumer: Consumer,
         live: Mapping[Any, Row | None],
@@ -84,7 +84,7 @@ class Exact:
         self._rows = Rows(definition.cls, table, {})
         self._own = consumer.owned()
         self._ordered = definition.sequence != UNORDERED
-        self._since = {key: Since(table, row) for key, row in live.items()}
+        self._since = {key: FirstDifference(table, row) for key, row in live.items()}
         self._counts = dict.fromkeys(live, 0)
         self._fresh: list[Delivery] = []
         self._waiting: list[Delivery] = []
@@ -101,7 +101,7 @@ class Exact:
 
     def outdated(self, decided: Sequence[Record]) -> bool:
         """Whether what was read may be other events by what has been decided since; who wins a version is not."""
-        return any(row["kind"] == Decided.EDIT for row in decided[self._decided :])
+        return any(row["kind"] == DecisionKind.EDIT for row in decided[self._decided :])
 
     async def read(self) -> None:
         """Read on to the end of the stream, and fold what live has applied."""
@@ -196,7 +196,7 @@ class Exact:
     def _fold(self, deliveries: Iterable[Delivery]) -> None:
         for delivery in deliveries:
             if delivery.problem is not None:
-                raise Stumbled([stumble(delivery, delivery.problem)])
+                raise HandlersFailed([handler_failure(delivery, delivery.problem)])
             step = step_of(self._consumer.definition, delivery.seq, delivery)
             assert step is not None, "it touches a row"
             try:
@@ -208,7 +208,9 @@ class Exact:
                         delivery.aggregate or ""
                     )  # one with a lower version may be still to come
                     continue
-                raise Stumbled([stumble(delivery, f"{type(error).__name__}: {error}")]) from error
+                raise HandlersFailed(
+                    [handler_failure(delivery, f"{type(error).__name__}: {error}")]
+                ) from error
             self._counts[step.key] += 1
             self._since[step.key].note(named(delivery), self._rows.cell(step.key).stored)
 
@@ -231,7 +233,7 @@ def table_of(consumer: Consumer) -> Table:
     return table
 
 
-async def load(desk: Desk, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
+async def load(desk: Queries, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
     """The live rows of these keys, in database form."""
     table = table_of(consumer)
     statement = ReadModel(table, desk.schema, consumer.generation).load

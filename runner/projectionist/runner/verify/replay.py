@@ -16,17 +16,17 @@ from projectionist.core.cloudevents import timestamp
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.batch.batch_session import Session
+from projectionist.runner.batch.batch_session import BatchSession
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.intent_slots import frozen
-from projectionist.runner.database.queries import Desk, RebuildError
+from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
-from projectionist.runner.pipeline.batch_retry import Settler
+from projectionist.runner.pipeline.batch_retry import BatchSettler
 from projectionist.runner.verify.refold_rows import named
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Replayer:
     """Replays ranges for one consumer."""
 
     def __init__(
-        self, desk: Desk, definition: Definition, settings: Settings, client: Client, progress: Progress
+        self, desk: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
     ) -> None:
         self._desk = desk
         self._definition = definition
@@ -113,9 +113,9 @@ class Replayer:
         about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
         await self._desk.run("insert_audit_entry", consumer.number, *about)
         schema = self._settings.postgres.schema
-        session = Session(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
+        session = BatchSession(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         try:
-            await self._each(span, stream, consumer, Settler(consumer, session), result)
+            await self._each(span, stream, consumer, BatchSettler(consumer, session), result)
         finally:
             await session.close()
             await self._desk.run("stop_replay_runner", consumer.runner)
@@ -137,7 +137,7 @@ class Replayer:
         span: Range,
         stream: api.Stream,
         consumer: Consumer,
-        settler: Settler | None,
+        settler: BatchSettler | None,
         result: Replayed,
     ) -> None:
         filter_subject = self._definition.subjects.filter
@@ -149,7 +149,7 @@ class Replayer:
             await self._progress.advance(len(block))
 
     async def _batch(
-        self, arrivals: Sequence[Arrival], consumer: Consumer, settler: Settler | None, result: Replayed
+        self, arrivals: Sequence[Arrival], consumer: Consumer, settler: BatchSettler | None, result: Replayed
     ) -> None:
         deliveries: list[Delivery] = []
         unreadable: list[Unreadable] = []
@@ -229,7 +229,7 @@ async def _sequence(client: Client, stream: str, state: api.StreamState, text: s
     return low
 
 
-def _stored(message: api.Message) -> datetime:
+def _stored(message: api.StoredMessage) -> datetime:
     return timestamp(message.time).astimezone(UTC)
 
 

@@ -31,7 +31,7 @@ def _equal(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and Decimal(one) == Decimal(other)
 
 
-class Since:
+class FirstDifference:
     """Told of each event of a row in turn, and then of the row that came of them: which event made the difference."""
 
     def __init__(self, table: Table, live: Row | None) -> None:

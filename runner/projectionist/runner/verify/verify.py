@@ -13,8 +13,8 @@ from projectionist.projections.tables import ddl
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
-from projectionist.runner.database.queries import Desk, RebuildError
-from projectionist.runner.history.applied_filter import Judge, Track
+from projectionist.runner.database.queries import Queries, RebuildError
+from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.spill_files import Spill, bucket_of
@@ -83,7 +83,7 @@ class Verifier:
     """Verifies one consumer with the code at hand."""
 
     def __init__(
-        self, desk: Desk, definition: Definition, settings: Settings, client: Client, progress: Progress
+        self, desk: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
     ) -> None:
         self._desk = desk
         self._definition = definition
@@ -151,17 +151,17 @@ class Verifier:
                 self._bucket = (bucket, buckets)
                 yield {row[at]: row for row in await bulk.fold_spilled(spill.read(bucket))}
 
-    async def _judge(self, consumer: Consumer, floor: int) -> tuple[Judge, Decisions]:
+    async def _judge(self, consumer: Consumer, floor: int) -> tuple[AppliedFilter, Decisions]:
         desk, sequence = self._desk, self._definition.sequence
-        tracks: dict[str, Track] = {}
+        tracks: dict[str, AggregateProgress] = {}
         async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
             async for row in desk.cursor("select_all_positions", consumer.number):
-                tracks[row["aggregate"]] = Track(consumer.start, row["version"])
+                tracks[row["aggregate"]] = AggregateProgress(consumer.start, row["version"])
             every = sequence == UNORDERED
             given = (consumer.number, floor, every, consumer.incarnation)
             apart = {row["seq"] for row in await desk.rows("select_unapplied_sequences", *given)}
             decisions = Decisions(await desk.rows("select_decisions", consumer.number))
-        return Judge(sequence, tracks, decisions, apart), decisions
+        return AppliedFilter(sequence, tracks, decisions, apart), decisions
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
         """Keys of one bucket whose live row is not the folded one, or that only one side has."""
@@ -213,7 +213,7 @@ class Verifier:
         return table, ddl.physical(table, self._desk.schema, consumer.generation), quoted(table.key.name)
 
 
-async def exactly(desk: Desk, consumer: Consumer, client: Client, keys: Sequence[Any]) -> list[Refolded]:
+async def exactly(desk: Queries, consumer: Consumer, client: Client, keys: Sequence[Any]) -> list[Refolded]:
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
     exact: Exact | None = None
     while True:
@@ -231,7 +231,7 @@ async def exactly(desk: Desk, consumer: Consumer, client: Client, keys: Sequence
 
 
 async def begun(
-    desk: Desk,
+    desk: Queries,
     consumer: Consumer,
     client: Client,
     keys: Sequence[Any],
@@ -260,7 +260,7 @@ def drift(definition: Definition, one: Refolded) -> Drift:
     return Drift(str(one.key), one.since, live, folded)
 
 
-async def live_consumer(desk: Desk, definition: Definition, settings: Settings) -> tuple[Consumer, bytes]:
+async def live_consumer(desk: Queries, definition: Definition, settings: Settings) -> tuple[Consumer, bytes]:
     """The consumer with the live generation, and the code that generation was made by."""
     row = await registered(desk, definition)
     control = await desk.row("select_build_control_row", row["number"])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.states import Entry, Head
+from projectionist.core.states import AggregateState, InboxState
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
 
 
-class Outcome(StrEnum):
+class WaitOutcome(StrEnum):
     """What has become of it."""
 
     APPLIED = "applied"
@@ -36,22 +36,22 @@ class Outcome(StrEnum):
     """Nothing of the above within the time given."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class WaitResult(msgspec.Struct, frozen=True):
     """What became of what was waited for, and why where that is not plain."""
 
-    outcome: Outcome
+    outcome: WaitOutcome
     reason: str = ""
 
     @property
     def is_applied(self) -> bool:
         """Whether a read of the model now shows it, or never will have to."""
-        return self.outcome in (Outcome.APPLIED, Outcome.IGNORED)
+        return self.outcome in (WaitOutcome.APPLIED, WaitOutcome.IGNORED)
 
     def __str__(self) -> str:
         return f"{self.outcome}, because {self.reason}" if self.reason else str(self.outcome)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class AwaitedEvent(msgspec.Struct, frozen=True):
     """One event, as far as it is known."""
 
     consumer: int
@@ -64,36 +64,40 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 _SETTLED = {
-    Entry.APPLIED: Outcome.APPLIED,
-    Entry.IGNORED: Outcome.IGNORED,
-    Entry.STALE: Outcome.STALE,
-    Entry.SKIPPED: Outcome.SKIPPED,
-    Entry.DISCARDED: Outcome.DISCARDED,
-    Entry.QUARANTINED: Outcome.QUARANTINED,
+    InboxState.APPLIED: WaitOutcome.APPLIED,
+    InboxState.IGNORED: WaitOutcome.IGNORED,
+    InboxState.STALE: WaitOutcome.STALE,
+    InboxState.SKIPPED: WaitOutcome.SKIPPED,
+    InboxState.DISCARDED: WaitOutcome.DISCARDED,
+    InboxState.QUARANTINED: WaitOutcome.QUARANTINED,
 }
 
 
-def answer(row: Row) -> Answer | None:
+def answer(row: Row) -> WaitResult | None:
     """What this row says; None if it is to be waited for."""
     if row["aside"] is not None:
-        return Answer(Outcome.QUARANTINED, f"{row['aside']}: {row['detail']}")
+        return WaitResult(WaitOutcome.QUARANTINED, f"{row['aside']}: {row['detail']}")
     if row["state"] in _SETTLED:
-        return Answer(_SETTLED[Entry(row["state"])])
+        return WaitResult(_SETTLED[InboxState(row["state"])])
     passed = row["wanted"] is not None and (row["version"] or 0) >= row["wanted"]
     if passed and row["stepped_over"]:
-        return Answer(Outcome.SKIPPED)
+        return WaitResult(WaitOutcome.SKIPPED)
     if passed and not row["named"]:
-        return Answer(Outcome.APPLIED)
-    if (not passed and row["head"] in (Head.FAILED, Head.WAITING)) or row["alone"] == "failed":
-        return Answer(Outcome.PARKED, _why(row))
-    return Answer(Outcome.FORGOTTEN, "retention has removed its inbox row") if row["forgotten"] else None
+        return WaitResult(WaitOutcome.APPLIED)
+    if (not passed and row["head"] in (AggregateState.FAILED, AggregateState.WAITING)) or row[
+        "alone"
+    ] == "failed":
+        return WaitResult(WaitOutcome.PARKED, _why(row))
+    return (
+        WaitResult(WaitOutcome.FORGOTTEN, "retention has removed its inbox row") if row["forgotten"] else None
+    )
 
 
-def standing(row: Row | None) -> str:
+def describe_progress(row: Row | None) -> str:
     """How far it is, for whoever has waited in vain."""
     if row is None:
         return "nothing is known of it"
-    if row["state"] == Entry.PARKED:
+    if row["state"] == InboxState.PARKED:
         return f"it is parked, the head of its aggregate is {row['head'] or 'tried soon'}"
     if row["rival"] is not None:
         return f"its version {row['wanted']} is that of another event, {row['rival_source']} {row['rival']}"

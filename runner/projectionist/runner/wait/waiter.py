@@ -25,7 +25,7 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.decoding.delivery import Unreadable
 from projectionist.runner.jetstream import api
-from projectionist.runner.wait.outcome import Answer, Outcome, Wanted, answer, standing
+from projectionist.runner.wait.outcome import AwaitedEvent, WaitOutcome, WaitResult, answer, describe_progress
 
 if TYPE_CHECKING:
     import asyncpg
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
 
-    _Find = Callable[[], Awaitable[Wanted | Answer | None]]
+    _Find = Callable[[], Awaitable[AwaitedEvent | WaitResult | None]]
 
 POLL_S = 0.02
 AGAIN_S = 0.25
@@ -60,7 +60,7 @@ class CannotWait(ProjectionistError):
     """What was asked for cannot be waited for."""
 
 
-class Ack(Protocol):
+class PublishReceipt(Protocol):
     """What a publish answered: that of `Publisher`."""
 
     @property
@@ -80,7 +80,7 @@ class Waiter:
         self._settings = settings
         self._sql = Statements("projectionist.runner", settings.postgres.schema)
         self._numbers = count(1)
-        self._waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]] = {}
+        self._waiting: dict[int, tuple[AwaitedEvent, asyncio.Future[WaitResult]]] = {}
         self._known: dict[str, int] = {}
         self._unserved: dict[int, Unserved] = {}
         """The consumers waited for that nobody applies events for; looked at every AGAIN_S."""
@@ -93,7 +93,7 @@ class Waiter:
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def version(self, name: str, aggregate: str, version: int, timeout_s: float) -> Answer:
+    async def version(self, name: str, aggregate: str, version: int, timeout_s: float) -> WaitResult:
         """Until consumer `name` has applied this version of an aggregate (`type/id`)."""
         definition = self._definitions[name]
         if definition.sequence == "unordered":
@@ -108,29 +108,29 @@ class Waiter:
         if version < 1:
             raise CannotWait(f"{version} is no version of an aggregate", remedy="Versions count from 1")
 
-        async def find() -> Wanted:
-            return Wanted(await self._number(name), aggregate, version)
+        async def find() -> AwaitedEvent:
+            return AwaitedEvent(await self._number(name), aggregate, version)
 
         return await self._within(timeout_s, find)
 
-    async def identity(self, name: str, source: str, identity: str, timeout_s: float) -> Answer:
+    async def identity(self, name: str, source: str, identity: str, timeout_s: float) -> WaitResult:
         """Until consumer `name` has applied the event of this source and id."""
 
-        async def find() -> Wanted:
-            return Wanted(await self._number(name), source=source, id=identity)
+        async def find() -> AwaitedEvent:
+            return AwaitedEvent(await self._number(name), source=source, id=identity)
 
         return await self._within(timeout_s, find)
 
-    async def sequence(self, name: str, ack: Ack, timeout_s: float) -> Answer:
+    async def sequence(self, name: str, ack: PublishReceipt, timeout_s: float) -> WaitResult:
         """Until consumer `name` has applied what a publish has stored."""
         definition = self._definitions[name]
         if ack.stream != definition.stream:
-            return Answer(
-                Outcome.NOT_MEANT, f"it is in stream {ack.stream}, {name} reads {definition.stream}"
+            return WaitResult(
+                WaitOutcome.NOT_MEANT, f"it is in stream {ack.stream}, {name} reads {definition.stream}"
             )
         return await self._within(timeout_s, lambda: self._read(definition, ack.sequence))
 
-    async def _within(self, timeout_s: float, find: _Find) -> Answer:
+    async def _within(self, timeout_s: float, find: _Find) -> WaitResult:
         self._callers += 1
         self._look_about()
         try:
@@ -138,7 +138,7 @@ class Waiter:
         finally:
             self._callers -= 1
 
-    async def _answered(self, timeout_s: float, find: _Find) -> Answer:
+    async def _answered(self, timeout_s: float, find: _Find) -> WaitResult:
         problem, found = "", None
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -154,16 +154,16 @@ class Waiter:
                         if found is None:
                             problem = "the consumer has not taken up the stream as it is now"
                             await asyncio.sleep(AGAIN_S)
-                if isinstance(found, Answer):
+                if isinstance(found, WaitResult):
                     return found
                 return await self._wait(found)
-        if not isinstance(found, Wanted):
-            return Answer(Outcome.PENDING, f"it could not be looked at: {problem}")
-        return Answer(Outcome.PENDING, await self._stands(found))
+        if not isinstance(found, AwaitedEvent):
+            return WaitResult(WaitOutcome.PENDING, f"it could not be looked at: {problem}")
+        return WaitResult(WaitOutcome.PENDING, await self._stands(found))
 
-    async def _wait(self, wanted: Wanted) -> Answer:
+    async def _wait(self, wanted: AwaitedEvent) -> WaitResult:
         number = next(self._numbers)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[WaitResult] = asyncio.get_running_loop().create_future()
         self._waiting[number] = wanted, future
         self._look_about()
         try:
@@ -199,7 +199,7 @@ class Waiter:
                     return False
         return True
 
-    async def _answer(self, waiting: dict[int, tuple[Wanted, asyncio.Future[Answer]]]) -> None:
+    async def _answer(self, waiting: dict[int, tuple[AwaitedEvent, asyncio.Future[WaitResult]]]) -> None:
         try:
             await self._look_who_serves({wanted.consumer for wanted, _ in waiting.values()})
             unserved, now = dict(self._unserved), time.monotonic()
@@ -215,7 +215,7 @@ class Waiter:
         for wanted, future in waiting.values():
             one = unserved.get(wanted.consumer)  # what is there all the same was answered above
             if one is not None and (one.decided or now - one.since >= NOBODY_S):
-                _unless_done(future, Answer(Outcome.NOT_SERVED, one.reason))
+                _unless_done(future, WaitResult(WaitOutcome.NOT_SERVED, one.reason))
 
     async def _look_who_serves(self, consumers: Iterable[int]) -> None:
         """See now and then whether somebody applies events for these."""
@@ -236,18 +236,18 @@ class Waiter:
             since = before.get(row["number"], now)
             self._unserved[row["number"]] = Unserved(row["reason"], row["decided"], since)
 
-    async def _look(self, wanted: dict[int, Wanted], *, all_of_them: bool = False) -> list[Record]:
+    async def _look(self, wanted: dict[int, AwaitedEvent], *, all_of_them: bool = False) -> list[Record]:
         columns = [[getattr(one, field) for one in wanted.values()] for field in _FIELDS]
         return await self._ask("select_wait_outcomes", list(wanted), *columns, all_of_them)
 
-    async def _stands(self, wanted: Wanted) -> str:
+    async def _stands(self, wanted: AwaitedEvent) -> str:
         try:
             rows = await self._look({0: wanted}, all_of_them=True)
         except Exception as error:
             if not is_transient(error):
                 raise
             return f"PostgreSQL cannot be asked: {error}"
-        return standing(rows[0] if rows else None)
+        return describe_progress(rows[0] if rows else None)
 
     async def _ask(self, statement: str, *arguments: object) -> list[Record]:
         """On the one connection, which is opened where there is none, and given up where it fails."""
@@ -284,7 +284,7 @@ class Waiter:
                 self._client = await connections.connect(self._settings.nats, name="projectionist wait")
             return self._client
 
-    async def _read(self, definition: Definition, seq: int) -> Wanted | Answer | None:
+    async def _read(self, definition: Definition, seq: int) -> AwaitedEvent | WaitResult | None:
         """Which event the stream holds there, read as the consumer reads it. None while the consumer stands in a
         stream that is gone, of which the same sequences told other things."""
         client = await self._broker()
@@ -295,17 +295,17 @@ class Waiter:
             return None
         message = await api.message(client, definition.stream, seq)
         if message is None or message.seq != seq:
-            return Wanted(number, incarnation=incarnation, seq=seq)
+            return AwaitedEvent(number, incarnation=incarnation, seq=seq)
         if not definition.subjects.reads(message.subject):
-            return Answer(Outcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
+            return WaitResult(WaitOutcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
         policy = self._settings.policy(definition.name)
         reader = Consumer(definition, policy, number, definition.name, 0).reader
         found = reader.reread(message.arrival(), seq, incarnation)
         if isinstance(found, Unreadable):
-            return Wanted(number, incarnation=incarnation, seq=seq)
+            return AwaitedEvent(number, incarnation=incarnation, seq=seq)
         ordered = definition.sequence != "unordered"
         aggregate, version = (found.aggregate, found.version) if ordered else (None, None)
-        return Wanted(number, aggregate, version, found.source, found.id, incarnation, seq)
+        return AwaitedEvent(number, aggregate, version, found.source, found.id, incarnation, seq)
 
     async def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -316,7 +316,7 @@ class Waiter:
             await client.close()
 
 
-def _unless_done(future: asyncio.Future[Answer], found: Answer | Exception) -> None:
+def _unless_done(future: asyncio.Future[WaitResult], found: WaitResult | Exception) -> None:
     if future.done():
         return
     if isinstance(found, Exception):
