@@ -23,7 +23,7 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats
 from projectionist.projections.compiled.subject_pattern import Subjects
-from projectionist.runner.decoding.delivery import parse_ack_subject
+from projectionist.runner.jetstream.ack_subject import parse_ack_subject
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable import DurableUnfit, StreamUnfit
 from projectionist.runner.jetstream.pull_source import BrokerProgress, JetStreamSource, SourceLost

@@ -19,9 +19,9 @@ from tests.support.waiting import eventually
 
 from projectionist.core import testpoints
 from projectionist.core.nats import connections
+from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import Connection
 from projectionist.projections import definition
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, Progress
 from projectionist.runner.rebuild.rebuild import Options, Rebuild, Rebuilt, give_up

@@ -13,8 +13,9 @@ from tests.support.batch_driver import Hand, crew, stalled
 from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act, NotThere, ParkedActions, SeenHead, TooLate
+from projectionist.runner.admin.parked_actions import ParkedActions, SeenHead
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "ticket 7")

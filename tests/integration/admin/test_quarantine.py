@@ -11,9 +11,9 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.settings.settings import Headers, Policy
 from projectionist.projections import Projection, on
-from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 

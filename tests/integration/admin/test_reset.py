@@ -14,8 +14,8 @@ from tests.support.process import projectionist
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.pause import pause
 
 pytestmark = pytest.mark.asyncio

@@ -9,9 +9,9 @@ from tests.support.consumer_harness import Rig, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
+from projectionist.core.operator import Act
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.pipeline import loop
 
 pytestmark = pytest.mark.asyncio

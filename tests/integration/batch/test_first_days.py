@@ -12,8 +12,8 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import Heard, listening
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Run
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.stream_guard.adopt_stream import Adoption
 

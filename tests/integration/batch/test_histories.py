@@ -16,9 +16,9 @@ from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.servers import Lab
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import Event
-from projectionist.runner.admin.parked_actions import Act
 
 ACT = Act("ops", "history")
 ROUNDS = 12

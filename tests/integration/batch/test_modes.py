@@ -11,7 +11,7 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
-from projectionist.runner.admin.parked_actions import Act
+from projectionist.core.operator import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")

@@ -7,7 +7,7 @@ from tests.support.batch_driver import crew
 from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.runner.admin.parked_actions import Act
+from projectionist.core.operator import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")

@@ -8,9 +8,10 @@ from tests.support.batch_driver import Hand
 from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.operator import Act
 from projectionist.migrations import migrate
 from projectionist.projections import definition
-from projectionist.runner.admin.parked_actions import Act, ParkedActions
+from projectionist.runner.admin.parked_actions import ParkedActions
 from projectionist.runner.batch.batch_session import BatchSession, store_of
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.types import Batch

@@ -11,8 +11,8 @@ from tests.support.consumer_harness import PATIENCE, Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 

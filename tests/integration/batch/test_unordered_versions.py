@@ -7,8 +7,8 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
+from projectionist.core.operator import Act, NotThere
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act, NotThere
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,8 +7,8 @@ from tests.support.batch_driver import crew
 from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import BatchLimits as Limits
-from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")

@@ -7,9 +7,9 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, on
-from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,7 +9,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.nats import connections
-from projectionist.runner.admin.parked_actions import Act
+from projectionist.core.operator import Act
 
 pytestmark = pytest.mark.asyncio
 

@@ -8,10 +8,10 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import BreakerLimits, Policy
 from projectionist.ops.commands.status import next_steps
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.consumers import status
 from projectionist.runner.consumers.status import ConsumerStatus
 from projectionist.runner.failures import consumer_breaker

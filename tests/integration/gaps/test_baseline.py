@@ -12,9 +12,9 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, definition, on
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 

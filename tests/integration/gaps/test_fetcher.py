@@ -7,8 +7,8 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.projections import Projection, on
-from projectionist.runner.admin.parked_actions import Act
 
 pytestmark = pytest.mark.asyncio
 

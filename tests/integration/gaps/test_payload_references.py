@@ -10,10 +10,10 @@ from tests.support.consumer_harness import Rig
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 

@@ -12,7 +12,7 @@ from tests.support.rebuilding import Yard, shop_app
 from tests.support.retention import age, purge, sent, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
-from projectionist.runner.admin.parked_actions import Act
+from projectionist.core.operator import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild.catch_up import Gone

@@ -19,8 +19,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import Act
 from projectionist.core.retry_policy import RetryPolicy
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch import failure_evidence
 from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.failures.consumer_breaker import ConsumerBreaker

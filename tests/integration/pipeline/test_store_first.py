@@ -13,10 +13,10 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.consumers import status
 from projectionist.runner.pipeline import inbox_worker, loop

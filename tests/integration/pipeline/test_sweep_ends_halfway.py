@@ -14,8 +14,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core import testpoints
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
 
 pytestmark = pytest.mark.asyncio

@@ -14,8 +14,8 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
+from projectionist.core.operator import Act
 from projectionist.projections import Index, Projection, definition, on
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.read_models import migrate
 from projectionist.runner.read_models.generations import drop

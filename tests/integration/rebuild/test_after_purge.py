@@ -9,8 +9,8 @@ from tests.support.rebuilding import Yard
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.operator import Act
 from projectionist.projections import definition
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history import applied_filter

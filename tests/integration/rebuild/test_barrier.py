@@ -17,10 +17,10 @@ from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.core import clock, testpoints
+from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import SqlProjection, Tx, definition, on
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.database import barrier
 from projectionist.runner.database.barrier import barrier_key

@@ -9,8 +9,8 @@ import pytest
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.projections import Event
-from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 
 pytestmark = pytest.mark.asyncio
 

@@ -16,10 +16,10 @@ from tests.support.rebuilding import Yard
 from tests.support.servers import SCHEMA, Lab
 from tests.support.shop import OrderNoted, OrderPlaced
 
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.settings.settings import BatchLimits
 from projectionist.core.testpoints import listen
 from projectionist.projections import Delete, Event, Projection, definition, on
-from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.rebuild import build_state
 

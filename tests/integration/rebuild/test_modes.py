@@ -12,9 +12,9 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.core.testpoints import listen
 from projectionist.projections import Event, SqlProjection, Tx, on
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.rebuild import build_state, bulk_phase_sql

@@ -6,7 +6,7 @@ import pytest
 from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.runner.admin.parked_actions import Act
+from projectionist.core.operator import Act
 
 pytestmark = pytest.mark.asyncio
 

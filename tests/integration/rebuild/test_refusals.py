@@ -13,11 +13,11 @@ from tests.support.waiting import listening
 
 from projectionist.projections import Event, Projection, on
 from projectionist.runner.database.queries import BuildLost, RebuildError
+from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild import build_state
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding
 from projectionist.runner.rebuild.compare import Differs
-from projectionist.runner.rebuild.shadow import HandlersFailed
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,15 +12,15 @@ from tests.support.rebuilding import Yard
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.runner.admin.parked_actions import Act
+from projectionist.core.operator import Act
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import PureHandlers
 from projectionist.runner.batch.inbox_store import InboxStore
 from projectionist.runner.database.queries import Queries, RebuildError
+from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.rebuild.catch_up import NotEqual
 from projectionist.runner.rebuild.reader_snapshots import Snapshots
 from projectionist.runner.rebuild.rebuild import Rebuild
-from projectionist.runner.rebuild.shadow import HandlersFailed
 
 pytestmark = pytest.mark.asyncio
 

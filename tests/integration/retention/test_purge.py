@@ -18,8 +18,8 @@ from tests.support.load import tuned
 from tests.support.retention import DAY, age, forgets_after, purge, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
+from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import Connection
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream.api import StreamConfig
 from projectionist.runner.retention.archive_files import ArchiveFailed
 from projectionist.runner.retention.background_purge import streams

@@ -12,7 +12,7 @@ from tests.support.consumer_harness import PATIENCE, Rig
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
+from projectionist.core.operator import Act, NotThere, TooLate
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,10 +18,10 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.nats import connections
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
 from projectionist.ops.inspect.stream_audit import walk
 from projectionist.projections import Projection, definition, on
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.durable import StreamUnfit

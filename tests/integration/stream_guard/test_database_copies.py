@@ -17,9 +17,9 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.core.postgres import database_identity
 from projectionist.core.postgres.database_identity import DatabaseCopied
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.jetstream.durable_owner import NotOurs
 from projectionist.runner.stream_guard.adopt_database import NothingToTake, Takeover

@@ -24,9 +24,9 @@ from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.stream_files import StreamFiles
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.durable import DurableUnfit
 from projectionist.runner.process.consumer_worker import ConsumerWorker

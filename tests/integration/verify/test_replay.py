@@ -15,9 +15,9 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
 from projectionist.core.nats import connections
+from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.verify.replay import Range, Replayed, Replayer, span_of

@@ -17,8 +17,8 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.database.queries import Queries, RebuildError
+from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.jetstream import stream_reader
-from projectionist.runner.rebuild.shadow import HandlersFailed
 from projectionist.runner.verify import refold_rows
 from projectionist.runner.verify import verify as verifying
 from projectionist.runner.verify.recompute import Recomputed

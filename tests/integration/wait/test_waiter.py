@@ -14,9 +14,9 @@ from tests.support.retention import age, purge
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 from tests.support.shop_app import APP, environment
 
+from projectionist.core.operator import Act
 from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.app import AppError
 from projectionist.runner.wait.outcome import WaitOutcome, WaitResult
 from projectionist.runner.wait.waiter import CannotWait

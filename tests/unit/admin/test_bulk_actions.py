@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from projectionist.core.operator import NotThere
 from projectionist.runner.admin.bulk_actions import named, paced
-from projectionist.runner.admin.parked_actions import NotThere
 
 
 @pytest.mark.asyncio

@@ -23,11 +23,12 @@ from projectionist.core import clock
 from projectionist.core.cloudevents import is_traceparent
 from projectionist.core.errors import SettingsError
 from projectionist.core.log_format import JsonFormatter, RateLimitFilter, TextFormatter, facts
+from projectionist.core.settings.listen_address import address
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Telemetry, load
 from projectionist.core.telemetry import health_server as healths
 from projectionist.core.telemetry import liveness, metrics, names, otel_setup, server_attributes, tracing
-from projectionist.core.telemetry.health_server import Health, HealthServer, address
+from projectionist.core.telemetry.health_server import Health, HealthServer
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

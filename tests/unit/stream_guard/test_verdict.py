@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from projectionist.core.states import IncidentKind
-from projectionist.runner.admin.incidents import remedy
+from projectionist.runner.stream_guard.remedies import remedy
 from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint, Observation, judge
 
 BORN, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)

@@ -143,7 +143,7 @@ def listening(found: Settings, listen: str | None) -> Settings:
     """The settings with the place that was named, if one was."""
     if listen is None:
         return found
-    from projectionist.core.telemetry.health_server import address  # noqa: PLC0415  loaded where it is needed
+    from projectionist.core.settings.listen_address import address  # noqa: PLC0415  loaded where it is needed
 
     try:
         address(listen)

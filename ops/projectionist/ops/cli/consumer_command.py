@@ -11,8 +11,8 @@ from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.output import Exit, told
 
 if TYPE_CHECKING:
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
 
     Verb = Callable[[Connection, str, str, Act], Awaitable[bool]]
 
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace, verb: Verb, done: str, already: str) -> int:
 
 
 async def _run(args: argparse.Namespace, verb: Verb) -> bool:
+    from projectionist.core.operator import Act  # noqa: PLC0415
     from projectionist.ops.cli.database import database  # noqa: PLC0415  every command imports this module
-    from projectionist.runner.admin.parked_actions import Act  # noqa: PLC0415
 
     async with database(args.command.__name__.rpartition(".")[2]) as db:
         return await verb(db.connection, db.schema, args.consumer, Act(args.actor, args.reason))

@@ -17,9 +17,9 @@ from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.stream_guard.adopt_database import AdoptionResult
     from projectionist.runner.stream_guard.adopt_stream import Adopted
 
@@ -45,8 +45,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Adopt it, and say what that means."""
+    from projectionist.core.operator import Act
     from projectionist.ops.cli.find_servers import settings
-    from projectionist.runner.admin.parked_actions import Act
 
     if args.database == bool(args.consumer):
         raise UsageError(

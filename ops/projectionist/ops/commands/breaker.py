@@ -11,8 +11,8 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say
 
 if TYPE_CHECKING:
+    from projectionist.core.operator import Act
     from projectionist.core.settings.settings import Postgres
-    from projectionist.runner.admin.parked_actions import Act
 
 TOPIC = Topic.DECIDE
 HELP = "close the breaker of a consumer on which too much failed at once"
@@ -30,8 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Close it and say whether it was open."""
+    from projectionist.core.operator import Act
     from projectionist.ops.cli.find_servers import settings
-    from projectionist.runner.admin.parked_actions import Act
 
     act = Act(args.actor, args.reason)
     was_open = asyncio.run(_reset(settings().postgres, args.consumer, act))

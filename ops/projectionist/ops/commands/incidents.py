@@ -99,7 +99,7 @@ def _show(row: Record, args: argparse.Namespace) -> int:
 
 
 async def _close(incidents: Incidents, args: argparse.Namespace) -> int:
-    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.core.operator import Act
 
     act = Act(args.actor, args.reason)
     numbers = args.numbers or [

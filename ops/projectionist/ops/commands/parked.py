@@ -135,7 +135,7 @@ def _lines(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
 
 
 async def _show(parked: ParkedQueries, args: argparse.Namespace) -> int:
-    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.core.operator import Act
 
     found = await parked.show(args.ids[0], args.consumer, args.source)
     shown = []
@@ -182,8 +182,8 @@ def _text(row: dict[str, Any]) -> str:
 
 
 async def _change(db: Database, parked: ParkedQueries, args: argparse.Namespace) -> int:
+    from projectionist.core.operator import Act
     from projectionist.runner.admin.bulk_actions import Handling
-    from projectionist.runner.admin.parked_actions import Act
 
     handling = Handling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
     targets = await _targets(parked, args)
@@ -199,7 +199,7 @@ async def _change(db: Database, parked: ParkedQueries, args: argparse.Namespace)
 
 
 async def _targets(parked: ParkedQueries, args: argparse.Namespace) -> list[ParkedEntry]:
-    from projectionist.runner.admin.parked_actions import NotThere
+    from projectionist.core.operator import NotThere
     from projectionist.runner.admin.parked_queries import MOST
 
     if not args.ids and args.act != "discard":

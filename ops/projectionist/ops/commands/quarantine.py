@@ -27,8 +27,8 @@ from projectionist.ops.cli.output import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from projectionist.core.operator import Act
     from projectionist.runner.admin.bulk_actions import BulkResult
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.parked_queries import ParkedQueries
     from projectionist.runner.admin.quarantine_actions import Place, QuarantineActions
     from projectionist.runner.admin.quarantine_queries import QuarantineFilter, QuarantineQueries
@@ -94,8 +94,8 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 
 async def _run(args: argparse.Namespace) -> int:
+    from projectionist.core.operator import Act
     from projectionist.ops.cli.database import database
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.parked_queries import ParkedQueries
     from projectionist.runner.admin.quarantine_queries import QuarantineFilter, QuarantineQueries
 
@@ -123,7 +123,7 @@ async def _list(aside: QuarantineQueries, chosen: QuarantineFilter, args: argpar
 
 
 async def _show(aside: QuarantineQueries, parked: ParkedQueries, args: argparse.Namespace) -> int:
-    from projectionist.runner.admin.parked_actions import Act
+    from projectionist.core.operator import Act
 
     entries = []
     for row in await aside.show(args.seqs[0], args.consumer, args.incarnation):

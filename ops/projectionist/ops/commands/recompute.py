@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
+    from projectionist.core.operator import Act
     from projectionist.ops.cli.command_context import at_work
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.verify.recompute import recompute
 
     async with at_work(args, consumers=1, command="recompute") as work:

@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.nats import connections
+    from projectionist.core.operator import Act
     from projectionist.ops.cli.database import database
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.reset import Resetting
 
     act = Act(args.actor, args.reason)

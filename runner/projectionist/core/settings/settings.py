@@ -19,9 +19,9 @@ from projectionist.core import project_servers
 from projectionist.core.errors import IdentifierError, SettingsError
 from projectionist.core.identifiers import checked
 from projectionist.core.retry_policy import RetryPolicy, Seconds
+from projectionist.core.settings.listen_address import address
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.sources import Layers, Raw, build
-from projectionist.core.telemetry.health_server import address
 
 log = logging.getLogger("projectionist.core")
 

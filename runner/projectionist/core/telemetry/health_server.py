@@ -13,6 +13,7 @@ import anyio
 import msgspec
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.settings.listen_address import address
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 
@@ -103,14 +104,6 @@ class HealthServer:
 def _response(status: int, body: bytes, kind: str) -> bytes:
     head = f"HTTP/1.1 {status} {_WORDS[status]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
-
-
-def address(listen: str) -> tuple[str, int]:
-    """Host and port of `host:port`; without a host, this machine alone. ValueError for anything else."""
-    host, _, port = listen.rpartition(":")
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"listen {listen!r} is not host:port, like 127.0.0.1:9464")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def notify(state: str) -> None:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner.admin.parked_actions import NotThere, ParkedActions, TooLate
+from projectionist.runner.admin.parked_actions import ParkedActions
 from projectionist.runner.batch.batch_session import store_of
 
 if TYPE_CHECKING:
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.admin.parked_queries import ParkedEntry
 
 SAMPLE = 5

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
+from projectionist.core.operator import NotThere
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.admin.intent_actions import IntentActions as Intents
-from projectionist.runner.admin.parked_actions import NotThere
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -5,33 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from projectionist.core.postgres.database_identity import ADOPT
+from projectionist.core.operator import NotThere
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IncidentKind
-from projectionist.runner.admin.parked_actions import NotThere
+from projectionist.runner.stream_guard.remedies import REMEDIES, remedy
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
 
 MOST = 1_000_000
-
-_ADOPT = "`projectionist adopt {name} --reason …`"
-_REMEDIES = {
-    IncidentKind.STREAM_REPLACED: f"If the new stream is to be read, {_ADOPT}; otherwise restore the old one",
-    IncidentKind.STREAM_REGRESSED: f"Restore the stream if you can; {_ADOPT} goes on without what it lost",
-    IncidentKind.STREAM_COPIED: f"If the copy is to be read from now on, {_ADOPT}",
-    IncidentKind.DATABASE_COPIED: f"If this database is the real one, {ADOPT}; otherwise drop it",
-    IncidentKind.DURABLE_TAKEN: f"Stop what runs on the other database; if this one is the real one, {ADOPT}",
-    IncidentKind.STREAM_PURGED: f"Missing versions show as gaps; {_ADOPT} closes this once it is dealt with",
-}
-
-
-def remedy(fact: IncidentKind, consumer: str) -> str:
-    """The next step, in one sentence."""
-    return _REMEDIES[fact].format(name=consumer)
 
 
 class Incidents:
@@ -78,7 +63,7 @@ class Incidents:
         Refuses what halts a consumer: that is decided by `adopt`, and would be opened again.
         """
         for row in await self.each(closed=False, numbers=numbers):
-            if row["kind"] in _REMEDIES:
+            if row["kind"] in REMEDIES:
                 raise NotThere(
                     f"incident {row['number']} is about the stream or the database itself",
                     remedy=remedy(IncidentKind(row["kind"]), row["consumer"]),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.states import AggregateState, DecisionKind, Finding, InboxState
 from projectionist.core.testpoints import announce
 
@@ -27,27 +27,6 @@ BY_HAND = 0
 """Under which number of a runner acts are counted: no process has it."""
 GAP_HEADS = frozenset({AggregateState.GAP, AggregateState.WAITING})
 FAILED_HEADS = frozenset({AggregateState.FAILED, AggregateState.WAITING})
-
-
-class TooLate(ProjectionistError):
-    """What the operator saw is no longer so; look again."""
-
-
-class NotThere(ProjectionistError):
-    """The verb does not fit the state of the event or aggregate it names."""
-
-
-class Act(msgspec.Struct, frozen=True):
-    """Who acts, and why."""
-
-    actor: str
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not self.actor.strip() or not self.reason.strip():
-            raise NotThere(
-                "an act needs an actor and a reason", remedy="Say who you are and why this is right"
-            )
 
 
 class SeenHead(msgspec.Struct, frozen=True):

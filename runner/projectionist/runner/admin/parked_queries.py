@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.admin.parked_actions import NotThere, SeenHead, TooLate
+from projectionist.runner.admin.parked_actions import SeenHead
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.decoding import json_limits
 from projectionist.runner.decoding.content_hash import event_hash
@@ -17,9 +18,9 @@ from projectionist.runner.decoding.content_hash import event_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
-    from projectionist.runner.admin.parked_actions import Act
 
 MOST = 1_000_000
 

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database import barrier
+from projectionist.runner.database.barrier import Busy
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
-
-
-class Busy(ProjectionistError):
-    """A batch of the consumer has been open for too long to wait for it."""
 
 
 async def pause(connection: Connection, schema: str, consumer: str, act: Act) -> bool:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.states import DecisionKind, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
-from projectionist.runner.admin.parked_actions import Act, NotThere, TooLate
 from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.header_parser import replaced
 

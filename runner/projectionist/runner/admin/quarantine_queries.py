@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.operator import NotThere
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.admin.bulk_actions import named, paced
-from projectionist.runner.admin.parked_actions import NotThere
 from projectionist.runner.admin.parked_queries import MOST
 from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of

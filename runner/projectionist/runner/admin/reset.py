@@ -12,7 +12,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.admin.pause import Busy, alone, unknown
+from projectionist.runner.admin.pause import alone, unknown
+from projectionist.runner.database.barrier import Busy
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import api
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
 
 SILENCE_S = 5.0 * SILENT_BEATS
 """A process that has not beaten for so long does not run the consumer any more."""

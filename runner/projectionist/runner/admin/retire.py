@@ -16,16 +16,16 @@ from projectionist.runner.admin.reset import SILENCE_S
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
+from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.views import dependents, drop_tables, shown, withdraw
-from projectionist.runner.rebuild.build_state import drop_positions
 from projectionist.runner.stream_guard.adopt_database import check_ours
 
 if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
 
 
 class CannotRetire(ProjectionistError):

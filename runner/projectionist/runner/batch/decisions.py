@@ -10,7 +10,8 @@ import msgspec
 
 from projectionist.core.states import DecisionKind
 from projectionist.runner.batch.version_ranges import VersionRanges
-from projectionist.runner.decoding.delivery import Delivery, stream_sequence
+from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.jetstream.ack_subject import stream_sequence
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival

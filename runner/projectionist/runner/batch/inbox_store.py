@@ -30,7 +30,8 @@ if TYPE_CHECKING:
         StillQuarantined,
     )
     from projectionist.runner.decoding.delivery import Delivery
-    from projectionist.runner.gaps.payload_references import Fetched
+
+    pass
 
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
@@ -396,3 +397,7 @@ def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:
 
 def _counted(tag: str) -> int:
     return int(tag.rpartition(" ")[2])
+
+
+Fetched = tuple[str, str, bytes | None, str | None]
+"""Source and id of a parked event, and its bytes or why there are none."""

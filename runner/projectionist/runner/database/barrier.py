@@ -110,3 +110,7 @@ def note(what: str, seconds: float) -> None:
 def barrier_key(schema: str, number: int) -> int:
     """The advisory lock that every batch of a consumer shares, and that a taker holds alone."""
     return advisory_key(schema, f"consumer:{number}")
+
+
+class Busy(ProjectionistError):
+    """A batch of the consumer has been open for too long to wait for it."""

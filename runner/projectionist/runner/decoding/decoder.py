@@ -13,14 +13,7 @@ from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
 from projectionist.core.user_errors import RAISED
 from projectionist.runner.decoding import cloudevents_structured, json_limits
 from projectionist.runner.decoding.content_hash import canonical, data_hash, event_hash
-from projectionist.runner.decoding.delivery import (
-    Delivery,
-    Reason,
-    Refused,
-    Unreadable,
-    parse_ack_subject,
-    stream_sequence,
-)
+from projectionist.runner.decoding.delivery import Delivery, Reason, Refused, Unreadable
 from projectionist.runner.decoding.event_identity import Identities
 from projectionist.runner.decoding.header_parser import NOTHING, Fields, Heads
 from projectionist.runner.decoding.validation import (
@@ -36,6 +29,7 @@ from projectionist.runner.decoding.validation import (
     ordered_place,
     trace_of,
 )
+from projectionist.runner.jetstream.ack_subject import parse_ack_subject, stream_sequence
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import BreakerLimits as Policy
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.batch.types import BatchResult

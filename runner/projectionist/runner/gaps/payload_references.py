@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.inbox_store import Fetched
 from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.jetstream.api import BrokerError
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.jetstream.api import StoredMessage
     from projectionist.runner.jetstream.message_lookup import Stored
-
-Fetched = tuple[str, str, bytes | None, str | None]
-"""Source and id of a parked event, and its bytes or why there are none."""
 
 
 class References:

@@ -21,9 +21,14 @@ from projectionist.projections.folding.step import key_of
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.fold_pace import SLICE_S, divided
+from projectionist.runner.history.handler_failures import (
+    MOST_TOLD,
+    HandlerFailure,
+    HandlersFailed,
+    handler_failure,
+)
 from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.jetstream.stream_reader import scan, sequence
-from projectionist.runner.rebuild.shadow import MOST_TOLD, HandlerFailure, HandlersFailed, handler_failure
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -13,8 +13,8 @@ from nats.errors import Error as NatsError
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner.decoding.delivery import num_pending
 from projectionist.runner.jetstream import api, durable
+from projectionist.runner.jetstream.ack_subject import num_pending
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, Stream, StreamMissing
 from projectionist.runner.jetstream.durable import DurableSpec
 from projectionist.runner.jetstream.durable_owner import NotOurs

@@ -13,9 +13,8 @@ import anyio
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
-from projectionist.runner.decoding import delivery
-from projectionist.runner.decoding.delivery import num_pending
-from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream import ack_subject, api
+from projectionist.runner.jetstream.ack_subject import num_pending
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
 from projectionist.runner.jetstream.pull_buffer import Pulls
 from projectionist.runner.jetstream.raw_connection import line
@@ -91,7 +90,7 @@ async def follow(
 
 def sequence(arrival: Arrival) -> int:
     """The stream sequence of an arrival."""
-    return delivery.stream_sequence(arrival.reply)
+    return ack_subject.stream_sequence(arrival.reply)
 
 
 def as_arrival(message: api.StoredMessage, stream: str) -> Arrival:

@@ -12,7 +12,7 @@ import anyio
 from projectionist.core.nats.fast_client import weight
 from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
-from projectionist.runner.decoding.delivery import num_pending
+from projectionist.runner.jetstream.ack_subject import num_pending
 from projectionist.runner.jetstream.stream_reader import follow, sequence
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.log_format import facts
+from projectionist.core.percentile import percentile
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.pipeline.due_work import MOST_DUE, DueWork
 from projectionist.runner.pipeline.lease_renewer import LeaseRenewer
-from projectionist.runner.process.heartbeat import percentile
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings

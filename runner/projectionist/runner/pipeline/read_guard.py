@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.decoding.delivery import parse_ack_subject
+from projectionist.runner.jetstream.ack_subject import parse_ack_subject
 from projectionist.runner.pipeline.crash_guard import MOST_MARKS, SUSPECT_FROM
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import anyio
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.percentile import percentile
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
@@ -18,8 +19,6 @@ from projectionist.runner.database.chores import Chore
 from projectionist.runner.failures.retry_on_new_code import Rearm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.pull_source import Source
     from projectionist.runner.pipeline.crash_guard import RecentCrash
@@ -149,8 +148,3 @@ class Heartbeat:
         if clock.now() >= self._sweeps_at:
             self._sweeps_at = clock.now() + SWEEP_S
             await self._office.sweep(self._consumer)
-
-
-def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The value below which `share` of the ordered durations lie, in milliseconds; None without any."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else None

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 
+from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
-from projectionist.runner.database.queries import Build, Queries, RebuildError, first_position
+from projectionist.runner.database.queries import POSITIONS, Build, Queries, RebuildError, first_position
 from projectionist.runner.read_models.views import drop_tables, table_names
-from projectionist.runner.rebuild.build_state import drop_positions
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
@@ -136,3 +136,10 @@ async def begin_rollback(
         await desk.run("mark_all_moved_dirty", consumer, build.positions, first_position(definition))
     announce("rebuild.opened")
     return build
+
+
+async def drop_positions(desk: Queries, build: int) -> None:
+    """Drop where a generation stood: it cannot be caught up any more."""
+    await desk.connection.execute(
+        f"drop table if exists {quoted(desk.schema)}.{quoted(f'{POSITIONS}_{build}')}"
+    )

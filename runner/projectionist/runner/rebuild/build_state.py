@@ -12,6 +12,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import POSITIONS, Build, Queries, RebuildError
+from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.migrate import keeping, own
 from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.views import drop_tables, table_names
@@ -133,13 +134,6 @@ async def clear(desk: Queries, build: Build) -> None:
     await desk.run("delete_dirty_marks", build.consumer)
     await desk.run("delete_excluded_sequences", build.number)
     await desk.run("delete_catch_up_plan", build.number)
-
-
-async def drop_positions(desk: Queries, build: int) -> None:
-    """Drop where a generation stood: it cannot be caught up any more."""
-    await desk.connection.execute(
-        f"drop table if exists {quoted(desk.schema)}.{quoted(f'{POSITIONS}_{build}')}"
-    )
 
 
 def positions_of(build: Build) -> str:

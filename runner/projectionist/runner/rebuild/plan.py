@@ -16,6 +16,7 @@ from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Build, Queries
 from projectionist.runner.history.applied_filter import AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk, Folding
+from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.history.lost_events import HistoryGone, HistoryScope, forgotten_from, is_whole, lost
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.history.unknown_rows import Lost
@@ -25,7 +26,6 @@ from projectionist.runner.read_models.migrate import keeping
 from projectionist.runner.read_models.views import dependents, kept, table_names, views
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.catch_up import Gone
-from projectionist.runner.rebuild.shadow import HandlersFailed
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from projectionist.core.states import Cause
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import AggregatePlan
-from projectionist.runner.database.queries import RebuildError
+from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -19,35 +17,6 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.decoding.delivery import Delivery
-
-MOST_TOLD = 20
-"""So many events on which handlers failed are listed before a build stops."""
-
-
-class HandlerFailure(msgspec.Struct, frozen=True):
-    """An event that the live generation has applied, and on which a handler failed now."""
-
-    aggregate: str | None
-    version: int | None
-    seq: int
-    type: str
-    error: str
-
-    def __str__(self) -> str:
-        where = f"{self.aggregate} v{self.version}" if self.aggregate else "an event"
-        return f"{where} (sequence {self.seq}, {self.type}): {self.error}"
-
-
-class HandlersFailed(RebuildError):
-    """Handlers failed on events that the live generation has applied. Mend the code, and rebuild again."""
-
-    def __init__(self, stumbles: Sequence[HandlerFailure]) -> None:
-        super().__init__(
-            "the handlers of this code fail on events that the live generation has applied: "
-            + "; ".join(map(str, stumbles)),
-            remedy="Mend the code and rebuild again, or edit the events",
-        )
-        self.stumbles = list(stumbles)
 
 
 class Shadow:
@@ -119,11 +88,6 @@ class Shadow:
         if self.moved is not None:
             self.moved.update(folded.rows)
         silent.update(wished.slot for wished in folded.wished)
-
-
-def handler_failure(delivery: Delivery, error: str) -> HandlerFailure:
-    """A failure on an event, as it is told."""
-    return HandlerFailure(delivery.aggregate, delivery.version, delivery.seq, delivery.type, error)
 
 
 def _one_after_another(deliveries: Sequence[Delivery]) -> AggregatePlan:

@@ -10,8 +10,9 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.database.queries import Build, Queries, RebuildError
+from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.views import kept, repoint_view, shown, views, withdraw
-from projectionist.runner.rebuild.build_state import clear, drop_positions
+from projectionist.runner.rebuild.build_state import clear
 
 if TYPE_CHECKING:
     from projectionist.runner.jetstream.stream_tail import Tail

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.postgres.database_identity import Place
-    from projectionist.runner.admin.parked_actions import Act
 
 
 class NothingToTake(ProjectionistError):

@@ -9,9 +9,8 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.admin.pause import Busy
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.database.barrier import alone
+from projectionist.runner.database.barrier import Busy, alone
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, Stream
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
 

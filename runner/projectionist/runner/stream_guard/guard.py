@@ -15,12 +15,12 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
-from projectionist.runner.admin.incidents import remedy
 from projectionist.runner.batch.consumer import Rejoin
 from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.ack_audit import AckAudit
 from projectionist.runner.stream_guard.checkpoint_store import Floors
+from projectionist.runner.stream_guard.remedies import remedy
 from projectionist.runner.stream_guard.verdict import Checkpoint, Judgement, MessageFingerprint, judge
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.operator import Act
 from projectionist.core.testpoints import announce
 from projectionist.projections.tables.row_statements import ReadModel, arguments
-from projectionist.runner.admin.parked_actions import Act
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
 from projectionist.runner.verify.verify import Drift, begun, drift, live_consumer

@@ -24,10 +24,10 @@ from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
 from projectionist.runner.history.lost_events import is_own
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
-from projectionist.runner.rebuild.shadow import HandlersFailed, handler_failure
 from projectionist.runner.verify.purged_events import forgotten_by_retention
 from projectionist.runner.verify.row_difference import FirstDifference, same
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.nats.fast_client import Arrival
+    from projectionist.core.operator import Act
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.admin.parked_actions import Act
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.history.progress import Progress
 
