@@ -1,1 +1,4 @@
-"""Benchmarks: the product beside a twin, a bare drain and a peer, each in a process of its own, on the same data."""
+"""The benchmarks: contenders, loads, and the pages they write.
+
+It may import everything; nothing but the command `bench` imports it. Read `suite` first, then `live`.
+"""

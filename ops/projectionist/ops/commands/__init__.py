@@ -1,1 +1,4 @@
-"""One module a command: `HELP`, `EXAMPLE`, `arguments(parser)` and `run(args)`, found by its name."""
+"""One module a command of the command line, with help, example, arguments and run.
+
+It may import every other room of ops. Read `status` first.
+"""

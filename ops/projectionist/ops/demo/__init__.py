@@ -1,1 +1,4 @@
-"""The demo: a small shop whose producer duplicates, reorders and loses events, and read models that come out right."""
+"""The demonstration: a shop, its history, and what has to come of it.
+
+It may import runner, outbox, projections and embedded. Read `play` first.
+"""

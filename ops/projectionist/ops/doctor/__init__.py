@@ -1,1 +1,4 @@
-"""The doctor: looks at servers, streams and consumers, and says what would lose, double or stop something."""
+"""Checks of servers, settings and consumers, and what mends what they find.
+
+It may import runner, outbox and core. Read `examine` first.
+"""

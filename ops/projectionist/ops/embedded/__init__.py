@@ -1,4 +1,7 @@
-"""A real PostgreSQL and a real nats-server under one folder, for development, tests, demo and bench."""
+"""PostgreSQL and NATS as child processes, for development, tests and the demo.
+
+It may import core alone. Read `servers` first.
+"""
 
 from projectionist.ops.embedded.errors import EmbeddedError
 from projectionist.ops.embedded.servers import Addresses, Embedded, ServerStatus

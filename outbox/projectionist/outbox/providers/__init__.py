@@ -1,4 +1,7 @@
-"""Outside systems behind one method: what App takes as factories, and what one's own provider is made of."""
+"""Those who carry intents out: HTTP, webhooks, mail, NATS; and what their answers mean.
+
+It may import publishing, intents and core. Read `base` first, then `http`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""outbox/publishing."""
+"""Publishing events: drafts, derived ids, acks.
+
+It may import intents and core. Read `publisher` first, then `draft`.
+"""

@@ -1,1 +1,4 @@
-"""projections/tables."""
+"""Tables of read models: columns, values, DDL and statements.
+
+It may import errors and core's identifiers. Read `table` first, then `columns`.
+"""

@@ -1,1 +1,5 @@
-"""What a process tells about itself: names, spans, metrics, signs of life. The SDK is touched in `sdk` alone."""
+"""Names of metrics and spans, the meters behind them, liveness and the health server.
+
+It may import settings and core's small modules; without an exporter it costs nothing. Read `names` first, then
+`metrics`.
+"""

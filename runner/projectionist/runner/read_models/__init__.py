@@ -1,1 +1,4 @@
-"""runner/read_models."""
+"""Tables, views and generations of read models: made, migrated, repointed, dropped.
+
+It may import batch and what lies below. Read `migrate` first, then `generations`.
+"""

@@ -1,1 +1,4 @@
-"""History again, silently, beside the live system: rebuild, verify, recompute, replay."""
+"""A new generation beside the live one: build, bulk, catch up, compare, swap.
+
+It may import history, read_models and what lies below. Read `rebuild` first, then `catch_up` and `swap`.
+"""

@@ -1,1 +1,4 @@
-"""Retention: which settled rows may go, when, and where to before."""
+"""What may go and when: rules, the purge, archives.
+
+It may import batch, consumers and what lies below. Read `rules` first, then `purge`.
+"""
