@@ -16,6 +16,7 @@ from tests.support.waiting import listening
 
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import Event
+from projectionist.runner.failures.retry_on_new_code import retry_failed
 
 pytestmark = pytest.mark.asyncio
 
@@ -236,7 +237,7 @@ async def test_rearming_while_batches_run_never_waits_in_a_circle(live: Rig) -> 
                     await live.pool.execute(
                         "update projectionist.parked set code = 'old' where cause = 'failed'"
                     )
-                    await live.office.rearm(hands[0].consumer, 1_000)
+                    await retry_failed(live.office, hands[0].consumer, 1_000)
 
             await asyncio.gather(followers(hands[0], 0), followers(hands[1], 1), rearm())
 

@@ -18,6 +18,7 @@ from tests.support.waiting import listening
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.failures.retry_on_new_code import retry_failed
 from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.read_models.migrate import ReadModels
 
@@ -290,7 +291,7 @@ async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(
     async with crew(live, s.Orders) as (old,), crew(live, mended(live.stream, digests=frozenset())) as (new,):
         await new.settle(new.read(OrderNoted("bad"), "o1", 1))
 
-        assert await live.office.rearm(old.consumer, 10) == []
+        assert await retry_failed(live.office, old.consumer, 10) == []
 
     assert await live.head(mended(live.stream), "order/o1") == (0, "waiting", 1)
 

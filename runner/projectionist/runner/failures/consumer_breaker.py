@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import BreakerLimits as Policy
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.batch.types import BatchResult
-    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -47,7 +47,7 @@ FILTERED = 3
 class ConsumerBreaker:
     """One consumer's breaker, as one process sees it."""
 
-    def __init__(self, consumer: Consumer, office: DatabaseAccess) -> None:
+    def __init__(self, consumer: Consumer, office: SharedPool) -> None:
         self._consumer = consumer
         self._office = office
         self._policy = circuit_policy(consumer.policy.breaker)

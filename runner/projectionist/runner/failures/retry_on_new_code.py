@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.batch.planning import UNORDERED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.process.database_access import DatabaseAccess
+    from projectionist.runner.batch.shared_pool import SharedPool
 
 log = logging.getLogger("projectionist.runner")
 
@@ -24,7 +27,7 @@ CHUNK = 1_000
 class Rearm:
     """Looks for what failed on older code, a step at a time. Several processes may do so at once."""
 
-    def __init__(self, consumer: Consumer, office: DatabaseAccess) -> None:
+    def __init__(self, consumer: Consumer, office: SharedPool) -> None:
         self._consumer = consumer
         self._office = office
         self._sample: list[Record] | None = None
@@ -38,7 +41,7 @@ class Rearm:
         What could not even be read needs no sample: reading it again calls no handler.
         """
         if self._unread:
-            self._unread = await self._office.reread(self._consumer, CHUNK)
+            self._unread = await reread_quarantine(self._office, self._consumer, CHUNK)
         if self._over:
             return
         if self._released:
@@ -49,7 +52,7 @@ class Rearm:
             await self._look_at_sample(self._sample)
 
     async def _try_sample(self) -> None:
-        self._sample = await self._office.rearm(self._consumer, SAMPLE)
+        self._sample = await retry_failed(self._office, self._consumer, SAMPLE)
         self._over = not self._sample
         if self._sample:
             log.info(
@@ -58,7 +61,7 @@ class Rearm:
             announce("rearm.sampled")
 
     async def _look_at_sample(self, sample: Sequence[Record]) -> None:
-        mended, still_open = await self._office.rearmed(self._consumer, sample)
+        mended, still_open = await sample_outcome(self._office, self._consumer, sample)
         if mended:
             self._released = True
         elif not still_open:
@@ -69,7 +72,50 @@ class Rearm:
             announce("rearm.failed")
 
     async def _release(self) -> bool:
-        rest = await self._office.rearm(self._consumer, CHUNK)
+        rest = await retry_failed(self._office, self._consumer, CHUNK)
         if rest:
             announce("rearm.released")
         return bool(rest)
+
+
+async def retry_failed(pool: SharedPool, consumer: Consumer, most: int) -> list[Record]:
+    """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
+    statement = (
+        "schedule_failed_events_on_new_code"
+        if consumer.sequence == UNORDERED
+        else "schedule_failed_heads_on_new_code"
+    )
+    async with pool.lend() as connection, connection.transaction():
+        store = store_of(connection, pool.schema, consumer.number)
+        await store.enter()
+        row = await store.control()
+        if row is None or row["code"] != consumer.code or row["paused"]:
+            return []
+        return await connection.fetch(
+            Statements("projectionist.runner", pool.schema)[statement], consumer.number, consumer.code, most
+        )
+
+
+async def reread_quarantine(pool: SharedPool, consumer: Consumer, most: int) -> bool:
+    """Have at most so much of quarantine read again that other code could not read; whether there was any."""
+    async with pool.lend() as connection:
+        tag = await connection.execute(
+            Statements("projectionist.runner", pool.schema)["schedule_reread_on_new_code"],
+            consumer.number,
+            consumer.code,
+            most,
+        )
+    return not tag.endswith(" 0")
+
+
+async def sample_outcome(pool: SharedPool, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
+    """Whether one of the sample has got through, and whether one is still to be tried."""
+    statement = (
+        "select_sample_events_outcome" if consumer.sequence == UNORDERED else "select_sample_heads_outcome"
+    )
+    columns = zip(*(tuple(row) for row in sample), strict=True)
+    async with pool.lend() as connection:
+        row = await connection.fetchrow(
+            Statements("projectionist.runner", pool.schema)[statement], consumer.number, *columns
+        )
+    return (False, False) if row is None else (row["mended"], row["open"])

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.batch.types import BatchResult
-    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -85,7 +85,7 @@ class GapFetcher:
     def __init__(
         self,
         consumer: Consumer,
-        office: DatabaseAccess,
+        office: SharedPool,
         client: Client,
         durable: str,
         *,

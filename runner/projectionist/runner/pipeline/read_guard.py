@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.pipeline.crash_guard import RecentCrash
-    from projectionist.runner.process.database_access import DatabaseAccess
 
 log = logging.getLogger("projectionist.runner")
 
@@ -35,7 +35,7 @@ MOST_READS = MOST_MARKS + 1
 class Reads:
     """Looks at what arrives while there is suspicion."""
 
-    def __init__(self, consumer: Consumer, office: DatabaseAccess, suspicion: RecentCrash) -> None:
+    def __init__(self, consumer: Consumer, office: SharedPool, suspicion: RecentCrash) -> None:
         self._consumer = consumer
         self._office = office
         self._suspicion = suspicion

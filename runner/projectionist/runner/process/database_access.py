@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import anyio
 import asyncpg
 
 from projectionist.core import clock
@@ -15,32 +13,26 @@ from projectionist.core.postgres.leases import Leases
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.batch_session import store_of
-from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.retry_policy import SLOWLY, slow
+from projectionist.runner.batch.shared_pool import SharedPool
 from projectionist.runner.consumers.registry import INSTANCE, Registry
-from projectionist.runner.database.availability import Gates
-from projectionist.runner.database.barrier import alone
 from projectionist.runner.database.chores import FailureBook
-from projectionist.runner.database.dead_sessions import DeadSessions
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream.durable_owner import DurableMark
 from projectionist.runner.pipeline.crash_guard import any_crashed, is_alive
 from projectionist.runner.read_models.generations import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable
     from datetime import datetime
 
     from asyncpg import Record
-    from asyncpg.pool import PoolConnectionProxy
 
     from projectionist.core.errors import ProjectionistError
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.jetstream.api import Stream
 
 log = logging.getLogger("projectionist.runner")
@@ -49,7 +41,7 @@ SWEPT_S = 240.0
 """After this time another process may look for generations to drop; each looks every five minutes."""
 
 
-class DatabaseAccess:
+class DatabaseAccess(SharedPool):
     """Registration, heartbeats and re-arming, each on a connection lent for the moment."""
 
     def __init__(
@@ -61,17 +53,13 @@ class DatabaseAccess:
         heartbeat_s: float = 5,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        self._pool = pool
-        self._patient = anyio.Semaphore(max(1, pool.get_max_size() - 1))
+        super().__init__(pool, schema, heartbeat_s)
         self.wake = wake
         """Called after a commit that wrote intents: relays need not find them by polling."""
-        self._schema = schema
-        self.gates = Gates()
         self.broken_off: set[int] = set()
         """The runners of this process that an error ended in the middle of their work."""
         self.book = FailureBook()
         """The chores of this process that fail."""
-        self.peers = DeadSessions(self.at_once, schema, heartbeat_s)
         self._sql = Statements("projectionist.runner", schema)
         self._readopt = readopt
         self._joined: set[str] = set()
@@ -79,41 +67,10 @@ class DatabaseAccess:
         self.setbacks = 0
         """How often PostgreSQL's clock has gone back."""
 
-    @asynccontextmanager
-    async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try.
-
-        One is left for those who wait for nobody: however many stand before a barrier, heartbeats go on.
-        """
-        async with self._patient, self.at_once() as connection:
-            yield connection
-
-    @asynccontextmanager
-    async def at_once(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """The same for a statement that waits for no lock: a heartbeat, a look at who keeps others waiting."""
-        if self._pool.get_idle_size():  # nothing is opened, so nothing is learned
-            connection = await self._pool.acquire()
-        else:
-            connection = await self.gates.reach.attempt(self._pool.acquire)
-        try:
-            yield connection
-        finally:
-            await self._pool.release(connection)
-
-    @asynccontextmanager
-    async def alone(self, consumer: int) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """A transaction beside which no batch of this consumer is open; who is dead or frozen is not waited for."""
-        async with (
-            self.lend() as connection,
-            self.peers.freeing(connection.get_server_pid()),
-            alone(connection, self._schema, consumer, "standing"),
-        ):
-            yield connection
-
     async def registration(self, definition: Definition) -> Record:
         """The consumer's registration; raises NotRegistered where class and database disagree."""
         async with self.lend() as connection:
-            return await Registry(connection, self._schema).checked(definition)
+            return await Registry(connection, self.schema).checked(definition)
 
     async def join(
         self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
@@ -124,7 +81,7 @@ class DatabaseAccess:
         async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
             # Whoever froze under a clock that has gone back since would look alive for as long.
             await connection.execute(self._sql["bring_heartbeats_back"])
-            registry = Registry(connection, self._schema)
+            registry = Registry(connection, self.schema)
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
         return consumer
@@ -140,7 +97,7 @@ class DatabaseAccess:
         """What the consumer's durable is to bear; raises DatabaseCopied, on record, if this database is a copy."""
         async with self.lend() as connection:
             try:
-                return DurableMark(await owner(connection, self._schema), number, consumer)
+                return DurableMark(await owner(connection, self.schema), number, consumer)
             except DatabaseCopied as error:
                 await self._open(connection, number, IncidentKind.DATABASE_COPIED, error)
                 raise
@@ -156,12 +113,6 @@ class DatabaseAccess:
         await connection.execute(self._sql["open_or_reopen_incident"], number, fact, 0, 0, str(error))
         announce(f"owner.{fact}")
 
-    @asynccontextmanager
-    async def store(self, consumer: Consumer) -> AsyncIterator[InboxStore]:
-        """The consumer's store on a lent connection, in no transaction."""
-        async with self.lend() as connection:
-            yield store_of(connection, self._schema, consumer.number)
-
     async def settle_incidents(self, consumer: Consumer) -> None:
         """Close the consumer's incidents that have been refuted, or settled by an act on what they are about."""
         async with self.store(consumer) as store:
@@ -175,9 +126,9 @@ class DatabaseAccess:
     async def sweep(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough; one process at a time does so."""
         async with self.lend() as connection:
-            leases, name = Leases(self._schema, str(INSTANCE)), f"sweep:{consumer.number}"
+            leases, name = Leases(self.schema, str(INSTANCE)), f"sweep:{consumer.number}"
             if await leases.acquire(connection, name, SWEPT_S) is not None:
-                await sweep(Queries(connection, self._schema), consumer.number)
+                await sweep(Queries(connection, self.schema), consumer.number)
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
@@ -224,38 +175,3 @@ class DatabaseAccess:
             return bool(
                 await connection.fetchval(self._sql["has_aggregates_without_first_event"], consumer.number)
             )
-
-    async def rearm(self, consumer: Consumer, most: int) -> list[Record]:
-        """Make at most so many failed heads, or events without order, of other code than this due; which ones."""
-        statement = (
-            "schedule_failed_events_on_new_code"
-            if consumer.sequence == UNORDERED
-            else "schedule_failed_heads_on_new_code"
-        )
-        async with self.lend() as connection, connection.transaction():
-            store = store_of(connection, self._schema, consumer.number)
-            await store.enter()
-            row = await store.control()
-            if row is None or row["code"] != consumer.code or row["paused"]:
-                return []
-            return await connection.fetch(self._sql[statement], consumer.number, consumer.code, most)
-
-    async def reread(self, consumer: Consumer, most: int) -> bool:
-        """Have at most so much of quarantine read again that other code could not read; whether there was any."""
-        async with self.lend() as connection:
-            tag = await connection.execute(
-                self._sql["schedule_reread_on_new_code"], consumer.number, consumer.code, most
-            )
-        return not tag.endswith(" 0")
-
-    async def rearmed(self, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
-        """Whether one of the sample has got through, and whether one is still to be tried."""
-        statement = (
-            "select_sample_events_outcome"
-            if consumer.sequence == UNORDERED
-            else "select_sample_heads_outcome"
-        )
-        columns = zip(*(tuple(row) for row in sample), strict=True)
-        async with self.lend() as connection:
-            row = await connection.fetchrow(self._sql[statement], consumer.number, *columns)
-        return (False, False) if row is None else (row["mended"], row["open"])

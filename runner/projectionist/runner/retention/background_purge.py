@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
+    from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.api import StreamConfig
-    from projectionist.runner.process.database_access import DatabaseAccess
     from projectionist.runner.retention.purge import PurgeReport, Streams
 
 log = logging.getLogger("projectionist.runner")
@@ -39,7 +39,7 @@ class Janitor:
     """Purges whenever the lease is to be had."""
 
     def __init__(
-        self, office: DatabaseAccess, settings: Settings, client: Client, consumers: Sequence[str]
+        self, office: SharedPool, settings: Settings, client: Client, consumers: Sequence[str]
     ) -> None:
         self._office = office
         self._every_s = settings.retention.every_s

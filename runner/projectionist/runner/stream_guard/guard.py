@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.api import DurableInfo as Durable
     from projectionist.runner.jetstream.api import Stream
-    from projectionist.runner.process.database_access import DatabaseAccess
     from projectionist.runner.stream_guard.ack_audit import Proof
     from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
@@ -48,7 +48,7 @@ class StreamGuard:
     """Judges and remembers the stream of one consumer, for one process."""
 
     def __init__(
-        self, definition: Definition, durable: str, client: Client, office: DatabaseAccess, schema: str
+        self, definition: Definition, durable: str, client: Client, office: SharedPool, schema: str
     ) -> None:
         self._name, self._stream = definition.name, definition.stream
         self._filter = definition.subjects.filter
