@@ -222,7 +222,7 @@ async def test_a_held_destination_is_opened_by_a_retry(rig: Outbox) -> None:
         (["list", "--state", "odd"], 2, "there is no state 'odd'"),
         (["retry", "k", "--reason", "x"], 1, "no intent has the key 'k'"),
         (["show", "k"], 1, "no intent has the key 'k'"),
-        (["retry", "k", "--reason", "x", "--as", " "], 1, "an act needs a name and a reason"),
+        (["retry", "k", "--reason", "x", "--as", " "], 1, "an act needs an actor and a reason"),
     ],
 )
 async def test_a_call_that_means_nothing_says_what_to_do(

@@ -13,8 +13,9 @@ from tests.support.servers import Lab
 from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
 
+from projectionist.core.operator import Act
 from projectionist.core.postgres.statements import Statements
-from projectionist.outbox.admin.intent_actions import Act, IntentActions
+from projectionist.outbox.admin.intent_actions import IntentActions
 from projectionist.outbox.intents.staging import StagedIntent, encode_intents
 from projectionist.outbox.providers import Outcome, Profile, Reply, Request
 from projectionist.outbox.relay.relay import Relay

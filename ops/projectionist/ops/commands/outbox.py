@@ -176,7 +176,7 @@ def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
 
 
 async def _change(verbs: IntentActions, chosen: IntentFilter, args: argparse.Namespace) -> int:
-    from projectionist.outbox.admin.intent_actions import Act
+    from projectionist.core.operator import Act
 
     act = Act(args.actor, args.reason)
     keys, left = args.keys, 0

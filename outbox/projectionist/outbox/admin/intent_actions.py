@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import Act
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
@@ -29,10 +30,6 @@ FOR_A_PERSON = frozenset({IntentState.DEAD, IntentState.RECONCILE, IntentState.H
 
 class IntentNotFound(ProjectionistError):
     """No intent has this key. `projectionist outbox list --each` shows keys."""
-
-
-class ActError(ProjectionistError):
-    """An act without a name or a reason."""
 
 
 class IntentFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +60,6 @@ class IntentGroup(msgspec.Struct, frozen=True):
     count: int
     oldest: datetime
     sample: str
-
-
-class Act(msgspec.Struct, frozen=True):
-    """Who acts, and why."""
-
-    actor: str
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not self.actor.strip() or not self.reason.strip():
-            raise ActError("an act needs a name and a reason", remedy='Say --reason "why this is right"')
 
 
 class IntentActionResult(msgspec.Struct, frozen=True):
