@@ -40,7 +40,7 @@ class Gate:
         """Whether the last thing known is that it failed."""
         return self._closed_at is not None
 
-    async def passage(self) -> None:
+    async def wait_turn(self) -> None:
         """Return at once while the gate is open, otherwise when it is the caller's turn to try."""
         while self.closed:
             async with self._turns:
@@ -59,7 +59,7 @@ class Gate:
             log.warning("%s, trying again until it can: %s", self._trouble, error)
             announce(f"{self._name}.ill")
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """A try got through to its end."""
         if self._closed_at is not None:
             log.info("%s again, after %.1f s", self._relief, clock.now() - self._closed_at)
@@ -67,7 +67,7 @@ class Gate:
             self._opened.set()
             announce(f"{self._name}.well")
 
-    def promising(self) -> None:
+    def probe_now(self) -> None:
         """Something has worked that proves too little: whoever is next may try at once."""
         if self.closed:
             self._next_try = clock.now()
@@ -76,19 +76,19 @@ class Gate:
 
     async def attempt(self, make: Callable[[], Awaitable[T]]) -> T:
         """What `make` returns, when it is our turn; how it ends counts for all."""
-        await self.passage()
+        await self.wait_turn()
         try:
             made = await make()
         except Exception as error:
             self.failed(error)
             raise
-        self.worked()
+        self.record_success()
         return made
 
     async def until(self, make: Callable[[], Awaitable[T]], passing: Callable[[Exception], bool]) -> T:
         """What `make` returns, tried for as long as what it raises is `passing`; anything else goes up."""
         while True:
-            await self.passage()
+            await self.wait_turn()
             try:
                 made = await make()
             except Exception as error:  # the caller says which of them pass
@@ -96,7 +96,7 @@ class Gate:
                     raise
                 self.failed(error)
             else:
-                self.worked()
+                self.record_success()
                 return made
 
     def _pause(self) -> float:

@@ -30,7 +30,7 @@ async def at_once(*passages: asyncio.Task[None]) -> bool:
 
 
 async def test_an_open_gate_keeps_nobody() -> None:
-    assert await at_once(asyncio.create_task(gate().passage()))
+    assert await at_once(asyncio.create_task(gate().wait_turn()))
 
 
 async def test_a_closed_gate_lets_one_after_the_other_try_however_many_wait() -> None:
@@ -38,7 +38,7 @@ async def test_a_closed_gate_lets_one_after_the_other_try_however_many_wait() ->
     closed.failed(OSError("gone"))
 
     async def wait() -> None:
-        await closed.passage()
+        await closed.wait_turn()
         passed.append(time.monotonic())
 
     begun = time.monotonic()
@@ -52,10 +52,10 @@ async def test_a_closed_gate_lets_one_after_the_other_try_however_many_wait() ->
 async def test_the_first_that_gets_through_opens_for_all() -> None:
     closed = gate()
     closed.failed(OSError("gone"))
-    waiting = [asyncio.create_task(closed.passage()) for _ in range(50)]
-    await closed.passage()
+    waiting = [asyncio.create_task(closed.wait_turn()) for _ in range(50)]
+    await closed.wait_turn()
 
-    closed.worked()
+    closed.record_success()
 
     assert await at_once(*waiting)
 
@@ -66,7 +66,7 @@ async def test_closing_and_opening_are_told_once_each(caplog: pytest.LogCaptureF
         for _ in range(5):
             closed.failed(OSError("gone"))
         for _ in range(5):
-            closed.worked()
+            closed.record_success()
 
     first, second = [record.getMessage() for record in caplog.records]
     assert first == "the server is away, trying again until it can: gone"
@@ -76,12 +76,12 @@ async def test_closing_and_opening_are_told_once_each(caplog: pytest.LogCaptureF
 async def test_whoever_gives_up_waiting_takes_nobodys_turn() -> None:
     closed = gate()
     closed.failed(OSError("gone"))
-    impatient = asyncio.create_task(closed.passage())
+    impatient = asyncio.create_task(closed.wait_turn())
     await asyncio.sleep(0)
     impatient.cancel()
     await asyncio.gather(impatient, return_exceptions=True)
 
-    await asyncio.wait_for(closed.passage(), HANG_S)
+    await asyncio.wait_for(closed.wait_turn(), HANG_S)
 
 
 async def test_what_will_not_pass_goes_up_at_once_and_is_not_told_as_waiting() -> None:
@@ -128,6 +128,6 @@ async def test_a_heartbeat_that_was_written_proves_nothing_once_a_batch_was_refu
     gates.wrote(beat=True)
     assert gates.use.closed
     # It has only shown that trying is worth while.
-    assert await at_once(asyncio.create_task(gates.use.passage()))
+    assert await at_once(asyncio.create_task(gates.use.wait_turn()))
     gates.wrote()
     assert not gates.use.closed

@@ -62,7 +62,7 @@ def test_each_version_is_folded_once_and_in_its_turn(
 ) -> None:
     one = judge(cap)
     assert folded(one, events(*arrive)) == expected
-    assert [straggler for straggler in one.stragglers() if straggler[0] == NAME] == left
+    assert [straggler for straggler in one.incomplete() if straggler[0] == NAME] == left
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_more_than_can_be_held_is_left_to_catch_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(judging, "MOST_HELD", 1)
     one = judge(3)
     assert folded(one, events(2, 3, 1)) == [1, 2]
-    assert (NAME, 2, 3) in list(one.stragglers())
+    assert (NAME, 2, 3) in list(one.incomplete())
 
 
 @given(st.data(), st.integers(1, 6), st.sets(st.integers(2, 6)))

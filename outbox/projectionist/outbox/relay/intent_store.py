@@ -175,7 +175,7 @@ class IntentStore:
             self._theirs.gone_back(first["now"], asked),
         )
 
-    async def bring_back(
+    async def shorten_waits(
         self, provider: str, *, gone_s: float, timeout_s: float, wait_s: float, pause_s: float
     ) -> None:
         """Let nothing wait longer than it may, by whatever clock that was written.

@@ -177,7 +177,7 @@ class Sender:
     async def _bring_back(self, gone_s: float) -> None:
         """Let nothing wait by a clock that has gone back since, nor look younger than it is."""
         settings = self._settings
-        await self._starts.bring_back(
+        await self._starts.shorten_waits(
             self.name,
             gone_s=gone_s,
             timeout_s=settings.timeout_s,

@@ -66,18 +66,18 @@ class BatchSession:
         return None if self._open is None else self._open[0].get_server_pid()
 
     @property
-    def ill(self) -> bool:
+    def is_failing(self) -> bool:
         """Whether the last batch could not be committed, for no fault of its own."""
         return self._ill_since is not None
 
     @property
-    def paced(self) -> bool:
+    def is_throttled(self) -> bool:
         """Whether the next try waits for its turn among all of this process."""
         return self._gates.closed
 
     async def ready(self) -> tuple[InboxStore, Model]:
         """A store and a model on a live connection; while PostgreSQL cannot be used, when it is our turn to try."""
-        await self._gates.use.passage()
+        await self._gates.use.wait_turn()
         if self._open is None or self._open[0].is_closed():
             connection = await self._gates.connect(self._connect)
             try:
@@ -90,12 +90,12 @@ class BatchSession:
             self._open = connection, store, self._model(connection, self._consumer)
         return self._open[1:]
 
-    def insisting(self) -> AbstractAsyncContextManager[None]:
+    def unblocking(self) -> AbstractAsyncContextManager[None]:
         """Around a try: after a lock timeout, whoever keeps this session waiting and is dead or frozen is ended."""
         pid = self.backend_pid
         if not self._waited or self._peers is None or pid is None:
             return nullcontext()
-        return self._peers.freeing(pid)
+        return self._peers.terminating_blockers(pid)
 
     def well(self) -> None:
         """A batch was committed."""
@@ -119,7 +119,7 @@ class BatchSession:
         if self._ill_since is None:
             self._ill_since, self._told = clock.now(), False
             announce("session.ill")
-        if not self._gates.refused(error) and not self.paced and self._failures > 1 and not self._told:
+        if not self._gates.refused(error) and not self.is_throttled and self._failures > 1 and not self._told:
             self._told = True
             log.warning("%s: a batch cannot be committed, trying again until it can: %s", self._name, error)
         if state not in _KEEP:

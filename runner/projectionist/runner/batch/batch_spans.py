@@ -130,7 +130,7 @@ class BatchSpans:
         ]
         self._committed_ns = begun_ns
 
-    def carry(self, wishes: Iterable[StagedIntent]) -> None:
+    def inject_into_intents(self, wishes: Iterable[StagedIntent]) -> None:
         """Write the intents under the spans of their events."""
         contexts = {
             (t.delivery.source, t.delivery.id): t.span.get_span_context()

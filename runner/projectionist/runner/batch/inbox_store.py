@@ -148,7 +148,7 @@ class InboxStore:
         )
         return {row["aggregate"]: row["lowest"] for row in rows}
 
-    async def put_off(self, aggregates: Sequence[str], seconds: float) -> None:
+    async def postpone(self, aggregates: Sequence[str], seconds: float) -> None:
         """Make these due later; the caller holds the positions."""
         await self.connection.execute(self._sql["postpone_heads"], self.consumer, aggregates, seconds)
 

@@ -59,7 +59,7 @@ class SharedPool:
         """A transaction beside which no batch of this consumer is open; who is dead or frozen is not waited for."""
         async with (
             self.lend() as connection,
-            self.peers.freeing(connection.get_server_pid()),
+            self.peers.terminating_blockers(connection.get_server_pid()),
             alone(connection, self.schema, consumer, "standing"),
         ):
             yield connection

@@ -183,7 +183,7 @@ class Transaction:
     def _compare(self, delivery: Delivery, row: Record) -> None:
         """A known identity: the same event again, or another one under its name."""
         if not self.consumer.reader.is_same(delivery, row["hash"]):
-            self._contradicts(delivery, IncidentKind.IDENTITY_REUSE, reused_identity(row))
+            self._is_contradiction(delivery, IncidentKind.IDENTITY_REUSE, reused_identity(row))
         elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
         else:
@@ -201,7 +201,7 @@ class Transaction:
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             if self.decided is not None and (winner := self.decided.winner(delivery)):
-                self._reuses(delivery, *winner)
+                self._is_reuse(delivery, *winner)
             else:
                 groups.setdefault(delivery.aggregate or "", []).append(delivery)
         if not groups:
@@ -209,7 +209,7 @@ class Transaction:
         courses = await self._plan(groups)
         stale = [delivery for one in courses for delivery in one.stale]
         for loser, holder in [clash for one in courses for clash in one.clashes]:
-            self._reuses(loser, holder.source, holder.id)
+            self._is_reuse(loser, holder.source, holder.id)
         if stale:
             await self._judge_old(stale)
         return courses
@@ -269,18 +269,18 @@ class Transaction:
         for delivery in stale:
             verdict, holder = judge_old(delivery, holders, ranges)
             if holder is not None:
-                self._reuses(delivery, holder["source"], holder["id"])
+                self._is_reuse(delivery, holder["source"], holder["id"])
             elif verdict is Verdict.LATE:
                 self._late(delivery)
             else:
                 self.writes.settle(delivery, InboxState.STALE, verdict)
                 self.writes.counts[delivery.type, "stale"] += 1
 
-    def _reuses(self, delivery: Delivery, source: str, identity: str) -> None:
+    def _is_reuse(self, delivery: Delivery, source: str, identity: str) -> None:
         """Two events claim one version: the first stands, the second is put aside."""
         self.writes.winners.append((delivery.aggregate or "", delivery.version or 0, source, identity))
         self.writes.settle(delivery, InboxState.QUARANTINED, Verdict.REUSED)
-        self._contradicts(delivery, IncidentKind.VERSION_REUSE, reused_version(source, identity))
+        self._is_contradiction(delivery, IncidentKind.VERSION_REUSE, reused_version(source, identity))
 
     def _late(self, delivery: Delivery) -> None:
         self.writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
@@ -291,7 +291,7 @@ class Transaction:
             "its version had been stepped over by a decision; it stays stepped over",
         )
 
-    def _contradicts(self, delivery: Delivery, fact: IncidentKind, detail: str) -> None:
+    def _is_contradiction(self, delivery: Delivery, fact: IncidentKind, detail: str) -> None:
         if delivery.released is None:
             self.writes.quarantined.append(put_aside(delivery, fact, detail))
         else:
@@ -316,7 +316,7 @@ class Transaction:
         wishes = stage_intents(folded.wished, self.consumer, self.writes)
         self.writes.wishes = len(wishes)
         if trail is not None:
-            trail.carry(wishes)
+            trail.inject_into_intents(wishes)
         if wishes:
             await self.store.wish(self.incarnation, wishes)
         if self.writes.counts:
@@ -395,4 +395,4 @@ class Transaction:
         for delivery in refused:
             writes.unpark(delivery)
             moved[delivery.aggregate or ""].parked -= 1
-            self._reuses(delivery, *holders[delivery.aggregate or "", delivery.version or 0])
+            self._is_reuse(delivery, *holders[delivery.aggregate or "", delivery.version or 0])

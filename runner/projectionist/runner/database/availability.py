@@ -50,7 +50,7 @@ class Gates:
         On a full disk a row is still replaced where another is appended no more: a heartbeat proves nothing then.
         """
         if beat and self._batch_failed:
-            self.use.promising()
+            self.use.probe_now()
         else:
             self._batch_failed = False
-            self.use.worked()
+            self.use.record_success()

@@ -39,7 +39,7 @@ class DeadSessions:
         self.silence_s = SILENT_BEATS * heartbeat_s
 
     @asynccontextmanager
-    async def freeing(self, backend_pid: int) -> AsyncIterator[None]:
+    async def terminating_blockers(self, backend_pid: int) -> AsyncIterator[None]:
         """While inside, sessions that keep this backend waiting are ended if their process has fallen silent.
 
         No timeout of PostgreSQL ends a session whose process was stopped in the middle of reading a result.

@@ -60,7 +60,7 @@ class Baselines:
             still = [
                 p["aggregate"] for p in positions if p["version"] == 0 and p["head"] == AggregateState.GAP
             ]
-            await store.put_off([aggregate for aggregate in still if aggregate in unknown], ASK_AGAIN_S)
+            await store.postpone([aggregate for aggregate in still if aggregate in unknown], ASK_AGAIN_S)
             found = [aggregate for aggregate in still if aggregate in begins]
             await store.begin(found, [begins[aggregate] - 1 for aggregate in found])
         if begins:

@@ -202,7 +202,7 @@ class GapFetcher:
         if evidence.subject is not None:
             resume = resume if waited is None else waited.resume
             seen = await stream_search.search(self._stored, self._consumer, lack, evidence.subject, resume)
-            news, moving = await self._news(seen.found)
+            news, moving = await self._unsettled_gaps(seen.found)
             if news or moving:
                 await self._gather(news, this)
                 return
@@ -217,7 +217,7 @@ class GapFetcher:
         if len(self._waiting) < MOST_WAITING:
             self._waiting[one.lack.aggregate] = one
 
-    async def _news(self, found: Sequence[Delivery]) -> tuple[list[Delivery], bool]:
+    async def _unsettled_gaps(self, found: Sequence[Delivery]) -> tuple[list[Delivery], bool]:
         """Those whose identity nobody has settled, and whether another of them is on its way through the inbox."""
         if not found:
             return [], False

@@ -91,7 +91,7 @@ class AppliedFilter:
         track.at = version
         return (delivery, *self._released(aggregate, track)) if aggregate in self._held else (delivery,)
 
-    def stragglers(self) -> Iterator[tuple[str, int, int]]:
+    def incomplete(self) -> Iterator[tuple[str, int, int]]:
         """Aggregates that did not get to where the live generation stood: name, version, cap."""
         after = self._decisions.after
         for aggregate, track in self.tracks.items():

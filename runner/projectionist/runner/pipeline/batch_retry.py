@@ -61,9 +61,9 @@ class BatchSettler:
         """How long what is worked on may take before the broker is told that it still is."""
 
     @property
-    def ill(self) -> bool:
+    def is_failing(self) -> bool:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
-        return self._session.ill
+        return self._session.is_failing
 
     async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away.
@@ -76,7 +76,7 @@ class BatchSettler:
         """Run the batch once; `ready` is called with the model when there is a session to run it on."""
         store, model = await self._session.ready()
         ready(model)
-        async with self._session.insisting():
+        async with self._session.unblocking():
             applied = await Transaction(self._consumer, store, model, batch, turn).run()
         self._session.well()
         return applied
@@ -103,7 +103,7 @@ class BatchSettler:
         self._consumer.exists.clear()
         await self._session.failed(error)
         announce("batch.outage")
-        if tries and not self._session.paced:
+        if tries and not self._session.is_throttled:
             await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
 
@@ -272,7 +272,7 @@ class Settling:
 
         async def later(store: InboxStore) -> None:
             async with lock_positions(store, self._consumer, batch.due):
-                await store.put_off(batch.due, LEFT_S)
+                await store.postpone(batch.due, LEFT_S)
                 for identity in batch.entries:
                     await store.run("postpone_unordered_event", *identity, LEFT_S)
                 for incarnation, seq, when in asked:

@@ -54,9 +54,9 @@ class CrashGuard:
         self.patience_s = settler.patience_s
 
     @property
-    def ill(self) -> bool:
+    def is_failing(self) -> bool:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
-        return self._settler.ill
+        return self._settler.is_failing
 
     async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch."""

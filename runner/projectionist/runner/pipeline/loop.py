@@ -149,7 +149,7 @@ class Pipeline:
         while True:
             liveness.beat("keep", self._name, within_s=LATE_S)
             await anyio.sleep(min(patience_s, KEEP_EVERY_S))
-            self._source.hold(held=any(settler.ill for settler in self._settlers))
+            self._source.hold(held=any(settler.is_failing for settler in self._settlers))
             waiting = [arrival for arrivals in self._open for arrival in arrivals]
             if waiting and clock.now() - waiting[0].received > patience_s:
                 self._source.in_progress(waiting)

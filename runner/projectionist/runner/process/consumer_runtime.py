@@ -118,7 +118,7 @@ class ConsumerRuntime:
 
     async def run(self) -> None:
         """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
-        self._suspicion.until = await self._office.unclean(self._consumer)
+        self._suspicion.until = await self._office.has_crashed_peers(self._consumer)
         await self._reads.begin()
         await self._breaker.enter()
         if self._breaker.probing:

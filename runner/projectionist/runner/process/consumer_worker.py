@@ -157,7 +157,9 @@ class ConsumerWorker:
             await self._build()
             return
         longest_s = longest(circuit_policy(self._settings.policy(self.definition.name).breaker))
-        if found["code"] == self.definition.code and await self._office.shut(self.definition, longest_s):
+        if found["code"] == self.definition.code and await self._office.is_breaker_open(
+            self.definition, longest_s
+        ):
             raise Tripped("see `projectionist status`")
         if self._standing is None:
             self._standing = StreamGuard(
@@ -226,7 +228,7 @@ class ConsumerWorker:
         )
 
     async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
-        begins = first_seq > 1 and await self._office.begins(consumer)
+        begins = first_seq > 1 and await self._office.has_open_baselines(consumer)
         for note in notes(self.definition, first_seq, begins=begins):
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:

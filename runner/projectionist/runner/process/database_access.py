@@ -78,7 +78,7 @@ class DatabaseAccess(SharedPool):
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
         # Once: when it joins again after an outage, newer code may have taken over meanwhile.
         readopt = self._readopt and definition.name not in self._joined
-        async with self.lend() as connection, self.peers.freeing(connection.get_server_pid()):
+        async with self.lend() as connection, self.peers.terminating_blockers(connection.get_server_pid()):
             # Whoever froze under a clock that has gone back since would look alive for as long.
             await connection.execute(self._sql["bring_heartbeats_back"])
             registry = Registry(connection, self.schema)
@@ -86,7 +86,7 @@ class DatabaseAccess(SharedPool):
         self._joined.add(definition.name)
         return consumer
 
-    async def shut(self, definition: Definition, longest_s: float) -> bool:
+    async def is_breaker_open(self, definition: Definition, longest_s: float) -> bool:
         """Whether the consumer's breaker lets nobody try anything now; no pause of it is longer than `longest_s`."""
         async with self.lend() as connection:
             return bool(
@@ -123,7 +123,7 @@ class DatabaseAccess(SharedPool):
                 *(row["number"], row["kind"], row["settled"]),
             )
 
-    async def sweep(self, consumer: Consumer) -> None:
+    async def drop_expired_generations(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough; one process at a time does so."""
         async with self.lend() as connection:
             leases, name = Leases(self.schema, str(INSTANCE)), f"sweep:{consumer.number}"
@@ -132,7 +132,7 @@ class DatabaseAccess(SharedPool):
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""
-        await self.gates.use.passage()
+        await self.gates.use.wait_turn()
         async with self.at_once() as connection:
             try:
                 asked = clock.now()
@@ -153,7 +153,7 @@ class DatabaseAccess(SharedPool):
             )
             announce("clock.back")
 
-    async def bring_back(self, consumer: Consumer) -> None:
+    async def shorten_waits(self, consumer: Consumer) -> None:
         """Let nothing wait for longer than it may, whatever the clock was by which that was written."""
         async with self.lend() as connection:
             await connection.execute(self._sql["bring_heartbeats_back"])
@@ -161,7 +161,7 @@ class DatabaseAccess(SharedPool):
             longest = policy.maximum_s, slow(policy).maximum_s, sorted(SLOWLY)
             await connection.execute(self._sql["shorten_future_dues"], consumer.number, *longest)
 
-    async def unclean(self, consumer: Consumer) -> datetime | None:
+    async def has_crashed_peers(self, consumer: Consumer) -> datetime | None:
         """By when a process of this consumer has ended in the middle of its work, not long ago; None if none has."""
         async with self.lend() as connection:
             rows = await connection.fetch(
@@ -169,7 +169,7 @@ class DatabaseAccess(SharedPool):
             )
         return any_crashed(rows, self.peers.silence_s, is_alive, self.broken_off)
 
-    async def begins(self, consumer: Consumer) -> bool:
+    async def has_open_baselines(self, consumer: Consumer) -> bool:
         """Whether aggregates of this consumer may still wait for a first version."""
         async with self.lend() as connection:
             return bool(

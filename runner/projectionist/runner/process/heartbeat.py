@@ -75,7 +75,7 @@ class Heartbeat:
             "closing incidents that are settled", partial(office.settle_incidents, consumer)
         )
         self._backs = chore("what waits by a clock that went back", self._look_back)
-        self._looks = chore("looking for processes that ended", self._look_for_the_dead)
+        self._looks = chore("looking for processes that ended", self._detect_crashed_peers)
         self._rearms = chore("trying again what other code failed on", self._rearm.step)
         self._sweeps = chore("dropping kept generations", self._sweep)
         self._counts = chore("counting what is not ours", foreign.write)
@@ -121,11 +121,11 @@ class Heartbeat:
         if self._office.setbacks != self._setbacks:
             self._setbacks, self._looks_back = self._office.setbacks, LOOKED_BACK
         if self._looks_back:
-            await self._office.bring_back(self._consumer)
+            await self._office.shorten_waits(self._consumer)
             self._looks_back -= 1
 
-    async def _look_for_the_dead(self) -> None:
-        self._suspicion.until = await self._office.unclean(self._consumer)
+    async def _detect_crashed_peers(self) -> None:
+        self._suspicion.until = await self._office.has_crashed_peers(self._consumer)
 
     async def _beat(self, state: str) -> None:
         lag = unacked = None
@@ -147,4 +147,4 @@ class Heartbeat:
         """Now and then, drop generations that were kept long enough."""
         if clock.now() >= self._sweeps_at:
             self._sweeps_at = clock.now() + SWEEP_S
-            await self._office.sweep(self._consumer)
+            await self._office.drop_expired_generations(self._consumer)

@@ -311,7 +311,7 @@ class Rebuild:
         """Write down which aggregates did not get to where live stood; the others stand at their caps."""
         if self._definition.sequence == MONOTONIC:
             return
-        stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.stragglers())
+        stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.incomplete())
         if stragglers:
             async with desk.connection.transaction():
                 await desk.hold(build)
