@@ -129,11 +129,11 @@ async def crew(
 ) -> AsyncIterator[list[Hand]]:
     """So many processes of one consumer, whose read model is there."""
     stream = await api.stream(rig.nats, rig.stream.name)
-    office = DatabaseAccess(rig.pool, SCHEMA)
+    access = DatabaseAccess(rig.pool, SCHEMA)
     made: list[Hand] = []
     try:
         for _ in range(hands):
-            consumer = await office.join(definition(cls), policy or rig.policy, stream)
+            consumer = await access.join(definition(cls), policy or rig.policy, stream)
             session = BatchSession(consumer, rig.settings.postgres, lambda c, who: model_for(c, who, SCHEMA))
             made.append(Hand(consumer, session, rig))
         yield made

@@ -89,7 +89,7 @@ class Rig:
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
         self.policy = settings.consumer_defaults
-        self.office = DatabaseAccess(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
+        self.access = DatabaseAccess(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
         self.tampered = False
         """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
@@ -161,8 +161,8 @@ class Rig:
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
         clients = [await connections.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
-        office = await self._office(settings)
-        crews = [[ConsumerWorker(definition(cls), settings, c, office) for cls in consumers] for c in clients]
+        access = await self._access(settings)
+        crews = [[ConsumerWorker(definition(cls), settings, c, access) for cls in consumers] for c in clients]
         workers = [worker for crew in crews for worker in crew]
         running = (
             [supervise([Supervised(worker) for worker in crew]) for crew in crews]
@@ -190,14 +190,14 @@ class Rig:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _office(self, settings: Settings) -> DatabaseAccess:
+    async def _access(self, settings: Settings) -> DatabaseAccess:
         """The rig's own, unless what runs is to see another server, or this one through something."""
         pool, heartbeat_s = self.pool, settings.run.heartbeat_s
         if settings.postgres != self._postgres:
             pool = await db.pool(settings.postgres, application_name="rig", most=8)
             self._pools.append(pool)
         elif settings.run == self._run:
-            return self.office
+            return self.access
         return DatabaseAccess(pool, SCHEMA, heartbeat_s=heartbeat_s)
 
     def close(self) -> None:

@@ -237,7 +237,7 @@ async def test_rearming_while_batches_run_never_waits_in_a_circle(live: Rig) -> 
                     await live.pool.execute(
                         "update projectionist.parked set code = 'old' where cause = 'failed'"
                     )
-                    await retry_failed(live.office, hands[0].consumer, 1_000)
+                    await retry_failed(live.access, hands[0].consumer, 1_000)
 
             await asyncio.gather(followers(hands[0], 0), followers(hands[1], 1), rearm())
 

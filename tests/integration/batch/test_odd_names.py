@@ -36,9 +36,9 @@ async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, sch
         models = ReadModels(connection, schema)
         await models.apply(consumers, await models.plan(consumers))
     stream = await api.stream(live.nats, live.stream.name)
-    office = DatabaseAccess(live.pool, schema)
+    access = DatabaseAccess(live.pool, schema)
     for one in consumers:
-        consumer = await office.join(one, live.policy, stream)
+        consumer = await access.join(one, live.policy, stream)
         session = BatchSession(consumer, settings, lambda c, who: model_for(c, who, schema))
         hand = Hand(consumer, session, live)
         try:

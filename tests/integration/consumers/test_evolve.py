@@ -279,7 +279,7 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: Rig) -> Non
 
     with pytest.raises(Superseded, match="--readopt"):
         await live.settle(s.Orders)
-    live.office = DatabaseAccess(live.pool, SCHEMA, readopt=True)
+    live.access = DatabaseAccess(live.pool, SCHEMA, readopt=True)
     await live.settle(s.Orders)
     assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
     assert await live.value("select count(*) from {s}.codes") == 2
@@ -291,7 +291,7 @@ async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(
     async with crew(live, s.Orders) as (old,), crew(live, mended(live.stream, digests=frozenset())) as (new,):
         await new.settle(new.read(OrderNoted("bad"), "o1", 1))
 
-        assert await retry_failed(live.office, old.consumer, 10) == []
+        assert await retry_failed(live.access, old.consumer, 10) == []
 
     assert await live.head(mended(live.stream), "order/o1") == (0, "waiting", 1)
 

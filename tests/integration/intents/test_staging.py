@@ -205,7 +205,7 @@ async def test_a_consumers_commit_wakes_the_relay(live: Rig, monkeypatch: pytest
     s, provider = shop(live.stream), scripted()
     await live.migrate(s.Orders)
     waker = Notifier(live.settings.postgres)
-    live.office.wake = waker.wake  # as `projectionist run` does it
+    live.access.wake = waker.wake  # as `projectionist run` does it
     waking = asyncio.create_task(waker.run())
     try:
         async with (

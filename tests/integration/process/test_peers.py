@@ -301,10 +301,10 @@ async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_
     for number in numbers:
         await frozen.execute("select pg_advisory_lock_shared($1)", barrier_key(SCHEMA, number))
     pool = await connections.pool(live.settings.postgres, application_name="office", most=MOST_CONNECTIONS)
-    office = DatabaseAccess(pool, SCHEMA, heartbeat_s=0.2)
+    access = DatabaseAccess(pool, SCHEMA, heartbeat_s=0.2)
 
     async def join(number: int) -> None:
-        async with office.alone(number):
+        async with access.alone(number):
             pass
 
     joining = [asyncio.create_task(join(number)) for number in numbers]
@@ -312,7 +312,7 @@ async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_
     await live.value_of(waiting, MOST_CONNECTIONS - 1)
     async with asyncio.timeout(HANG_S):
         for _ in range(20):
-            await office.beat(0, "running", 0, None, None, None, None)
+            await access.beat(0, "running", 0, None, None, None, None)
     assert not any(one.done() for one in joining)
     await live.fetch(
         "insert into {s}.runners (consumer, instance, host, pid, backends)"

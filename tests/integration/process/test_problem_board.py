@@ -23,7 +23,7 @@ AWAY = ProcessProblem("Spend", "", "waits", "stream SHOP does not exist", "")
 
 
 def board_of(live: Rig, found: list[ProcessProblem]) -> ProblemBoard:
-    return ProblemBoard(live.office, live.settings.postgres.schema, lambda: found)
+    return ProblemBoard(live.access, live.settings.postgres.schema, lambda: found)
 
 
 async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_process_and_the_next_step(
@@ -96,8 +96,8 @@ async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_we
             raise KeyError("generation\0")
 
     at_once = RetryPolicy(initial_s=0, maximum_s=0)
-    chore = Chore("dropping", sweep, at_once, consumer="Orders", book=live.office.book)
-    told = ProblemBoard(live.office, live.settings.postgres.schema, lambda: failing(live.office.book))
+    chore = Chore("dropping", sweep, at_once, consumer="Orders", book=live.access.book)
+    told = ProblemBoard(live.access, live.settings.postgres.schema, lambda: failing(live.access.book))
     for _ in range(TOLD_FROM - 1):
         await chore.step()
     await told.step()

@@ -64,10 +64,10 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
             await asyncio.sleep(0.005)
         return n
 
-    office = DatabaseAccess(rig.pool, SCHEMA)
+    access = DatabaseAccess(rig.pool, SCHEMA)
     clients = [await connections.connect(rig.settings.nats, name=f"revision {n}") for n in range(3)]
     workers = [
-        ConsumerWorker(definition(cls), rig.settings, c, office)
+        ConsumerWorker(definition(cls), rig.settings, c, access)
         for cls, c in zip((old, new, new), clients, strict=True)
     ]
     caplog.set_level("INFO", "projectionist.runner")

@@ -63,7 +63,7 @@ class Resetting:
         self._client = client
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
-        self._desk = Queries(connection, schema)
+        self._queries = Queries(connection, schema)
 
     async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
         """What `reset` would do; raises what it would raise."""
@@ -105,7 +105,7 @@ class Resetting:
             raise unknown(consumer)
         await check_ours(self._connection, self._client, self._schema, row)
         stream = await api.stream(self._client, row["stream"])
-        lost = await losing_aggregates(self._desk, self._client, row, stream)
+        lost = await losing_aggregates(self._queries, self._client, row, stream)
         try:
             durable = await api.consumer(self._client, row["stream"], row["durable"])
         except ConsumerMissing:
@@ -133,7 +133,7 @@ class Resetting:
     async def _emptied(self, row: Record, stream: Stream) -> Emptied:
         tables = []
         if row["kind"] != Kind.REACTOR:
-            tables = await table_names(self._desk, row["number"], row["generation"])
+            tables = await table_names(self._queries, row["number"], row["generation"])
         facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
         return Emptied(
@@ -144,9 +144,9 @@ class Resetting:
 
     async def _empty(self, row: Record, done: Emptied) -> None:
         number = row["number"]
-        for kept in await self._desk.rows("select_generations", number):
+        for kept in await self._queries.rows("select_generations", number):
             if kept["state"] == "kept":  # it stands further than the live one from now on
-                await drop(self._desk, number, kept["generation"])
+                await drop(self._queries, number, kept["generation"])
         if done.tables:
             await self._truncate(done.tables)
         for statement in (

@@ -56,7 +56,7 @@ class Retiring:
         self._client = client
         self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
-        self._desk = Queries(connection, schema)
+        self._queries = Queries(connection, schema)
 
     async def plan(self, consumer: str) -> Retired:
         """What `retire` would do; raises what it would raise."""
@@ -109,7 +109,7 @@ class Retiring:
             )
         views = []
         if row["kind"] != Kind.REACTOR:
-            views = sorted(await shown(self._desk, row["number"], row["generation"]))
+            views = sorted(await shown(self._queries, row["number"], row["generation"]))
         counts = {key: facts[key] for key in Retired.__struct_fields__ if key in facts}
         return Retired(name, row["stream"], row["durable"], views, **counts)
 
@@ -118,15 +118,15 @@ class Retiring:
         if row["kind"] == Kind.REACTOR:
             return
         number = row["number"]
-        for view in (await shown(self._desk, number, row["generation"])).values():
-            if standing := await dependents(self._desk, view):
+        for view in (await shown(self._queries, number, row["generation"])).values():
+            if standing := await dependents(self._queries, view):
                 raise CannotRetire(
                     f"{', '.join(standing)} stands on {view.schema}.{view.name}",
                     remedy="Drop what stands on it",
                 )
-            await withdraw(self._desk, view)
-        for one in await self._desk.rows("select_generations", number):
+            await withdraw(self._queries, view)
+        for one in await self._queries.rows("select_generations", number):
             if one["state"] != "dropped":
-                await drop_tables(self._desk, number, one["generation"])
+                await drop_tables(self._queries, number, one["generation"])
                 if one["build"] is not None:
-                    await drop_positions(self._desk, one["build"])
+                    await drop_positions(self._queries, one["build"])

@@ -47,9 +47,9 @@ FILTERED = 3
 class ConsumerBreaker:
     """One consumer's breaker, as one process sees it."""
 
-    def __init__(self, consumer: Consumer, office: SharedPool) -> None:
+    def __init__(self, consumer: Consumer, access: SharedPool) -> None:
         self._consumer = consumer
-        self._office = office
+        self._access = access
         self._policy = circuit_policy(consumer.policy.breaker)
         self._window = Window(consumer.policy.breaker)
         self._probe: Probe | None = None
@@ -125,7 +125,7 @@ class ConsumerBreaker:
 
     @asynccontextmanager
     async def _row(self) -> AsyncIterator[tuple[InboxStore, Circuit, float, str]]:
-        async with self._office.store(self._consumer) as store, store.connection.transaction():
+        async with self._access.store(self._consumer) as store, store.connection.transaction():
             await store.run("insert_consumer_breaker")
             row = await store.row("lock_consumer_breaker")
             assert row is not None, "it was placed"

@@ -27,9 +27,9 @@ CHUNK = 1_000
 class Rearm:
     """Looks for what failed on older code, a step at a time. Several processes may do so at once."""
 
-    def __init__(self, consumer: Consumer, office: SharedPool) -> None:
+    def __init__(self, consumer: Consumer, access: SharedPool) -> None:
         self._consumer = consumer
-        self._office = office
+        self._access = access
         self._sample: list[Record] | None = None
         self._released = False
         self._over = False
@@ -41,7 +41,7 @@ class Rearm:
         What could not even be read needs no sample: reading it again calls no handler.
         """
         if self._unread:
-            self._unread = await reread_quarantine(self._office, self._consumer, CHUNK)
+            self._unread = await reread_quarantine(self._access, self._consumer, CHUNK)
         if self._over:
             return
         if self._released:
@@ -52,7 +52,7 @@ class Rearm:
             await self._look_at_sample(self._sample)
 
     async def _try_sample(self) -> None:
-        self._sample = await retry_failed(self._office, self._consumer, SAMPLE)
+        self._sample = await retry_failed(self._access, self._consumer, SAMPLE)
         self._over = not self._sample
         if self._sample:
             log.info(
@@ -61,7 +61,7 @@ class Rearm:
             announce("rearm.sampled")
 
     async def _look_at_sample(self, sample: Sequence[Record]) -> None:
-        mended, still_open = await sample_outcome(self._office, self._consumer, sample)
+        mended, still_open = await sample_outcome(self._access, self._consumer, sample)
         if mended:
             self._released = True
         elif not still_open:
@@ -72,7 +72,7 @@ class Rearm:
             announce("rearm.failed")
 
     async def _release(self) -> bool:
-        rest = await retry_failed(self._office, self._consumer, CHUNK)
+        rest = await retry_failed(self._access, self._consumer, CHUNK)
         if rest:
             announce("rearm.released")
         return bool(rest)

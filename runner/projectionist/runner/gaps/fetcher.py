@@ -85,7 +85,7 @@ class GapFetcher:
     def __init__(
         self,
         consumer: Consumer,
-        office: SharedPool,
+        access: SharedPool,
         client: Client,
         durable: str,
         *,
@@ -93,7 +93,7 @@ class GapFetcher:
         filtered: Callable[[], Awaitable[None]],
     ) -> None:
         self._consumer = consumer
-        self._office = office
+        self._access = access
         self._client = client
         self._stored = Stored(client, consumer.definition.stream)
         self._durable = durable
@@ -169,7 +169,7 @@ class GapFetcher:
     async def _lacks(self, aggregates: Sequence[str], this: FetchRound) -> list[MissingVersions]:
         if not aggregates:
             return []
-        async with self._office.store(self._consumer) as store:
+        async with self._access.store(self._consumer) as store:
             rows = await store.rows("select_missing_versions", aggregates)
         this.ages = {row["aggregate"]: row["age_s"] for row in rows}
         return [MissingVersions(*(row[name] for name in MissingVersions.__struct_fields__)) for row in rows]
@@ -221,7 +221,7 @@ class GapFetcher:
         """Those whose identity nobody has settled, and whether another of them is on its way through the inbox."""
         if not found:
             return [], False
-        async with self._office.store(self._consumer) as store:
+        async with self._access.store(self._consumer) as store:
             known = await store.known((d.source, d.id) for d in found)
         settled = [(d, known[d.source, d.id]) for d in found if (d.source, d.id) in known]
         moving = any(row["hash"] == d.hash and row["state"] in MOVING for d, row in settled)
@@ -233,7 +233,7 @@ class GapFetcher:
         if evidence.subject is not None and finding is not Finding.IMPLAUSIBLE:
             other = await stream_search.search_other_subjects(self._stored, self._consumer, lack)
             evidence = msgspec.structs.replace(evidence, elsewhere=other)
-        async with self._office.store(self._consumer) as store:
+        async with self._access.store(self._consumer) as store:
             rows = await store.rows("select_quarantined_of_aggregate", lack.aggregate, evidence.subject)
         evidence = msgspec.structs.replace(evidence, aside=[QuarantinedNearby(*row) for row in rows])
         finding = diagnose(lack, evidence)
@@ -261,7 +261,7 @@ class GapFetcher:
         """Write the findings down, each in a transaction of its own, unless the aggregate has moved meanwhile."""
         for number, (lack, finding, detail) in enumerate(verdicts):
             async with (
-                self._office.store(self._consumer) as store,
+                self._access.store(self._consumer) as store,
                 lock_positions(store, self._consumer, [lack.aggregate]),
             ):
                 if await store.row("set_gap_finding", lack.aggregate, lack.version, finding) is None:

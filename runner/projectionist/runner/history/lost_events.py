@@ -57,7 +57,7 @@ def is_whole(stream: Stream, incarnation: int) -> bool:
 
 
 async def holes_of(
-    desk: Queries, client: Client, consumer: Consumer, keys: Sequence[Any] = ()
+    queries: Queries, client: Client, consumer: Consumer, keys: Sequence[Any] = ()
 ) -> UnknownRows:
     """Which rows cannot be told; asked only about these keys it may read less.
 
@@ -68,7 +68,7 @@ async def holes_of(
     if keys and aggregates == []:
         return holes  # no event was ever applied to rows of their own
     stream = await api.stream(client, definition.stream)
-    purged_from = await forgotten_from(desk, consumer.number, stream, definition.stream)
+    purged_from = await forgotten_from(queries, consumer.number, stream, definition.stream)
 
     def take(lost: Lost) -> bool:
         holes.add(lost)
@@ -76,7 +76,7 @@ async def holes_of(
 
     if not is_whole(stream, consumer.incarnation):
         read = HistoryScope(consumer.number, consumer.incarnation, definition.stream, filter_subject)
-        await _look(desk, client, consumer, read, aggregates or [], purged_from, take)
+        await _look(queries, client, consumer, read, aggregates or [], purged_from, take)
     announce("history.looked")
     return holes
 
@@ -99,12 +99,12 @@ def is_own(consumer: Consumer) -> bool:
     return all(handler.own for handler in definition.handlers.values()) and definition.sequence != UNORDERED
 
 
-async def forgotten_from(desk: Queries, consumer: int, stream: Stream, name: str) -> int | None:
+async def forgotten_from(queries: Queries, consumer: int, stream: Stream, name: str) -> int | None:
     """The lowest sequence of which retention has removed an inbox row; 0: of an earlier stream, None: none.
 
     Raises HistoryGone where the stream of this name is not the one that was read.
     """
-    facts = await desk.row("select_stream_facts", consumer)
+    facts = await queries.row("select_stream_facts", consumer)
     assert facts is not None, "it is registered"
     if facts["created"] not in (None, stream.created):
         raise HistoryGone(
@@ -116,7 +116,7 @@ async def forgotten_from(desk: Queries, consumer: int, stream: Stream, name: str
 
 
 async def _look(
-    desk: Queries,
+    queries: Queries,
     client: Client,
     consumer: Consumer,
     read: HistoryScope,
@@ -127,15 +127,15 @@ async def _look(
     forgotten = purged_from is not None and (consumer.sequence != CONTIGUOUS or not purged_from)
     if forgotten and not take(Lost()):  # of what, nobody knows any more
         return
-    versions = None if purged_from is None else await _versions(desk, consumer, aggregates)
-    if await lost(desk, client, read, take, aggregates, versions) and versions is not None:
+    versions = None if purged_from is None else await _versions(queries, consumer, aggregates)
+    if await lost(queries, client, read, take, aggregates, versions) and versions is not None:
         for one in versions.reached.missing():
             if not take(one):
                 return
 
 
 async def lost(
-    desk: Queries,
+    queries: Queries,
     client: Client,
     read: HistoryScope,
     take: Take,
@@ -146,18 +146,18 @@ async def lost(
 
     The stream is read beside the inbox in one snapshot, both in the order of sequences: memory for a block of each.
     """
-    async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
-        await desk.connection.execute("set local idle_in_transaction_session_timeout = 0")
+    async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
+        await queries.connection.execute("set local idle_in_transaction_session_timeout = 0")
         stream = await api.stream(client, read.stream)
         first, last = max(1, stream.state.first_seq), stream.state.last_seq
         given = (read.consumer, first, read.incarnation, list(aggregates))
-        async for row in desk.cursor("select_first_events_before", *given):
+        async for row in queries.cursor("select_first_events_before", *given):
             if not take(_lost(row)):
                 return False
         blocks = scan(*(client, read.stream, read.filter_subject, first, last), headers_only=versions is None)
         async with aclosing(blocks):
             met = _Met(blocks, versions)
-            async for row in desk.cursor("select_applied_events", *given):
+            async for row in queries.cursor("select_applied_events", *given):
                 if not await met.has(row["seq"]) and not take(_lost(row)):
                     return False
             if versions is not None:
@@ -165,21 +165,21 @@ async def lost(
     return True
 
 
-async def _versions(desk: Queries, consumer: Consumer, aggregates: Sequence[str]) -> _Versions:
+async def _versions(queries: Queries, consumer: Consumer, aggregates: Sequence[str]) -> _Versions:
     """What reads versions, from where aggregates begin to where they stand."""
     tracks: dict[str, AggregateProgress] = {}
-    async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
+    async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
         standing = (
-            desk.cursor("select_positions", consumer.number, aggregates)
+            queries.cursor("select_positions", consumer.number, aggregates)
             if aggregates
-            else desk.cursor("select_all_positions", consumer.number)
+            else queries.cursor("select_all_positions", consumer.number)
         )
         async for row in standing:
             tracks[row["aggregate"]] = AggregateProgress(consumer.start, row["version"])
-        apart = await desk.rows(
+        apart = await queries.rows(
             "select_unapplied_sequences", consumer.number, 2**62, False, consumer.incarnation
         )
-        decisions = Decisions(await desk.rows("select_decisions", consumer.number))
+        decisions = Decisions(await queries.rows("select_decisions", consumer.number))
     return _Versions(consumer, MetVersions(tracks, decisions), decisions, {row["seq"] for row in apart})
 
 

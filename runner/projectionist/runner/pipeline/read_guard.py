@@ -35,14 +35,14 @@ MOST_READS = MOST_MARKS + 1
 class Reads:
     """Looks at what arrives while there is suspicion."""
 
-    def __init__(self, consumer: Consumer, office: SharedPool, suspicion: RecentCrash) -> None:
+    def __init__(self, consumer: Consumer, access: SharedPool, suspicion: RecentCrash) -> None:
         self._consumer = consumer
-        self._office = office
+        self._access = access
         self._suspicion = suspicion
 
     async def begin(self) -> None:
         """Learn what this code is not to read."""
-        async with self._office.store(self._consumer) as store:
+        async with self._access.store(self._consumer) as store:
             rows = await store.rows("select_crashing_reads", READING, _suffix(self._consumer), MOST_READS)
         for row in rows:
             incarnation, seq, _ = row["id"].split("/")
@@ -59,7 +59,7 @@ class Reads:
             except (ValueError, IndexError):  # no delivery, which reading will say
                 continue
             if delivered >= SUSPECT_FROM:
-                async with self._office.store(self._consumer) as store:
+                async with self._access.store(self._consumer) as store:
                     await under_mark(store, self._consumer, (reader.incarnation, seq), reader.read, arrival)
 
 

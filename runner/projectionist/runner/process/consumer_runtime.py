@@ -57,7 +57,7 @@ class ConsumerRuntime:
         consumer: Consumer,
         settings: Settings,
         client: Client,
-        office: DatabaseAccess,
+        access: DatabaseAccess,
         source: JetStreamSource,
         standing: StreamGuard,
     ) -> None:
@@ -74,12 +74,12 @@ class ConsumerRuntime:
 
         self._consumer = consumer
         self._limits = limits
-        self._breaker = ConsumerBreaker(consumer, office)
+        self._breaker = ConsumerBreaker(consumer, access)
         at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
-        self._office, self._suspicion = office, RecentCrash()
+        self._access, self._suspicion = access, RecentCrash()
 
         def session() -> BatchSession:
-            gates, peers = office.gates, office.peers
+            gates, peers = access.gates, access.peers
             return BatchSession(
                 consumer, settings.postgres, model, gates=gates, peers=peers, arrive=standing.arrive
             )
@@ -92,13 +92,13 @@ class ConsumerRuntime:
         self._drain: Drain | None = None
         if consumer.stores_first:
             own = session()
-            self._drain = Drain(consumer, own, settler(own), stored, settings, office.book, self._after)
+            self._drain = Drain(consumer, own, settler(own), stored, settings, access.book, self._after)
         self._told_unnamed = False
-        foreign = ForeignMessages(consumer, office)
-        self._reads = Reads(consumer, office, self._suspicion)
+        foreign = ForeignMessages(consumer, access)
+        self._reads = Reads(consumer, access, self._suspicion)
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
-            self._drain or DueWork(consumer, self._sessions[0], stored, limits.max_bytes, office.book),
+            self._drain or DueWork(consumer, self._sessions[0], stored, limits.max_bytes, access.book),
             limits,
             self._after,
             foreign.note,
@@ -107,18 +107,18 @@ class ConsumerRuntime:
         )
         self._gaps = GapFetcher(
             consumer,
-            *(office, client, source.durable),
+            *(access, client, source.durable),
             offer=self._pipeline.offer,
             filtered=self._breaker.filtered,
         )
         self._heart = Heartbeat(
-            *(consumer, office, self._drain or self._pipeline, source, settings.run.heartbeat_s),
+            *(consumer, access, self._drain or self._pipeline, source, settings.run.heartbeat_s),
             *(standing, self._suspicion, foreign),
         )
 
     async def run(self) -> None:
         """Serve; raises Tripped while the breaker is open, and whatever ends a batch that must not be tried again."""
-        self._suspicion.until = await self._office.has_crashed_peers(self._consumer)
+        self._suspicion.until = await self._access.has_crashed_peers(self._consumer)
         await self._reads.begin()
         await self._breaker.enter()
         if self._breaker.probing:
@@ -139,7 +139,7 @@ class ConsumerRuntime:
         except Exception as error:
             clean = is_told(error)
             if not clean:
-                self._office.broken_off.add(self._consumer.runner)
+                self._access.broken_off.add(self._consumer.runner)
             raise
         finally:
             with anyio.CancelScope(shield=True):
@@ -163,7 +163,7 @@ class ConsumerRuntime:
             if one.trail is not None:
                 one.trail.acked()
         if any(one.writes.wishes for one in applied):
-            self._office.wake()
+            self._access.wake()
         if self._drain is not None and any(one.writes.parked for one in applied):
             self._drain.wake()
         self._gaps.note(batch, applied)

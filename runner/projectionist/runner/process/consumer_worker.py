@@ -50,12 +50,12 @@ class ConsumerWorker:
     """Runs one consumer until it is stopped."""
 
     def __init__(
-        self, definition: Definition, settings: Settings, client: Client, office: DatabaseAccess
+        self, definition: Definition, settings: Settings, client: Client, access: DatabaseAccess
     ) -> None:
         self.definition = definition
         self._settings = settings
         self._client = client
-        self._office = office
+        self._access = access
         self._stopping = anyio.Event()
         self._serving: ConsumerRuntime | None = None
         self._told = ""
@@ -120,7 +120,7 @@ class ConsumerWorker:
                 self.waits = error
                 await self._wait(str(error))
             case _ if is_transient(error):
-                if self._office.gates.refused(error) or self._office.gates.closed:
+                if self._access.gates.refused(error) or self._access.gates.closed:
                     self.begun = True
                     await self.pause()
                 else:
@@ -149,21 +149,21 @@ class ConsumerWorker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         began, self.well_s = clock.now(), 0.0
-        found = await self._office.registration(self.definition)
-        deed = await self._office.deed(found["number"], self.definition.name)
+        found = await self._access.registration(self.definition)
+        deed = await self._access.deed(found["number"], self.definition.name)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
         if self.definition.revision > found["revision"]:
             await self._build()
             return
         longest_s = longest(circuit_policy(self._settings.policy(self.definition.name).breaker))
-        if found["code"] == self.definition.code and await self._office.is_breaker_open(
+        if found["code"] == self.definition.code and await self._access.is_breaker_open(
             self.definition, longest_s
         ):
             raise Tripped("see `projectionist status`")
         if self._standing is None:
             self._standing = StreamGuard(
-                *(self.definition, found["durable"], self._client, self._office),
+                *(self.definition, found["durable"], self._client, self._access),
                 self._settings.postgres.schema,
             )
         standing = self._standing
@@ -171,17 +171,17 @@ class ConsumerWorker:
         try:
             stream = await source.open()
         except NotOurs as error:
-            await self._office.taken(found["number"], error)
+            await self._access.taken(found["number"], error)
             raise
         try:
             policy = self._settings.policy(self.definition.name)
             refuse_forgetting(self.definition, policy, stream.config)
-            consumer = await self._office.join(self.definition, policy, stream, early=self._early)
+            consumer = await self._access.join(self.definition, policy, stream, early=self._early)
             standing.joined(consumer)
             self.begun, began = True, clock.now()
             await self._tell_start(consumer, stream.state.first_seq)
             self._serving = ConsumerRuntime(
-                consumer, self._settings, self._client, self._office, source, standing
+                consumer, self._settings, self._client, self._access, source, standing
             )
             self.waits = None
             if self._stopping.is_set():
@@ -228,7 +228,7 @@ class ConsumerWorker:
         )
 
     async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
-        begins = first_seq > 1 and await self._office.has_open_baselines(consumer)
+        begins = first_seq > 1 and await self._access.has_open_baselines(consumer)
         for note in notes(self.definition, first_seq, begins=begins):
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:

@@ -23,9 +23,9 @@ WRITING_S = 1.0
 class ForeignMessages:
     """Counts them for one consumer in one process; what a process that is killed has not written down is left out."""
 
-    def __init__(self, consumer: Consumer, office: DatabaseAccess) -> None:
+    def __init__(self, consumer: Consumer, access: DatabaseAccess) -> None:
         self._consumer = consumer
-        self._office = office
+        self._access = access
         self._unwritten = 0
 
     def note(self, count: int) -> None:
@@ -42,7 +42,7 @@ class ForeignMessages:
         self._unwritten = 0
         try:
             with anyio.move_on_after(WRITING_S, shield=True):
-                async with self._office.store(self._consumer) as store:
+                async with self._access.store(self._consumer) as store:
                     await store.count(self._consumer.runner, Counter({("", OUTCOME): count}))
         except Exception:
             self._unwritten += count

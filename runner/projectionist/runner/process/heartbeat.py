@@ -52,7 +52,7 @@ class Heartbeat:
     def __init__(
         self,
         consumer: Consumer,
-        office: DatabaseAccess,
+        access: DatabaseAccess,
         paced: Paced,
         source: Source,
         interval_s: float,
@@ -61,18 +61,18 @@ class Heartbeat:
         foreign: ForeignMessages,
     ) -> None:
         self._consumer = consumer
-        self._office = office
+        self._access = access
         self._paced = paced
         self._source = source
         self._interval_s = interval_s
         self._standing = standing
         self._suspicion = suspicion
-        self._rearm = Rearm(consumer, office)
+        self._rearm = Rearm(consumer, access)
         self._sweeps_at = 0.0
-        chore = partial(Chore, consumer=consumer.definition.name, book=office.book)
-        self._setbacks, self._looks_back = office.setbacks, LOOKED_BACK
+        chore = partial(Chore, consumer=consumer.definition.name, book=access.book)
+        self._setbacks, self._looks_back = access.setbacks, LOOKED_BACK
         self._settles = chore(
-            "closing incidents that are settled", partial(office.settle_incidents, consumer)
+            "closing incidents that are settled", partial(access.settle_incidents, consumer)
         )
         self._backs = chore("what waits by a clock that went back", self._look_back)
         self._looks = chore("looking for processes that ended", self._detect_crashed_peers)
@@ -118,14 +118,14 @@ class Heartbeat:
                 await chore.step()
 
     async def _look_back(self) -> None:
-        if self._office.setbacks != self._setbacks:
-            self._setbacks, self._looks_back = self._office.setbacks, LOOKED_BACK
+        if self._access.setbacks != self._setbacks:
+            self._setbacks, self._looks_back = self._access.setbacks, LOOKED_BACK
         if self._looks_back:
-            await self._office.shorten_waits(self._consumer)
+            await self._access.shorten_waits(self._consumer)
             self._looks_back -= 1
 
     async def _detect_crashed_peers(self) -> None:
-        self._suspicion.until = await self._office.has_crashed_peers(self._consumer)
+        self._suspicion.until = await self._access.has_crashed_peers(self._consumer)
 
     async def _beat(self, state: str) -> None:
         lag = unacked = None
@@ -137,7 +137,7 @@ class Heartbeat:
         except ProjectionistError:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
         durations = sorted(self._paced.durations)
-        await self._office.beat(
+        await self._access.beat(
             *(self._consumer.runner, state, self._paced.batches),
             *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
         )
@@ -147,4 +147,4 @@ class Heartbeat:
         """Now and then, drop generations that were kept long enough."""
         if clock.now() >= self._sweeps_at:
             self._sweeps_at = clock.now() + SWEEP_S
-            await self._office.drop_expired_generations(self._consumer)
+            await self._access.drop_expired_generations(self._consumer)

@@ -57,9 +57,9 @@ class ProblemBoard:
     """Tells what this process cannot do until it is cancelled, and takes all of it back then."""
 
     def __init__(
-        self, office: DatabaseAccess, schema: str, look: Callable[[], Iterable[ProcessProblem]]
+        self, access: DatabaseAccess, schema: str, look: Callable[[], Iterable[ProcessProblem]]
     ) -> None:
-        self._office = office
+        self._access = access
         self._look = look
         self._tell_all = Statements("projectionist.runner", schema)["upsert_process_problems"]
         self._told: list[ProcessProblem] = []
@@ -85,7 +85,7 @@ class ProblemBoard:
 
     async def _tell(self, found: Sequence[ProcessProblem]) -> None:
         columns = zip(*map(msgspec.structs.astuple, found), strict=True) if found else [()] * 5
-        async with self._office.at_once() as connection:
+        async with self._access.at_once() as connection:
             await connection.execute(
                 *(self._tell_all, INSTANCE, socket.gethostname(), os.getpid(), VALID_S),
                 *map(list, columns),

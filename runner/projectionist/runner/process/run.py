@@ -77,15 +77,15 @@ async def run(
                         await prepared(connection)
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
                 waker = Notifier(settings.postgres)
-                office = DatabaseAccess(
+                access = DatabaseAccess(
                     pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake
                 )
-                tasks.start_soon(kept, "waking relays", waker.run, office.book)
+                tasks.start_soon(kept, "waking relays", waker.run, access.book)
                 if health is not None:
-                    health.troubles = partial(_troubles, client, office, crew)
+                    health.troubles = partial(_troubles, client, access, crew)
                     health.started = True
-                metrics.ask(names.REACHABLE, partial(_reachable, client, office))
-                await _together(definitions, settings, client, office, crew)
+                metrics.ask(names.REACHABLE, partial(_reachable, client, access))
+                await _together(definitions, settings, client, access, crew)
     announce("run.stopped")
 
 
@@ -93,33 +93,33 @@ async def _together(
     definitions: Sequence[Definition],
     settings: Settings,
     client: Client,
-    office: DatabaseAccess,
+    access: DatabaseAccess,
     crew: list[Supervised],
 ) -> None:
-    crew += [Supervised(ConsumerWorker(definition, settings, client, office)) for definition in definitions]
-    janitor = Janitor(office, settings, client, [definition.name for definition in definitions])
-    board = ProblemBoard(office, settings.postgres.schema, partial(_setbacks, office, crew))
+    crew += [Supervised(ConsumerWorker(definition, settings, client, access)) for definition in definitions]
+    janitor = Janitor(access, settings, client, [definition.name for definition in definitions])
+    board = ProblemBoard(access, settings.postgres.schema, partial(_setbacks, access, crew))
     async with anyio.create_task_group() as beside:
         beside.start_soon(board.run)
-        beside.start_soon(kept, "retention", janitor.run, office.book)
+        beside.start_soon(kept, "retention", janitor.run, access.book)
         await supervise(crew)
         beside.cancel_scope.cancel()
 
 
-def _troubles(client: Client, office: DatabaseAccess, crew: Sequence[Supervised]) -> list[str]:
+def _troubles(client: Client, access: DatabaseAccess, crew: Sequence[Supervised]) -> list[str]:
     """Why no data flows: servers that are away, and what each consumer that is not served waits for."""
     away = [] if client.is_connected else ["NATS cannot be reached"]
-    away += ["PostgreSQL cannot be used"] if office.gates.closed else []
+    away += ["PostgreSQL cannot be used"] if access.gates.closed else []
     return away + [one.trouble for one in crew if one.trouble is not None]
 
 
-def _reachable(client: Client, office: DatabaseAccess) -> metrics.Shown:
-    return metrics.reachable(postgresql=not office.gates.closed, nats=client.is_connected)
+def _reachable(client: Client, access: DatabaseAccess) -> metrics.Shown:
+    return metrics.reachable(postgresql=not access.gates.closed, nats=client.is_connected)
 
 
-def _setbacks(office: DatabaseAccess, crew: Sequence[Supervised]) -> list[ProcessProblem]:
+def _setbacks(access: DatabaseAccess, crew: Sequence[Supervised]) -> list[ProcessProblem]:
     """What this process cannot do, for whoever asks the database."""
-    return [*(one.setback for one in crew if one.setback is not None), *failing(office.book)]
+    return [*(one.setback for one in crew if one.setback is not None), *failing(access.book)]
 
 
 @asynccontextmanager

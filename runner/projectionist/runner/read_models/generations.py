@@ -33,7 +33,7 @@ class Generation(msgspec.Struct, frozen=True):
     tables: list[str]
 
 
-async def generations(desk: Queries, consumer: int) -> list[Generation]:
+async def generations(queries: Queries, consumer: int) -> list[Generation]:
     """Those that have tables, by number."""
     return [
         Generation(
@@ -43,19 +43,19 @@ async def generations(desk: Queries, consumer: int) -> list[Generation]:
             created=row["created"],
             kept_until=row["kept_until"],
             can_roll_back=row["state"] == "kept" and row["build"] is not None,
-            tables=await table_names(desk, consumer, row["generation"]),
+            tables=await table_names(queries, consumer, row["generation"]),
         )
-        for row in await desk.rows("select_generations", consumer)
+        for row in await queries.rows("select_generations", consumer)
     ]
 
 
-async def drop(desk: Queries, consumer: int, generation: int) -> None:
+async def drop(queries: Queries, consumer: int, generation: int) -> None:
     """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
     try:
-        async with desk.connection.transaction():  # no batch writes it: none is kept waiting
-            before = await desk.value("set_lock_timeout")
-            await _drop(desk, consumer, generation)
-            await desk.connection.execute(
+        async with queries.connection.transaction():  # no batch writes it: none is kept waiting
+            before = await queries.value("set_lock_timeout")
+            await _drop(queries, consumer, generation)
+            await queries.connection.execute(
                 f"set local lock_timeout = '{before}'"
             )  # of the caller's transaction
     except asyncpg.LockNotAvailableError:
@@ -66,43 +66,43 @@ async def drop(desk: Queries, consumer: int, generation: int) -> None:
     announce("generation.dropped")
 
 
-async def _drop(desk: Queries, consumer: int, generation: int) -> None:
-    await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-    row = await desk.row("select_kept_generation", consumer, generation)
+async def _drop(queries: Queries, consumer: int, generation: int) -> None:
+    await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
+    row = await queries.row("select_kept_generation", consumer, generation)
     if row is None:
         raise RebuildError(
             f"generation {generation} is not kept",
             remedy="Only kept generations can be dropped: see `projectionist generations list`",
         )
-    build = await desk.open_build(consumer)
+    build = await queries.open_build(consumer)
     if build is not None and build.generation == generation:
         raise RebuildError(
             f"a rollback to generation {generation} is open",
             remedy="Finish it, or `projectionist rebuild --abort`",
         )
-    await drop_tables(desk, consumer, generation)
+    await drop_tables(queries, consumer, generation)
     if row["build"] is not None:
-        await drop_positions(desk, row["build"])
-    await desk.run("mark_generation_dropped", consumer, generation)
-    await desk.run("release_unused_names", consumer)
+        await drop_positions(queries, row["build"])
+    await queries.run("mark_generation_dropped", consumer, generation)
+    await queries.run("release_unused_names", consumer)
 
 
-async def sweep(desk: Queries, consumer: int) -> list[int]:
+async def sweep(queries: Queries, consumer: int) -> list[int]:
     """Drop what has been kept long enough, unless a rollback to it is open; which ones.
 
     One that cannot be dropped keeps no other: it is raised at the end.
     """
-    open_build = await desk.open_build(consumer)
+    open_build = await queries.open_build(consumer)
     busy = None if open_build is None else open_build.generation
     expired = [
         row["generation"]
-        for row in await desk.rows("select_generations", consumer)
+        for row in await queries.rows("select_generations", consumer)
         if row["expired"] and row["generation"] != busy
     ]
     refused: list[RebuildError] = []
     for generation in expired:
         try:
-            await drop(desk, consumer, generation)
+            await drop(queries, consumer, generation)
         except RebuildError as error:
             refused.append(error)
     if refused:
@@ -111,11 +111,11 @@ async def sweep(desk: Queries, consumer: int) -> list[int]:
 
 
 async def begin_rollback(
-    desk: Queries, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
+    queries: Queries, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
 ) -> Build:
     """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand."""
-    async with desk.alone(consumer, "roll back", within_s=None):  # as many marks as there are
-        row = await desk.row("select_kept_generation", consumer, generation)
+    async with queries.alone(consumer, "roll back", within_s=None):  # as many marks as there are
+        row = await queries.row("select_kept_generation", consumer, generation)
         if row is None or row["build"] is None:
             raise RebuildError(
                 f"generation {generation} of {definition.name} is not kept so that one can go back to it",
@@ -126,20 +126,20 @@ async def begin_rollback(
                 f"generation {generation} of {definition.name} was run by other code than this",
                 remedy="Deploy the code it was run by, then roll back with it",
             )
-        if await desk.open_build(consumer) is not None:
+        if await queries.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open", remedy="Finish it, or --abort it")
-        await desk.run("delete_dirty_marks", consumer)
-        number = await desk.value("insert_rollback_build", consumer, generation, epoch, owner)
-        await desk.run("set_active_build", consumer, number)
-        build = await desk.open_build(consumer)
+        await queries.run("delete_dirty_marks", consumer)
+        number = await queries.value("insert_rollback_build", consumer, generation, epoch, owner)
+        await queries.run("set_active_build", consumer, number)
+        build = await queries.open_build(consumer)
         assert build is not None, "it was opened above"
-        await desk.run("mark_all_moved_dirty", consumer, build.positions, first_position(definition))
+        await queries.run("mark_all_moved_dirty", consumer, build.positions, first_position(definition))
     announce("rebuild.opened")
     return build
 
 
-async def drop_positions(desk: Queries, build: int) -> None:
+async def drop_positions(queries: Queries, build: int) -> None:
     """Drop where a generation stood: it cannot be caught up any more."""
-    await desk.connection.execute(
-        f"drop table if exists {quoted(desk.schema)}.{quoted(f'{POSITIONS}_{build}')}"
+    await queries.connection.execute(
+        f"drop table if exists {quoted(queries.schema)}.{quoted(f'{POSITIONS}_{build}')}"
     )

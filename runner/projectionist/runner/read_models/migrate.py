@@ -269,15 +269,17 @@ class ReadModels:
 
     async def _around(self, d: Definition, number: int) -> list[Row]:
         """What the views lose when they are replaced; raises InTheWay where one is not as it was made."""
-        desk, around = Queries(self._connection, self._schema), []
-        control = await desk.row("select_build_control_row", number)
+        queries, around = Queries(self._connection, self._schema), []
+        control = await queries.row("select_build_control_row", number)
         assert control is not None, "a planned change is about a registered consumer"
         for table in d.owned:
             # In the order in which readers lock them: the view, and what it shows.
-            if (lock := await desk.value("lock_view", ddl.public(table))) is not None:
+            if (lock := await queries.value("lock_view", ddl.public(table))) is not None:
                 await self._connection.execute(lock)
-            await check_own(desk, ddl.public(table), ddl.physical(table, self._schema, control["generation"]))
-            around += await options(desk, ddl.public(table))
+            await check_own(
+                queries, ddl.public(table), ddl.physical(table, self._schema, control["generation"])
+            )
+            around += await options(queries, ddl.public(table))
         return around
 
 

@@ -19,9 +19,9 @@ class InTheWay(RebuildError):
     """Something of the user's on a view, or on the table behind it, would be lost. Nothing was changed."""
 
 
-async def check_own(desk: Queries, public: str, table: str | None) -> None:
+async def check_own(queries: Queries, public: str, table: str | None) -> None:
     """Raise InTheWay if the view is there and does anything but show this table of ours."""
-    own = await desk.value("is_own_view", public, table)
+    own = await queries.value("is_own_view", public, table)
     if own is False:
         raise InTheWay(
             f"{public} is not the view that was made over {table or 'a generation'}: somebody has defined it anew",
@@ -30,23 +30,23 @@ async def check_own(desk: Queries, public: str, table: str | None) -> None:
 
 
 async def exchange(
-    desk: Queries, public: str, live: str | None, fresh: str, columns: Sequence[str], *, anew: bool
+    queries: Queries, public: str, live: str | None, fresh: str, columns: Sequence[str], *, anew: bool
 ) -> None:
     """Have the view show `columns` of the table `fresh`, with all that stood around it over `live`.
 
     `anew`: it has to be dropped and made again, because PostgreSQL cannot replace it. Raises InTheWay.
     """
-    around = await standing(desk, public, live, fresh, anew=anew)
+    around = await standing(queries, public, live, fresh, anew=anew)
     chosen = ", ".join(quoted(name, what="column") for name in columns)
     word = "create view" if live is None else "create or replace view"
     try:
         if anew:
-            await desk.connection.execute(f"drop view if exists {public}")
-        await desk.connection.execute(f"{word} {public} as\nselect {chosen} from {fresh}")
+            await queries.connection.execute(f"drop view if exists {public}")
+        await queries.connection.execute(f"{word} {public} as\nselect {chosen} from {fresh}")
         for name in () if live is None else (fresh, public) if anew else (fresh,):
-            await _run(desk, "strip_statements", name)
-        await restore(desk, [row for row in around if row["col"] is None or row["col"] in columns])
-        await _run(desk, "grant_to_view_owner", public, fresh)
+            await _run(queries, "strip_statements", name)
+        await restore(queries, [row for row in around if row["col"] is None or row["col"] in columns])
+        await _run(queries, "grant_to_view_owner", public, fresh)
     except asyncpg.InsufficientPrivilegeError as error:
         raise InTheWay(
             f"{public} cannot be changed by the role that runs this: {error}",
@@ -54,10 +54,10 @@ async def exchange(
         ) from error
 
 
-async def standing(desk: Queries, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
+async def standing(queries: Queries, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
     """What stands around a view that is to show another table, and can be made again; raises InTheWay for the rest."""
-    await check_own(desk, public, live)
-    around = [] if live is None else await _around(desk, public, live, fresh, anew=anew)
+    await check_own(queries, public, live)
+    around = [] if live is None else await _around(queries, public, live, fresh, anew=anew)
     stuck = [row["what"] for row in around if not row["statement"]]
     if stuck:
         raise InTheWay(
@@ -67,31 +67,33 @@ async def standing(desk: Queries, public: str, live: str | None, fresh: str, *, 
     return around
 
 
-async def _run(desk: Queries, statements: str, *arguments: object) -> None:
-    for row in await desk.rows(statements, *arguments):
-        await desk.connection.execute(row["statement"])
+async def _run(queries: Queries, statements: str, *arguments: object) -> None:
+    for row in await queries.rows(statements, *arguments):
+        await queries.connection.execute(row["statement"])
 
 
-async def carry_indexes(desk: Queries, live: str, fresh: str, declared: Sequence[str]) -> AsyncIterator[str]:
+async def carry_indexes(
+    queries: Queries, live: str, fresh: str, declared: Sequence[str]
+) -> AsyncIterator[str]:
     """Make the user's own indexes of the table `live` on `fresh` too; tells of each that cannot be made."""
-    for row in await desk.rows("select_undeclared_indexes", live, fresh, declared):
+    for row in await queries.rows("select_undeclared_indexes", live, fresh, declared):
         try:
-            await desk.connection.execute(row["statement"])
+            await queries.connection.execute(row["statement"])
         except (asyncpg.SyntaxOrAccessError, asyncpg.IntegrityConstraintViolationError) as error:
             yield f"index {row['name']} of {live} cannot be made on {fresh}: {error}"
 
 
-async def options(desk: Queries, public: str) -> list[Row]:
+async def options(queries: Queries, public: str) -> list[Row]:
     """What a view loses when it is replaced in place."""
-    return [row for row in await desk.rows("select_view_attachments", public) if row["kind"] == "option"]
+    return [row for row in await queries.rows("select_view_attachments", public) if row["kind"] == "option"]
 
 
-async def restore(desk: Queries, around: Sequence[Row]) -> None:
+async def restore(queries: Queries, around: Sequence[Row]) -> None:
     """Make again what stood around a view; raises InTheWay where that cannot be."""
     for row in around:
         try:
-            async with desk.connection.transaction():
-                await desk.connection.execute(row["statement"])
+            async with queries.connection.transaction():
+                await queries.connection.execute(row["statement"])
         except (asyncpg.SyntaxOrAccessError, asyncpg.DependentObjectsStillExistError) as error:
             raise InTheWay(
                 f"{row['what']} cannot be made again: {error}",
@@ -99,6 +101,6 @@ async def restore(desk: Queries, around: Sequence[Row]) -> None:
             ) from error
 
 
-async def _around(desk: Queries, public: str, live: str, fresh: str, *, anew: bool) -> list[Row]:
-    view = await desk.rows("select_view_attachments", public) if anew else await options(desk, public)
-    return [*view, *await desk.rows("select_table_attachments", live, fresh, public)]
+async def _around(queries: Queries, public: str, live: str, fresh: str, *, anew: bool) -> list[Row]:
+    view = await queries.rows("select_view_attachments", public) if anew else await options(queries, public)
+    return [*view, *await queries.rows("select_table_attachments", live, fresh, public)]

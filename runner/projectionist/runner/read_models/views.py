@@ -52,31 +52,31 @@ def views(tables: dict[str, KeptTable], generation: int) -> list[View]:
     return [View(one.schema, one.name, one.physical(generation), marked(one, generation)) for one in owned]
 
 
-async def kept(desk: Queries, consumer: int, generation: int) -> dict[str, KeptTable]:
+async def kept(queries: Queries, consumer: int, generation: int) -> dict[str, KeptTable]:
     """What a generation's row remembers of its tables."""
     return msgspec.json.decode(
-        await desk.value("select_generation_tables", consumer, generation), type=dict[str, KeptTable]
+        await queries.value("select_generation_tables", consumer, generation), type=dict[str, KeptTable]
     )
 
 
-async def shown(desk: Queries, consumer: int, generation: int) -> dict[str, View]:
+async def shown(queries: Queries, consumer: int, generation: int) -> dict[str, View]:
     """The views over a generation, by the quoted names readers use."""
-    found = views(await kept(desk, consumer, generation), generation)
+    found = views(await kept(queries, consumer, generation), generation)
     return {view.public: view for view in found}
 
 
-async def table_names(desk: Queries, consumer: int, generation: int) -> list[str]:
+async def table_names(queries: Queries, consumer: int, generation: int) -> list[str]:
     """The quoted names of a generation's tables."""
-    found = views(await kept(desk, consumer, generation), generation)
-    return [view.physical(desk.schema) for view in found]
+    found = views(await kept(queries, consumer, generation), generation)
+    return [view.physical(queries.schema) for view in found]
 
 
-async def drop_tables(desk: Queries, consumer: int, generation: int) -> None:
+async def drop_tables(queries: Queries, consumer: int, generation: int) -> None:
     """Drop a generation's tables; raises RebuildError where one of them is not ours, or something stands on it."""
     there: list[str] = []
-    for view in views(await kept(desk, consumer, generation), generation):
-        name = f"{quoted(desk.schema)}.{quoted(view.table)}"
-        found = await desk.row("select_table_comment", name)
+    for view in views(await kept(queries, consumer, generation), generation):
+        name = f"{quoted(queries.schema)}.{quoted(view.table)}"
+        found = await queries.row("select_table_comment", name)
         if found is None:
             continue
         if not found["plain"] or found["mark"] != view.mark:
@@ -88,7 +88,7 @@ async def drop_tables(desk: Queries, consumer: int, generation: int) -> None:
     if not there:
         return
     try:  # all at once: they may refer to each other
-        await desk.connection.execute(f"drop table {', '.join(there)}")
+        await queries.connection.execute(f"drop table {', '.join(there)}")
     except asyncpg.DependentObjectsStillExistError as error:
         raise RebuildError(
             f"generation {generation} cannot be dropped: {error.detail or error}",
@@ -96,82 +96,83 @@ async def drop_tables(desk: Queries, consumer: int, generation: int) -> None:
         ) from error
 
 
-async def columns(desk: Queries, schema: str, name: str) -> list[DatabaseColumn]:
+async def columns(queries: Queries, schema: str, name: str) -> list[DatabaseColumn]:
     """The columns of a table or view in their order; none if it is not there."""
     return [
-        DatabaseColumn(*row) for row in await desk.rows("select_columns", f"{quoted(schema)}.{quoted(name)}")
+        DatabaseColumn(*row)
+        for row in await queries.rows("select_columns", f"{quoted(schema)}.{quoted(name)}")
     ]
 
 
-async def dependents(desk: Queries, view: View) -> list[str]:
+async def dependents(queries: Queries, view: View) -> list[str]:
     """What of the user's stands on this view."""
-    return [row["name"] for row in await desk.rows("select_view_dependents", view.public)]
+    return [row["name"] for row in await queries.rows("select_view_dependents", view.public)]
 
 
-async def must_drop(desk: Queries, view: View) -> list[str]:
+async def must_drop(queries: Queries, view: View) -> list[str]:
     """Why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
-    fresh = {c.name: c.sql_type for c in await columns(desk, desk.schema, view.table)}
+    fresh = {c.name: c.sql_type for c in await columns(queries, queries.schema, view.table)}
     return [
         f"{view.schema}.{view.name}.{old.name} "
         + ("is gone" if old.name not in fresh else "has another type")
-        for old in await columns(desk, view.schema, view.name)
+        for old in await columns(queries, view.schema, view.name)
         if fresh.get(old.name) != old.sql_type
     ]
 
 
-async def repoint_view(desk: Queries, view: View, live: View | None) -> None:
+async def repoint_view(queries: Queries, view: View, live: View | None) -> None:
     """Point the view at its generation; readers see the one or the other, and nothing in between.
 
     `live` is the view over the generation it shows now. In place where it can be; otherwise it is made anew, which is
     refused while something stands on it. What stands around it is carried over, or refused by name.
     """
-    shown = [c.name for c in await columns(desk, view.schema, view.name)]
-    fresh = [c.name for c in await columns(desk, desk.schema, view.table)]
+    shown = [c.name for c in await columns(queries, view.schema, view.name)]
+    fresh = [c.name for c in await columns(queries, queries.schema, view.table)]
     order = [*(n for n in shown if n in fresh), *(n for n in fresh if n not in shown)]
-    before = None if live is None else live.physical(desk.schema)
-    await check_own(desk, view.public, before)
-    anew = bool(await must_drop(desk, view))
+    before = None if live is None else live.physical(queries.schema)
+    await check_own(queries, view.public, before)
+    anew = bool(await must_drop(queries, view))
     if anew:
-        await refuse_dependents(desk, view)
-    await exchange(desk, view.public, before, view.physical(desk.schema), order, anew=anew)
+        await refuse_dependents(queries, view)
+    await exchange(queries, view.public, before, view.physical(queries.schema), order, anew=anew)
 
 
-async def carry_indexes(desk: Queries, consumer: int, live: int, fresh: int) -> AsyncIterator[str]:
+async def carry_indexes(queries: Queries, consumer: int, live: int, fresh: int) -> AsyncIterator[str]:
     """Make indexes that users have made on the live tables on those of another generation; tells what cannot be."""
-    of = await kept(desk, consumer, live)
-    after = await shown(desk, consumer, fresh)
+    of = await kept(queries, consumer, live)
+    after = await shown(queries, consumer, fresh)
     for view in views(of, live):
         if view.public not in after:
             continue
         declared = [f"{view.table}_{name}" for name in of[f"{view.schema}.{view.name}"].indexes]
-        given = (view.physical(desk.schema), after[view.public].physical(desk.schema), declared)
-        async for told in make_indexes(desk, *given):
+        given = (view.physical(queries.schema), after[view.public].physical(queries.schema), declared)
+        async for told in make_indexes(queries, *given):
             yield told
 
 
-async def check(desk: Queries, consumer: int, live: int, fresh: int) -> None:
+async def check(queries: Queries, consumer: int, live: int, fresh: int) -> None:
     """Raise what pointing the views at another generation would raise, before anything is built for it."""
-    before = await shown(desk, consumer, live)
-    for view in (await shown(desk, consumer, fresh)).values():
+    before = await shown(queries, consumer, live)
+    for view in (await shown(queries, consumer, fresh)).values():
         old = before.pop(view.public, None)
-        anew = bool(await must_drop(desk, view))
+        anew = bool(await must_drop(queries, view))
         if anew:
-            await refuse_dependents(desk, view)
-        behind = None if old is None else old.physical(desk.schema)
-        await standing(desk, view.public, behind, view.physical(desk.schema), anew=anew)
+            await refuse_dependents(queries, view)
+        behind = None if old is None else old.physical(queries.schema)
+        await standing(queries, view.public, behind, view.physical(queries.schema), anew=anew)
     for view in before.values():
-        await _refuse_unfed(desk, view)
+        await _refuse_unfed(queries, view)
 
 
-async def withdraw(desk: Queries, view: View) -> None:
+async def withdraw(queries: Queries, view: View) -> None:
     """Take away a view that nobody feeds any more: its rows would go on as they are, and then with their table."""
-    await _refuse_unfed(desk, view)
-    await desk.connection.execute(f"drop view if exists {view.public}")
+    await _refuse_unfed(queries, view)
+    await queries.connection.execute(f"drop view if exists {view.public}")
 
 
-async def _refuse_unfed(desk: Queries, view: View) -> None:
-    await check_own(desk, view.public, view.physical(desk.schema))
-    on_it = await dependents(desk, view)
+async def _refuse_unfed(queries: Queries, view: View) -> None:
+    await check_own(queries, view.public, view.physical(queries.schema))
+    on_it = await dependents(queries, view)
     if on_it:
         raise RebuildError(
             f"{view.schema}.{view.name} is no longer fed, and {', '.join(on_it)} stands on it",
@@ -179,11 +180,11 @@ async def _refuse_unfed(desk: Queries, view: View) -> None:
         )
 
 
-async def refuse_dependents(desk: Queries, view: View) -> None:
+async def refuse_dependents(queries: Queries, view: View) -> None:
     """Raise RebuildError if something stands on a view that has to be made anew."""
-    on_it = await dependents(desk, view)
+    on_it = await dependents(queries, view)
     if on_it:
-        reasons = await must_drop(desk, view)
+        reasons = await must_drop(queries, view)
         raise RebuildError(
             f"{', '.join(reasons)}, and {', '.join(on_it)} stands on {view.schema}.{view.name}",
             remedy="Drop what stands on it, rebuild, and create it anew over the new columns",

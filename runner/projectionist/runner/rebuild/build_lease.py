@@ -43,7 +43,7 @@ def owner() -> str:
 
 @asynccontextmanager
 async def turn(
-    desk: Queries, postgres: Postgres, consumer: int, who: str, tell: Tell | None = None
+    queries: Queries, postgres: Postgres, consumer: int, who: str, tell: Tell | None = None
 ) -> AsyncIterator[Lease]:
     """The right to build; raises AlreadyBuilding while another process uses it.
 
@@ -51,7 +51,7 @@ async def turn(
     loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where another
     process has taken over.
     """
-    lease = await _acquire(desk, Leases(desk.schema, who), f"build:{consumer}")
+    lease = await _acquire(queries, Leases(queries.schema, who), f"build:{consumer}")
     announce("turn.taken")
     keeper = _Keeper(postgres, consumer, who, lease, tell)
     beside = BackgroundThread(f"turn to build {consumer}", keeper.keep)
@@ -67,11 +67,11 @@ async def turn(
             await beside.stop()
 
 
-async def _acquire(desk: Queries, leases: Leases, name: str) -> Lease:
+async def _acquire(queries: Queries, leases: Leases, name: str) -> Lease:
     """The lease; an abandoned one runs out, one in use is renewed before that."""
     before = None
-    while (lease := await leases.acquire(desk.connection, name, TTL_S)) is None:
-        row = await desk.row("select_lease_holder", name)
+    while (lease := await leases.acquire(queries.connection, name, TTL_S)) is None:
+        row = await queries.row("select_lease_holder", name)
         if row is not None and before is not None and (row["owner"], row["expires_at"]) != before:
             raise AlreadyBuilding(
                 f"{row['owner']} is building it", remedy="Wait for it, or end that process and try again"
@@ -126,11 +126,11 @@ class _Keeper:
     async def _connected(self) -> Connection:
         return await connections.connect(self._postgres, application_name="projectionist turn to build")
 
-    async def _renew(self, desk: Queries) -> None:
-        renewed = await self._leases.renew(desk.connection, self._held)
+    async def _renew(self, queries: Queries) -> None:
+        renewed = await self._leases.renew(queries.connection, self._held)
         if renewed is None:
-            holder = await desk.row("select_lease_holder", self._held.name)
-            renewed = await self._leases.acquire(desk.connection, self._held.name, TTL_S)
+            holder = await queries.row("select_lease_holder", self._held.name)
+            renewed = await self._leases.acquire(queries.connection, self._held.name, TTL_S)
             # One grant further: nobody has had it in between, who might have gone on with this build, or ended it.
             if renewed is None or renewed.epoch != self._held.epoch + 1:
                 named = "somebody else" if holder is None else holder["owner"]
@@ -141,4 +141,4 @@ class _Keeper:
             announce("turn.again")
         self._held = renewed
         if self._tell is not None:
-            await self._tell(desk, self._consumer, self._epoch)
+            await self._tell(queries, self._consumer, self._epoch)

@@ -35,74 +35,74 @@ def fits(build: Build, definition: Definition) -> bool:
 
 
 async def begin(
-    desk: Queries, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
+    queries: Queries, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
 ) -> Build:
     """Open a build: from its commit on, live batches and verbs leave marks for it."""
-    async with desk.alone(consumer, "open"):
-        if await desk.open_build(consumer) is not None:
+    async with queries.alone(consumer, "open"):
+        if await queries.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
-        await desk.run("delete_dirty_marks", consumer)
+        await queries.run("delete_dirty_marks", consumer)
         given = (definition.revision, definition.shape, definition.code, partial)
-        row = await desk.row("insert_build", consumer, epoch, owner, *given)
+        row = await queries.row("insert_build", consumer, epoch, owner, *given)
         assert row is not None, "consumers are never deleted"
-        await own(desk.connection, desk.schema, consumer, definition)
+        await own(queries.connection, queries.schema, consumer, definition)
         tables = msgspec.json.encode(keeping(definition)).decode()
-        await desk.run("insert_building_generation", row["number"], tables)
-        await desk.run("set_active_build", consumer, row["number"])
-        build = await desk.open_build(consumer)
+        await queries.run("insert_building_generation", row["number"], tables)
+        await queries.run("set_active_build", consumer, row["number"])
+        build = await queries.open_build(consumer)
         assert build is not None, "it was opened above"
     announce("rebuild.opened")
     return build
 
 
-async def resume(desk: Queries, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
+async def resume(queries: Queries, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
     """Go on with a build that another process has left; from now on, perhaps, without what is gone."""
     partial = partial or build.partial
-    await desk.run("take_over_build", build.number, epoch, owner, partial)
+    await queries.run("take_over_build", build.number, epoch, owner, partial)
     announce("rebuild.resumed")
     return msgspec.structs.replace(build, epoch=epoch, owner=owner, partial=partial)
 
 
-async def prepare(desk: Queries, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:
+async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:
     """Make the shadow's tables, and write down where live stands: what the bulk may fold.
 
     `floor` was read from the broker after the build was opened: live has settled everything up to there. One
     snapshot holds the caps and what live left out; what moves later is marked.
     """
-    positions = f"{quoted(desk.schema)}.{positions_of(build)}"
-    like, definition = f"{quoted(desk.schema)}.{POSITIONS}", shadow.definition
-    async with desk.connection.transaction(isolation="repeatable_read"):
-        await desk.hold(build)
+    positions = f"{quoted(queries.schema)}.{positions_of(build)}"
+    like, definition = f"{quoted(queries.schema)}.{POSITIONS}", shadow.definition
+    async with queries.connection.transaction(isolation="repeatable_read"):
+        await queries.hold(build)
         for statement in (
             f"drop table if exists {positions}",
             f"create table {positions} (like {like} including all)",
         ):
-            await desk.connection.execute(statement)
-        await _create(desk, build, shadow)
+            await queries.connection.execute(statement)
+        await _create(queries, build, shadow)
         # Catch-up alone knows in which order a monotonic sequence was applied; a SqlProjection counts as it goes.
         floor = 0 if definition.sequence == MONOTONIC else floor
         start = shadow.start if definition.kind is Kind.SQL or definition.sequence == MONOTONIC else None
-        await desk.run("snapshot_live_positions", build.number, build.consumer, start)
+        await queries.run("snapshot_live_positions", build.number, build.consumer, start)
         every = definition.sequence == UNORDERED
-        await desk.run("delete_excluded_sequences", build.number)
-        await desk.run(
+        await queries.run("delete_excluded_sequences", build.number)
+        await queries.run(
             "insert_excluded_sequences", build.number, build.consumer, floor, every, build.incarnation
         )
         if definition.sequence == UNORDERED:
-            await desk.run("delete_dirty_marks_up_to", build.consumer, floor)
-            await desk.run("mark_dirty_above_ack_floor", build.consumer, floor, build.incarnation)
+            await queries.run("delete_dirty_marks_up_to", build.consumer, floor)
+            await queries.run("mark_dirty_above_ack_floor", build.consumer, floor, build.incarnation)
         buckets = 1 if definition.kind is Kind.SQL else -(-max(rows, 1) // ROWS_AT_ONCE)
-        await desk.run("start_bulk_phase", build.number, floor, buckets)
-    await desk.connection.execute(f"analyze {positions}")
+        await queries.run("start_bulk_phase", build.number, floor, buckets)
+    await queries.connection.execute(f"analyze {positions}")
     announce("rebuild.prepared")
     return msgspec.structs.replace(build, phase="bulk", floor=floor, buckets=buckets)
 
 
-async def _create(desk: Queries, build: Build, shadow: Shadow) -> None:
-    await rehearse(desk.connection, shadow.definition, desk.schema)
+async def _create(queries: Queries, build: Build, shadow: Shadow) -> None:
+    await rehearse(queries.connection, shadow.definition, queries.schema)
     try:
         for statement in shadow.create():
-            await desk.connection.execute(statement)
+            await queries.connection.execute(statement)
     except asyncpg.DuplicateTableError as error:
         raise RebuildError(
             f"generation {build.generation} cannot be made: {error}, and is not this build's",
@@ -110,30 +110,30 @@ async def _create(desk: Queries, build: Build, shadow: Shadow) -> None:
         ) from error
 
 
-async def abort(desk: Queries, build: Build) -> None:
+async def abort(queries: Queries, build: Build) -> None:
     """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
-    async with desk.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
-        await desk.hold(build)
-        await desk.run("clear_active_build", build.consumer)
-        tables = await table_names(desk, build.consumer, build.generation)
-        if build.kind == "rollback" and await desk.value("do_tables_exist", tables):
-            await desk.run("restore_kept_generation", build.consumer, build.generation)
+    async with queries.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
+        await queries.hold(build)
+        await queries.run("clear_active_build", build.consumer)
+        tables = await table_names(queries, build.consumer, build.generation)
+        if build.kind == "rollback" and await queries.value("do_tables_exist", tables):
+            await queries.run("restore_kept_generation", build.consumer, build.generation)
         else:
             if build.phase != "open":  # until then none of them is this build's
-                await drop_tables(desk, build.consumer, build.generation)
-            await desk.run("mark_generation_dropped", build.consumer, build.generation)
-            await desk.run("release_unused_names", build.consumer)
-            await drop_positions(desk, build.positions)
-        await desk.run("finish_build", build.number, "aborted")
-        await clear(desk, build)
+                await drop_tables(queries, build.consumer, build.generation)
+            await queries.run("mark_generation_dropped", build.consumer, build.generation)
+            await queries.run("release_unused_names", build.consumer)
+            await drop_positions(queries, build.positions)
+        await queries.run("finish_build", build.number, "aborted")
+        await clear(queries, build)
     announce("rebuild.aborted")
 
 
-async def clear(desk: Queries, build: Build) -> None:
+async def clear(queries: Queries, build: Build) -> None:
     """Remove what a build needs only while it is open."""
-    await desk.run("delete_dirty_marks", build.consumer)
-    await desk.run("delete_excluded_sequences", build.number)
-    await desk.run("delete_catch_up_plan", build.number)
+    await queries.run("delete_dirty_marks", build.consumer)
+    await queries.run("delete_excluded_sequences", build.number)
+    await queries.run("delete_catch_up_plan", build.number)
 
 
 def positions_of(build: Build) -> str:

@@ -26,8 +26,10 @@ class Strayed(RebuildError):
 class SqlBulk:
     """Runs the handlers of one build."""
 
-    def __init__(self, desk: Queries, build: Build, shadow: Shadow, bulk: Bulk, silent: Counter[str]) -> None:
-        self._desk = desk
+    def __init__(
+        self, queries: Queries, build: Build, shadow: Shadow, bulk: Bulk, silent: Counter[str]
+    ) -> None:
+        self._queries = queries
         self._build = build
         self._shadow = shadow
         self._bulk = bulk
@@ -39,28 +41,28 @@ class SqlBulk:
         async for deliveries, seq in self._bulk.batches(filter_subject, first, floor, BATCH):
             await self._write(deliveries, seq)
         await self._write([], floor)
-        async with self._desk.connection.transaction():
-            await self._desk.hold(self._build)
-            await self._desk.run("mark_bucket_done", self._build.number, 0)
+        async with self._queries.connection.transaction():
+            await self._queries.hold(self._build)
+            await self._queries.run("mark_bucket_done", self._build.number, 0)
 
     async def _write(self, deliveries: list[Delivery], seq: int) -> None:
-        desk, build = self._desk, self._build
+        queries, build = self._queries, self._build
         moved = {d.aggregate: d.version for d in deliveries if d.aggregate is not None}
-        async with desk.connection.transaction():
-            await desk.hold(build)
+        async with queries.connection.transaction():
+            await queries.hold(build)
             await self._shadow.apply(deliveries, self._silent)
             if moved:
-                await desk.run(
+                await queries.run(
                     "upsert_shadow_positions", build.positions, *zip(*sorted(moved.items()), strict=True)
                 )
-            await desk.run("set_build_checkpoint", build.number, seq)
-            await guard(desk, self._shadow)
+            await queries.run("set_build_checkpoint", build.number, seq)
+            await guard(queries, self._shadow)
         announce("rebuild.flushed")
 
 
-async def guard(desk: Queries, shadow: Shadow) -> None:
+async def guard(queries: Queries, shadow: Shadow) -> None:
     """Raise Strayed if this transaction holds a write lock on a table of others. Before its commit."""
-    strayed = await desk.rows("select_foreign_write_locks", shadow.bare_names())
+    strayed = await queries.rows("select_foreign_write_locks", shadow.bare_names())
     if strayed:
         names = ", ".join(row["name"] for row in strayed)
         raise Strayed(

@@ -54,7 +54,7 @@ class CatchUp:
 
     def __init__(
         self,
-        desk: Queries,
+        queries: Queries,
         build: Build,
         shadow: Shadow,
         client: Client,
@@ -62,7 +62,7 @@ class CatchUp:
         filter_subject: str,
         progress: Progress,
     ) -> None:
-        self._desk = desk
+        self._queries = queries
         self._build = build
         self._shadow = shadow
         self._client = client
@@ -81,21 +81,21 @@ class CatchUp:
 
     async def round(self) -> int:
         """One round without a lock; how many events it folded."""
-        desk, build = self._desk, self._build
-        if await desk.value("has_dirty_marks", build.consumer):
+        queries, build = self._queries, self._build
+        if await queries.value("has_dirty_marks", build.consumer):
             slot = await self._own_slot()
         else:
-            async with desk.alone(build.consumer, "catch up"):
-                await desk.hold(build)
-                slot = await desk.value("flip_dirty_slot", build.consumer)
+            async with queries.alone(build.consumer, "catch up"):
+                await queries.hold(build)
+                slot = await queries.value("flip_dirty_slot", build.consumer)
         announce("rebuild.flipped")
         events = await self._plan([slot])
         await self._note_moved([slot])
         await self._progress.advance(await self._fold(decisions=await self._decisions()))
         if not self.unordered:
-            async with desk.connection.transaction():
-                await desk.hold(build)
-                await desk.run("delete_dirty_slot", build.consumer, [slot])
+            async with queries.connection.transaction():
+                await queries.hold(build)
+                await queries.run("delete_dirty_slot", build.consumer, [slot])
         announce("rebuild.round")
         return events
 
@@ -108,7 +108,7 @@ class CatchUp:
             return False
         await self._note_moved([0, 1])
         await self._fold(await self._decisions(), tail)
-        await self._desk.run("delete_dirty_slot", self._build.consumer, [0, 1])
+        await self._queries.run("delete_dirty_slot", self._build.consumer, [0, 1])
         return True
 
     async def look(self) -> None:
@@ -132,7 +132,7 @@ class CatchUp:
 
     async def _compare(self, statement: str, *moved: object) -> None:
         build = self._build
-        differs = await self._desk.rows(statement, build.consumer, build.positions, self.start, *moved)
+        differs = await self._queries.rows(statement, build.consumer, build.positions, self.start, *moved)
         if differs:
             named = ", ".join(f"{r['aggregate']} at v{r['shadow']} and live at v{r['live']}" for r in differs)
             raise NotEqual(
@@ -142,42 +142,42 @@ class CatchUp:
 
     async def _note_moved(self, slots: Sequence[int]) -> None:
         if self._moved is not None and not self.unordered:
-            rows = await self._desk.rows("select_dirty_marks", self._build.consumer, slots)
+            rows = await self._queries.rows("select_dirty_marks", self._build.consumer, slots)
             self._moved.update(row["mark"] for row in rows)
 
     async def _is_at_hand(self, tail: Tail) -> bool:
-        planned = await self._desk.rows("select_planned_sequences", self._build.number)
+        planned = await self._queries.rows("select_planned_sequences", self._build.number)
         return await tail.these([row["seq"] for row in planned]) is not None
 
     async def _own_slot(self) -> int:
-        row = await self._desk.row("select_control_row", self._build.consumer)
+        row = await self._queries.row("select_control_row", self._build.consumer)
         assert row is not None, "consumers are never deleted"
         return int(1 - row["slot"])
 
     async def _decisions(self) -> Decisions:
         """Read after the plan: those it needs were made before the positions it saw."""
-        return Decisions(await self._desk.rows("select_decisions", self._build.consumer))
+        return Decisions(await self._queries.rows("select_decisions", self._build.consumer))
 
     async def _plan(self, slots: Sequence[int]) -> int:
-        desk, build = self._desk, self._build
-        async with desk.connection.transaction():
-            await desk.hold(build)
-            await desk.run("delete_catch_up_plan", build.number)
+        queries, build = self._queries, self._build
+        async with queries.connection.transaction():
+            await queries.hold(build)
+            await queries.run("delete_catch_up_plan", build.number)
             if self.unordered:
-                await desk.run("plan_catch_up_unordered", build.number, build.consumer, slots)
+                await queries.run("plan_catch_up_unordered", build.number, build.consumer, slots)
             else:
                 given = (build.number, build.consumer, slots, build.incarnation, build.positions, self.start)
-                await desk.run("plan_catch_up", *given)
-        planned = await desk.row("count_catch_up_events", build.number)
+                await queries.run("plan_catch_up", *given)
+        planned = await queries.row("count_catch_up_events", build.number)
         assert planned is not None, "it counts"
         self.top = max(self.top, planned["top"])
         return int(planned["many"])
 
     async def _fold(self, decisions: Decisions, tail: Tail | None = None) -> int:
         """Fold the plan, window by window; each commits rows, positions and, without order, marks."""
-        desk, build, at, total = self._desk, self._build, 0, 0
+        queries, build, at, total = self._queries, self._build, 0, 0
         tally = _Tally(self._shadow.definition.sequence == CONTIGUOUS, decisions)
-        while steps := await desk.rows(
+        while steps := await queries.rows(
             "select_catch_up_steps", build.number, at, self.pace.window(), build.positions, self.start
         ):
             at = steps[-1]["n"]
@@ -186,15 +186,15 @@ class CatchUp:
             if tally.lost and not build.partial:
                 raise Gone(tally.lost)
             began = clock.now()
-            async with desk.connection.transaction():
-                await desk.hold(build)
+            async with queries.connection.transaction():
+                await queries.hold(build)
                 await self._shadow.apply(wanted.fold, self.silent)
                 if wanted.stand:
                     names, versions = zip(*sorted(wanted.stand.items()), strict=True)
-                    await desk.run("upsert_shadow_positions", build.positions, names, versions)
+                    await queries.run("upsert_shadow_positions", build.positions, names, versions)
                 if self.unordered:
                     marks = [str(step["seq"]) for step in steps]
-                    await desk.run("delete_some_dirty_marks", build.consumer, marks)
+                    await queries.run("delete_some_dirty_marks", build.consumer, marks)
             self.pace.took(len(wanted.fold), clock.now() - began)
             announce("rebuild.caught_up")
             total += len(wanted.fold)

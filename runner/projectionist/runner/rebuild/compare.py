@@ -55,7 +55,7 @@ class Comparison:
 
     def __init__(
         self,
-        desk: Queries,
+        queries: Queries,
         build: Build,
         definition: Definition,
         control: Row,
@@ -63,7 +63,7 @@ class Comparison:
         *,
         accept: bool,
     ) -> None:
-        self._desk = desk
+        self._queries = queries
         self._build = build
         self._definition = definition
         self._live = int(control["generation"])
@@ -84,9 +84,9 @@ class Comparison:
         """Compare everything, without a lock: rows that are being moved differ for a moment."""
         self._tables = [sides for sides in await self._sides() if sides.comparable]
         for sides in self._tables:
-            self.result.rows += await self._desk.connection.fetchval(f"select count(*) from {sides.built}")
+            self.result.rows += await self._queries.connection.fetchval(f"select count(*) from {sides.built}")
             if sides.key:
-                rows = await self._desk.connection.fetch(f"{sides.differing()} limit {MOST + 1}")
+                rows = await self._queries.connection.fetch(f"{sides.differing()} limit {MOST + 1}")
                 self._suspects[sides.name] = {tuple(row["key"]) for row in rows}
         self._alone = await self._look_alone()
         announce("rebuild.compared")
@@ -128,23 +128,23 @@ class Comparison:
         if not keys:
             return []
         columns = list(zip(*sorted(keys), strict=True))
-        return await self._desk.connection.fetch(sides.differing(chosen=True), *columns)
+        return await self._queries.connection.fetch(sides.differing(chosen=True), *columns)
 
     async def _texts(self, sides: TablePair, moved: Collection[Any]) -> set[Key]:
-        rows = await self._desk.connection.fetch(sides.texts(), list(moved))
+        rows = await self._queries.connection.fetch(sides.texts(), list(moved))
         return {(row["k"],) for row in rows}
 
     async def _look_alone(self) -> Counter[tuple[str, str, tuple[str | None, ...]]]:
         found: Counter[tuple[str, str, tuple[str | None, ...]]] = Counter()
         for sides in self._tables:
             if not sides.key:
-                rows = await self._desk.connection.fetch(sides.whole(), MOST)
+                rows = await self._queries.connection.fetch(sides.whole(), MOST)
                 found.update((sides.name, row["side"], tuple(row["shown"])) for row in rows)
         return found
 
     async def _sides(self) -> list[TablePair]:
         """Both sides of every table that both generations have."""
         both, typed = (self._live, self._build.generation), self._definition.table is not None
-        found = [await sides_of(self._desk, table, both, typed=typed) for table in self._definition.owned]
+        found = [await sides_of(self._queries, table, both, typed=typed) for table in self._definition.owned]
         self.result.left_out = sorted(column for sides in found for column in sides.left_out)
         return found

@@ -76,18 +76,20 @@ class Plan(msgspec.Struct):
     locks: str = LOCKS
 
 
-async def plan(desk: Queries, definition: Definition, settings: Settings, client: Client, row: Row) -> Plan:
+async def plan(
+    queries: Queries, definition: Definition, settings: Settings, client: Client, row: Row
+) -> Plan:
     """Look, and change nothing."""
     consumer, generation = row["number"], row["generation"]
     stream = await api.stream(client, definition.stream)
-    losing = await losing_aggregates(desk, client, row, stream, definition.handlers)
-    names = await table_names(desk, consumer, generation)
-    facts = await desk.row("select_plan_facts", consumer, names)
+    losing = await losing_aggregates(queries, client, row, stream, definition.handlers)
+    names = await table_names(queries, consumer, generation)
+    facts = await queries.row("select_plan_facts", consumer, names)
     assert facts is not None, "it counts"
     rate = await _rate(definition, settings, client, stream)
-    changes, standing = await _changes(desk, definition, consumer, generation)
-    found = await desk.open_build(consumer)
-    older = [one for one in await generations(desk, consumer) if one.state == "kept"]
+    changes, standing = await _changes(queries, definition, consumer, generation)
+    found = await queries.open_build(consumer)
+    older = [one for one in await generations(queries, consumer) if one.state == "kept"]
     spilled = stream.state.bytes if facts["aggregates"] > ROWS_AT_ONCE else 0
     return Plan(
         consumer=definition.name,
@@ -98,7 +100,7 @@ async def plan(desk: Queries, definition: Definition, settings: Settings, client
         disk_bytes=facts["bytes"] + spilled,
         aggregates=facts["aggregates"],
         kept=len(older),
-        kept_bytes=await desk.value("sum_table_bytes", [name for one in older for name in one.tables]),
+        kept_bytes=await queries.value("sum_table_bytes", [name for one in older for name in one.tables]),
         held=facts["held"],
         decisions=facts["decisions"],
         changes=changes,
@@ -110,11 +112,11 @@ async def plan(desk: Queries, definition: Definition, settings: Settings, client
 
 
 async def check_history(
-    desk: Queries, client: Client, row: Row, stream: Stream, handled: Container[str]
+    queries: Queries, client: Client, row: Row, stream: Stream, handled: Container[str]
 ) -> None:
     """Raise HistoryGone if the rebuilt generation would lack rows."""
-    await forgotten_from(desk, row["number"], stream, row["stream"])
-    losing = await losing_aggregates(desk, client, row, stream, handled)
+    await forgotten_from(queries, row["number"], stream, row["stream"])
+    losing = await losing_aggregates(queries, client, row, stream, handled)
     if losing:
         raise HistoryGone(
             f"stream {row['stream']}, which begins at sequence {stream.state.first_seq}, no longer holds events that "
@@ -123,7 +125,7 @@ async def check_history(
         )
 
 
-async def check_met(desk: Queries, client: Client, build: Build, definition: Definition) -> None:
+async def check_met(queries: Queries, client: Client, build: Build, definition: Definition) -> None:
     """Raise Gone if the bulk has not met all that live has applied: without order nothing else tells."""
     stream, missing = await api.stream(client, definition.stream), list[str]()
 
@@ -134,13 +136,13 @@ async def check_met(desk: Queries, client: Client, build: Build, definition: Def
 
     if not is_whole(stream, build.incarnation):
         read = HistoryScope(build.consumer, build.incarnation, definition.stream, definition.subjects.filter)
-        await lost(desk, client, read, take)
+        await lost(queries, client, read, take)
     if missing:
         raise Gone(missing)
 
 
 async def losing_aggregates(
-    desk: Queries, client: Client, row: Row, stream: Stream, handled: Container[str] | None = None
+    queries: Queries, client: Client, row: Row, stream: Stream, handled: Container[str] | None = None
 ) -> list[str]:
     """Aggregates, or without order events, of which the stream no longer holds all that live has applied.
 
@@ -149,11 +151,11 @@ async def losing_aggregates(
     if is_whole(stream, row["incarnation"]):
         return []
     consumer, first = row["number"], stream.state.first_seq
-    settled = await desk.row("select_lowest_applied_sequence", consumer, row["incarnation"])
+    settled = await queries.row("select_lowest_applied_sequence", consumer, row["incarnation"])
     if settled is None or settled["first"] is None:
         return []
     if settled["first"] < first or settled["earlier"]:
-        found = await desk.rows(
+        found = await queries.rows(
             "select_aggregates_losing_history", consumer, first, row["incarnation"], LISTED
         )
         return [each["aggregate"] for each in found] or [
@@ -167,7 +169,7 @@ async def losing_aggregates(
         return len(losing) < LISTED
 
     read = HistoryScope(consumer, row["incarnation"], row["stream"], Subjects(row["subjects"].split()).filter)
-    await lost(desk, client, read, take)
+    await lost(queries, client, read, take)
     return list(losing)
 
 
@@ -182,10 +184,10 @@ def _some(names: list[str]) -> str:
 
 
 async def _changes(
-    desk: Queries, definition: Definition, consumer: int, generation: int
+    queries: Queries, definition: Definition, consumer: int, generation: int
 ) -> tuple[list[str], list[str]]:
     """What becomes of columns, and what stands on a view that has to be made anew."""
-    before, after = await kept(desk, consumer, generation), keeping(definition)
+    before, after = await kept(queries, consumer, generation), keeping(definition)
     changes = [f"{name} is no longer fed" for name in before if name not in after]
     changes += [f"{name} is new" for name in after if name not in before]
     standing: list[str] = []
@@ -197,7 +199,7 @@ async def _changes(
         gone += [f"{name}.{c} becomes {new[c]}" for c in old if c in new and new[c] != old[c]]
         changes += [*gone, *(f"{name}.{c} is new" for c in new if c not in old)] if new else []
         if gone and new:
-            standing += await dependents(desk, view)
+            standing += await dependents(queries, view)
     return changes, standing
 
 

@@ -38,8 +38,8 @@ class Unseen(RebuildError):
 class Snapshots:
     """Readers of this database, whatever their role, and of its standbys; `blindly`: despite silent standbys."""
 
-    def __init__(self, desk: Queries, build: Build, progress: Progress, *, blindly: bool) -> None:
-        self._desk = desk
+    def __init__(self, queries: Queries, build: Build, progress: Progress, *, blindly: bool) -> None:
+        self._queries = queries
         self._build = build
         self._progress = progress
         self._blindly = blindly
@@ -56,9 +56,9 @@ class Snapshots:
         `meanwhile` catches up: who comes now sees the new rows as they are now.
         """
         began, told = clock.now(), False
-        async with self._desk.connection.transaction():
-            await self._desk.hold(self._build)
-            if await self._desk.value("record_rows_visible_at", self._build.number, FRESH_S) is not None:
+        async with self._queries.connection.transaction():
+            await self._queries.hold(self._build)
+            if await self._queries.value("record_rows_visible_at", self._build.number, FRESH_S) is not None:
                 self._waited = None
         while old := [*await self._sessions(), *await self._standbys(clock.now() - began)]:
             named = ", ".join(old)
@@ -80,7 +80,7 @@ class Snapshots:
         In the new generation such a reader would find what was there then: less than it could see in the old one.
         """
         self._moments += 1
-        self._horizon = await self._desk.value("select_snapshot_horizon")
+        self._horizon = await self._queries.value("select_snapshot_horizon")
         self._there = await self._still_there(None)
 
     async def passed(self) -> bool:
@@ -98,16 +98,16 @@ class Snapshots:
         return True
 
     async def _still_there(self, of: list[str] | None) -> list[str]:
-        rows = await self._desk.rows("select_older_snapshots", self._horizon, of)
+        rows = await self._queries.rows("select_older_snapshots", self._horizon, of)
         return [row["transaction"] for row in rows]
 
     async def _sessions(self) -> list[str]:
-        rows = await self._desk.rows("select_old_snapshots", self._build.number, self._waited)
+        rows = await self._queries.rows("select_old_snapshots", self._build.number, self._waited)
         self._waited = [row["transaction"] for row in rows]
         return [f"pid {row['pid']} {row['name']!r}" for row in rows]
 
     async def _standbys(self, waited_s: float) -> list[str]:
-        rows = await self._desk.rows("select_lagging_standbys", self._build.number)
+        rows = await self._queries.rows("select_lagging_standbys", self._build.number)
         unseen = [row["name"] for row in rows if row["unseen"] and not self._blindly]
         if unseen and waited_s > UNSEEN_S:
             raise Unseen(

@@ -128,46 +128,46 @@ class Rebuild:
         finally:
             connection.terminate()
 
-    async def _in_turn(self, desk: Queries) -> Rebuilt:
+    async def _in_turn(self, queries: Queries) -> Rebuilt:
         who = owner()
         going_back = self._options.back_to is not None
-        row = await registered(desk, self._definition, going_back=going_back)
+        row = await registered(queries, self._definition, going_back=going_back)
         stream = await api.stream(self._client, self._definition.stream)
         if not (going_back or self._options.partial):
-            await check_history(desk, self._client, row, stream, self._definition.handlers)
-        async with turn(desk, self._settings.postgres, row["number"], who, self._tell) as lease:
-            row = await registered(desk, self._definition, going_back=going_back)
+            await check_history(queries, self._client, row, stream, self._definition.handlers)
+        async with turn(queries, self._settings.postgres, row["number"], who, self._tell) as lease:
+            row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
-            build, resumed = await self._open(desk, row["number"], lease.epoch, who)
-            return await self._build(desk, build, resumed=resumed)
+            build, resumed = await self._open(queries, row["number"], lease.epoch, who)
+            return await self._build(queries, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
-    async def _tell(self, desk: Queries, consumer: int, epoch: int) -> None:
+    async def _tell(self, queries: Queries, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
         at = self._progress
-        await desk.run("upsert_build_progress", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
+        await queries.run("upsert_build_progress", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
         announce("rebuild.told")
 
-    async def _open(self, desk: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
+    async def _open(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """The build that was left, if it can go on; a new one otherwise."""
-        build, back_to = await desk.open_build(consumer), self._options.back_to
+        build, back_to = await queries.open_build(consumer), self._options.back_to
         if build is not None:
             left_by = build.owner
             build = await build_state.resume(
-                desk, build, epoch=epoch, owner=who, partial=self._options.partial
+                queries, build, epoch=epoch, owner=who, partial=self._options.partial
             )
             if self._goes_on(build):
                 self._progress.say(f"going on with generation {build.generation}, {build.phase}")
                 return build, True
             self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
-            await build_state.abort(desk, build)
+            await build_state.abort(queries, build)
         if back_to is not None:
-            given = (desk, self._definition, consumer, back_to)
+            given = (queries, self._definition, consumer, back_to)
             return await begin_rollback(*given, epoch=epoch, owner=who), False
         partial = self._options.partial
         begun = await build_state.begin(
-            desk, self._definition, consumer, epoch=epoch, owner=who, partial=partial
+            queries, self._definition, consumer, epoch=epoch, owner=who, partial=partial
         )
         return begun, False
 
@@ -176,23 +176,25 @@ class Rebuild:
         wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
         return wanted and not self._options.restart and build_state.fits(build, self._definition)
 
-    async def _build(self, desk: Queries, build: Build, *, resumed: bool) -> Rebuilt:
+    async def _build(self, queries: Queries, build: Build, *, resumed: bool) -> Rebuilt:
         began = clock.now()
-        consumer = await consumer_for(desk, self._definition, self._settings, build)
-        shadow = Shadow(desk.connection, consumer, self._schema)
+        consumer = await consumer_for(queries, self._definition, self._settings, build)
+        shadow = Shadow(queries.connection, consumer, self._schema)
         filter_subject = self._definition.subjects.filter
         if build.phase == "open":
-            build = await self._prepare(desk, build, shadow)
-        control = await desk.row("select_build_control_row", build.consumer)
+            build = await self._prepare(queries, build, shadow)
+        control = await queries.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
-        await check(desk, build.consumer, control["generation"], build.generation)
+        await check(queries, build.consumer, control["generation"], build.generation)
         if build.phase == "bulk":
-            await self._phase("bulk", self._bulk(desk, build, shadow, consumer, filter_subject))
-            found = await desk.open_build(build.consumer)
+            await self._phase("bulk", self._bulk(queries, build, shadow, consumer, filter_subject))
+            found = await queries.open_build(build.consumer)
             assert found is not None, "it is ours"
             build = found
-        catch_up = CatchUp(desk, build, shadow, self._client, consumer.reader, filter_subject, self._progress)
-        compared = await self._finish(desk, build, catch_up, filter_subject)
+        catch_up = CatchUp(
+            queries, build, shadow, self._client, consumer.reader, filter_subject, self._progress
+        )
+        compared = await self._finish(queries, build, catch_up, filter_subject)
         self._silent.update(catch_up.silent)
         return Rebuilt(
             consumer=self._definition.name,
@@ -205,16 +207,16 @@ class Rebuild:
             compared=compared,
             seconds=clock.now() - began,
             phases=self._phases,
-            held_s=desk.held_s,
+            held_s=queries.held_s,
         )
 
-    async def _prepare(self, desk: Queries, build: Build, shadow: Shadow) -> Build:
-        row = await desk.row("select_consumer", self._definition.name)
+    async def _prepare(self, queries: Queries, build: Build, shadow: Shadow) -> Build:
+        row = await queries.row("select_consumer", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
-        live = await table_names(desk, build.consumer, row["generation"])
-        rows = await desk.value("estimate_rows", build.consumer, live)
-        return await build_state.prepare(desk, build, shadow, floor, rows)
+        live = await table_names(queries, build.consumer, row["generation"])
+        rows = await queries.value("estimate_rows", build.consumer, live)
+        return await build_state.prepare(queries, build, shadow, floor, rows)
 
     async def _phase(self, name: str, work: Any) -> None:
         began = clock.now()
@@ -224,24 +226,24 @@ class Rebuild:
     # -- bulk ----------------------------------------------------------------------------------------------------
 
     async def _bulk(
-        self, desk: Queries, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
+        self, queries: Queries, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
     ) -> None:
-        decisions = Decisions(await desk.rows("select_decisions", build.consumer))
+        decisions = Decisions(await queries.rows("select_decisions", build.consumer))
         self._progress.begin("reading", build.floor)
         if len(build.finished) < build.buckets:
             own = consumer.owned()
 
             async def begun() -> Bulk:
-                judge = await self._judge(desk, build, decisions)
+                judge = await self._judge(queries, build, decisions)
                 given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
                 return Bulk(*given, own)
 
             if self._definition.kind is Kind.SQL:
-                sql = SqlBulk(desk, build, shadow, await begun(), self._silent)
+                sql = SqlBulk(queries, build, shadow, await begun(), self._silent)
                 await sql.run(filter_subject)
             else:
-                await self._fold(desk, build, shadow, begun, filter_subject)
-            if own.known is not None and own.known != await desk.value(
+                await self._fold(queries, build, shadow, begun, filter_subject)
+            if own.known is not None and own.known != await queries.value(
                 "set_row_key_aggregate_type", build.consumer, own.known, own.since
             ):
                 raise RebuildError(
@@ -249,29 +251,29 @@ class Rebuild:
                     remedy="Rebuild with --restart",
                 )
         if self._definition.sequence == UNORDERED and not build.partial:
-            await check_met(desk, self._client, build, self._definition)
+            await check_met(queries, self._client, build, self._definition)
         self._progress.begin("indexing", 0)
-        async with desk.connection.transaction():
-            await desk.hold(build)
+        async with queries.connection.transaction():
+            await queries.hold(build)
             for statement in shadow.index():
-                await desk.connection.execute(statement)
-            await desk.run("mark_all_moved_dirty", build.consumer, build.positions, consumer.start)
-            await desk.run("start_catch_up_phase", build.number)
+                await queries.connection.execute(statement)
+            await queries.run("mark_all_moved_dirty", build.consumer, build.positions, consumer.start)
+            await queries.run("start_catch_up_phase", build.number)
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")
 
-    async def _judge(self, desk: Queries, build: Build, decisions: Decisions) -> AppliedFilter:
+    async def _judge(self, queries: Queries, build: Build, decisions: Decisions) -> AppliedFilter:
         tracks: dict[str, AggregateProgress] = {}
         resumes, start = self._definition.kind is Kind.SQL, first_position(self._definition)
-        async with desk.connection.transaction():
-            async for row in desk.cursor("select_position_caps", build.positions):
+        async with queries.connection.transaction():
+            async for row in queries.cursor("select_position_caps", build.positions):
                 tracks[row["aggregate"]] = AggregateProgress(row["version"] if resumes else start, row["cap"])
-        apart = {row["seq"] for row in await desk.rows("select_excluded_sequences", build.number)}
+        apart = {row["seq"] for row in await queries.rows("select_excluded_sequences", build.number)}
         return AppliedFilter(self._definition.sequence, tracks, decisions, apart)
 
     async def _fold(
         self,
-        desk: Queries,
+        queries: Queries,
         build: Build,
         shadow: Shadow,
         begun: Callable[[], Awaitable[Bulk]],
@@ -283,71 +285,73 @@ class Rebuild:
                 rows = await bulk.fold(filter_subject, 1, build.floor, divisible=True)
             except Slow as slow:
                 build.buckets = slow.buckets
-                await desk.run("start_bulk_phase", build.number, build.floor, build.buckets)
+                await queries.run("start_bulk_phase", build.number, build.floor, build.buckets)
                 self._progress.say(f"{slow}: reading again, to fold and keep it in {build.buckets} parts")
                 announce("rebuild.divided")
                 bulk = await begun()
             else:
-                await self._stand(desk, build, bulk.judge)
-                await self._flush(desk, build, shadow, rows, 0)
+                await self._stand(queries, build, bulk.judge)
+                await self._flush(queries, build, shadow, rows, 0)
         if build.buckets > 1:
-            await self._fold_divided(desk, build, shadow, bulk, filter_subject)
+            await self._fold_divided(queries, build, shadow, bulk, filter_subject)
         self._silent.update(bulk.silent)
         self._events = bulk.events
 
     async def _fold_divided(
-        self, desk: Queries, build: Build, shadow: Shadow, bulk: Bulk, filter_subject: str
+        self, queries: Queries, build: Build, shadow: Shadow, bulk: Bulk, filter_subject: str
     ) -> None:
         with Spill(build.buckets, build.finished) as spill:
             await bulk.spill(filter_subject, 1, build.floor, spill)
-            await self._stand(desk, build, bulk.judge)
+            await self._stand(queries, build, bulk.judge)
             self._progress.begin("folding", build.buckets)
             for bucket in spill.open:
                 rows = await bulk.fold_spilled(spill.read(bucket))
-                await self._flush(desk, build, shadow, rows, bucket)
+                await self._flush(queries, build, shadow, rows, bucket)
                 await self._progress.advance(1)
 
-    async def _stand(self, desk: Queries, build: Build, judge: AppliedFilter) -> None:
+    async def _stand(self, queries: Queries, build: Build, judge: AppliedFilter) -> None:
         """Write down which aggregates did not get to where live stood; the others stand at their caps."""
         if self._definition.sequence == MONOTONIC:
             return
         stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.incomplete())
         if stragglers:
-            async with desk.connection.transaction():
-                await desk.hold(build)
-                await desk.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
+            async with queries.connection.transaction():
+                await queries.hold(build)
+                await queries.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
 
     async def _flush(
-        self, desk: Queries, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
+        self, queries: Queries, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
     ) -> None:
         """The rows of one bucket and the word that they are there, in one transaction."""
-        async with desk.connection.transaction():
-            await desk.hold(build)
+        async with queries.connection.transaction():
+            await queries.hold(build)
             await shadow.copy(rows)
             announce("rebuild.copied")
-            await desk.run("mark_bucket_done", build.number, bucket)
+            await queries.run("mark_bucket_done", build.number, bucket)
         announce("rebuild.flushed")
 
     # -- to the swap ---------------------------------------------------------------------------------------------
 
-    async def _finish(self, desk: Queries, build: Build, catch_up: CatchUp, filter_subject: str) -> Compared:
+    async def _finish(
+        self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str
+    ) -> Compared:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
         if not self._options.slow_live:
-            return await self._swapped(desk, build, catch_up, filter_subject, None)
+            return await self._swapped(queries, build, catch_up, filter_subject, None)
         async with Brake(self._settings.postgres, build.consumer).at_hand() as brake:
-            return await self._swapped(desk, build, catch_up, filter_subject, brake)
+            return await self._swapped(queries, build, catch_up, filter_subject, brake)
         raise AssertionError("the task group neither returned nor raised")
 
     async def _swapped(
-        self, desk: Queries, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
+        self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
     ) -> Compared:
-        await self._carry_indexes(desk, build)
+        await self._carry_indexes(queries, build)
         given = (self._client, self._definition.stream, filter_subject)
-        snapshots = Snapshots(desk, build, self._progress, blindly=self._settings.postgres.unseen_readers)
+        snapshots = Snapshots(queries, build, self._progress, blindly=self._settings.postgres.unseen_readers)
         for number in range(MOST_TRIES):
             await self._phase("catch_up", self._converge(catch_up, brake))
-            comparison = await self._comparison(desk, build)
+            comparison = await self._comparison(queries, build)
             await self._phase("verify", self._verify(catch_up, comparison, brake))
             await self._phase("catch_up", self._converge(catch_up, brake))
             await snapshots.wait(partial(self._converge, catch_up, brake))
@@ -357,7 +361,7 @@ class Rebuild:
                 await self._phase("catch_up", self._converge(catch_up, brake, hold_s))
                 await comparison.confirm(catch_up.moved())
                 began = clock.now()
-                if await swap(desk, build, catch_up, tail, comparison, snapshots, self._keep_s, hold_s):
+                if await swap(queries, build, catch_up, tail, comparison, snapshots, self._keep_s, hold_s):
                     self._phases["swap"] = clock.now() - began
                     return comparison.result
             self._progress.say("live was faster, or a table was in use: trying again")
@@ -367,19 +371,19 @@ class Rebuild:
             remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",
         )
 
-    async def _carry_indexes(self, desk: Queries, build: Build) -> None:
+    async def _carry_indexes(self, queries: Queries, build: Build) -> None:
         """What users have made on the live tables, before anybody waits."""
-        control = await desk.row("select_build_control_row", build.consumer)
+        control = await queries.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
-        async for told in carry_indexes(desk, build.consumer, control["generation"], build.generation):
+        async for told in carry_indexes(queries, build.consumer, control["generation"], build.generation):
             self._progress.say(told)
 
-    async def _comparison(self, desk: Queries, build: Build) -> Comparison:
-        control = await desk.row("select_build_control_row", build.consumer)
+    async def _comparison(self, queries: Queries, build: Build) -> Comparison:
+        control = await queries.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"
-        live_code = await desk.value("select_generation_code", build.consumer, control["generation"])
+        live_code = await queries.value("select_generation_code", build.consumer, control["generation"])
         accept = self._options.accept_differences or build.kind == "rollback"
-        return Comparison(desk, build, self._definition, control, live_code, accept=accept)
+        return Comparison(queries, build, self._definition, control, live_code, accept=accept)
 
     async def _verify(self, catch_up: CatchUp, comparison: Comparison, brake: Brake | None) -> None:
         await catch_up.look()
@@ -406,9 +410,11 @@ class Rebuild:
                 judge(race, brake, self._definition.name, self._progress)
 
 
-async def consumer_for(desk: Queries, definition: Definition, settings: Settings, build: Build) -> Consumer:
+async def consumer_for(
+    queries: Queries, definition: Definition, settings: Settings, build: Build
+) -> Consumer:
     """The consumer as the builder sees it: with the shadow as its generation."""
-    control = await desk.row("select_build_control_row", build.consumer)
+    control = await queries.row("select_build_control_row", build.consumer)
     assert control is not None, "consumers are never deleted"
     made = Consumer(definition, settings.policy(definition.name), build.consumer, control["key_name"], 0)
     made.join(control)
@@ -425,14 +431,14 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
     name, schema = f"projectionist rebuild {definition.name}"[:63], settings.postgres.schema
     connection = await connections.connect(settings.postgres, application_name=name)
     try:
-        desk, who = Queries(connection, schema), owner()
-        row = await registered(desk, definition, going_back=True)
-        async with turn(desk, settings.postgres, row["number"], who) as lease:
-            build = await desk.open_build(row["number"])
+        queries, who = Queries(connection, schema), owner()
+        row = await registered(queries, definition, going_back=True)
+        async with turn(queries, settings.postgres, row["number"], who) as lease:
+            build = await queries.open_build(row["number"])
             if build is None:
                 return None
-            build = await build_state.resume(desk, build, epoch=lease.epoch, owner=who)
-            await build_state.abort(desk, build)
+            build = await build_state.resume(queries, build, epoch=lease.epoch, owner=who)
+            await build_state.abort(queries, build)
             return build.generation
     finally:
         connection.terminate()

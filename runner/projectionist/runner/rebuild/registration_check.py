@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from projectionist.runner.database.queries import Queries
 
 
-async def registered(desk: Queries, definition: Definition, *, going_back: bool = False) -> Record:
+async def registered(queries: Queries, definition: Definition, *, going_back: bool = False) -> Record:
     """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
-    row = await desk.row("select_consumer", definition.name)
+    row = await queries.row("select_consumer", definition.name)
     if row is None:
         raise RebuildError(
             f"consumer {definition.name!r} is not in the database yet", remedy="Run `projectionist migrate`"

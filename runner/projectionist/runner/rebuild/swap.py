@@ -27,7 +27,7 @@ READERS_MS = 100
 
 
 async def swap(
-    desk: Queries,
+    queries: Queries,
     build: Build,
     catch_up: CatchUp,
     tail: Tail,
@@ -44,20 +44,20 @@ async def swap(
     """
     announce("swap.asked")
     try:
-        async with desk.alone_once(build.consumer, "swap", within_s=hold_s, wait_s=hold_s):
-            await desk.hold(build)
+        async with queries.alone_once(build.consumer, "swap", within_s=hold_s, wait_s=hold_s):
+            await queries.hold(build)
             announce("swap.entered")
             if not await catch_up.last(catch_up.pace.within(hold_s / 2, AT_MOST), tail):
                 raise _Behind
             # Readers see the rows of their snapshot: from here on those of any hold all that live has.
-            await desk.show(build.consumer)
+            await queries.show(build.consumer)
             await snapshots.note()
-            await desk.hold(build)
+            await queries.hold(build)
             announce("swap.shown")
             await catch_up.assert_equal()
             await comparison.settle(catch_up.moved())
-            await desk.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-            await _exchange(desk, build, keep_s)
+            await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
+            await _exchange(queries, build, keep_s)
             if not await snapshots.passed():
                 raise _Behind
             announce("swap.written")
@@ -68,30 +68,30 @@ async def swap(
     return True
 
 
-async def _exchange(desk: Queries, build: Build, keep_s: float) -> None:
+async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
     consumer = build.consumer
-    control = await desk.row("select_build_control_row", consumer)
+    control = await queries.row("select_build_control_row", consumer)
     assert control is not None, "consumers are never deleted"
     if control["code"] not in (build.base, build.code):
         raise RebuildError(
             "live runs other code by now than when this build was opened",
             remedy="Rebuild with that code, and --restart",
         )
-    live = await shown(desk, consumer, control["generation"])
-    for view in views(await kept(desk, consumer, build.generation), build.generation):
-        await repoint_view(desk, view, live.pop(view.public, None))
+    live = await shown(queries, consumer, control["generation"])
+    for view in views(await kept(queries, consumer, build.generation), build.generation):
+        await repoint_view(queries, view, live.pop(view.public, None))
     for view in live.values():
-        await withdraw(desk, view)
+        await withdraw(queries, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions
-    await desk.run("mark_generation_kept", consumer, control["generation"], caught_up, keep_s)
+    await queries.run("mark_generation_kept", consumer, control["generation"], caught_up, keep_s)
     given = (build.generation, build.revision, build.shape, build.code)
-    await desk.run("set_live_generation", consumer, *given)
-    await desk.run("insert_code_fingerprint", consumer, build.code)
-    await desk.run("mark_generation_live", consumer, build.generation)
-    await desk.run("finish_build", build.number, "done")
-    await clear(desk, build)
+    await queries.run("set_live_generation", consumer, *given)
+    await queries.run("insert_code_fingerprint", consumer, build.code)
+    await queries.run("mark_generation_live", consumer, build.generation)
+    await queries.run("finish_build", build.number, "done")
+    await clear(queries, build)
     if caught_up is None:
-        await drop_positions(desk, build.positions)
+        await drop_positions(queries, build.positions)
 
 
 class _Behind(Exception):

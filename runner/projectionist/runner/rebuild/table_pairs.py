@@ -126,14 +126,14 @@ class TablePair(msgspec.Struct, frozen=True):
         )
 
 
-async def sides_of(desk: Queries, table: Table, generations: tuple[int, int], *, typed: bool) -> TablePair:
+async def sides_of(queries: Queries, table: Table, generations: tuple[int, int], *, typed: bool) -> TablePair:
     """What both generations, the live one and the built, have of one table."""
     live, built = [
-        {c.name: c.sql_type for c in await columns(desk, desk.schema, table.physical(generation))}
+        {c.name: c.sql_type for c in await columns(queries, queries.schema, table.physical(generation))}
         for generation in generations
     ]
-    before, after = (physical(table, desk.schema, generation) for generation in generations)
-    keys = [[row["name"] for row in await desk.rows("select_primary_key", one)] for one in (before, after)]
+    before, after = (physical(table, queries.schema, generation) for generation in generations)
+    keys = [[row["name"] for row in await queries.rows("select_primary_key", one)] for one in (before, after)]
     types = {column: sql_type for column, sql_type in built.items() if live.get(column) == sql_type}
     left_out = sorted((live.keys() | built.keys()) - types.keys())
     if not live:

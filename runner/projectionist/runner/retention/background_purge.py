@@ -39,14 +39,14 @@ class Janitor:
     """Purges whenever the lease is to be had."""
 
     def __init__(
-        self, office: SharedPool, settings: Settings, client: Client, consumers: Sequence[str]
+        self, access: SharedPool, settings: Settings, client: Client, consumers: Sequence[str]
     ) -> None:
-        self._office = office
+        self._access = access
         self._every_s = settings.retention.every_s
         self._leases = Leases(settings.postgres.schema, str(INSTANCE))
         digest = blake2b("\n".join(sorted(consumers)).encode(), digest_size=8).hexdigest()
         self._lease = f"purge {digest}"
-        self._purger = Purger(office.lend, settings, consumers, streams(client))
+        self._purger = Purger(access.lend, settings, consumers, streams(client))
         self._told: set[str] = set()
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class Janitor:
 
     async def step(self) -> PurgeReport | None:
         """Purge, unless another process does or has."""
-        async with self._office.lend() as connection:
+        async with self._access.lend() as connection:
             if await self._leases.acquire(connection, self._lease, self._every_s) is None:
                 return None
         report = await self._purger.run()

@@ -48,16 +48,16 @@ class StreamGuard:
     """Judges and remembers the stream of one consumer, for one process."""
 
     def __init__(
-        self, definition: Definition, durable: str, client: Client, office: SharedPool, schema: str
+        self, definition: Definition, durable: str, client: Client, access: SharedPool, schema: str
     ) -> None:
         self._name, self._stream = definition.name, definition.stream
         self._filter = definition.subjects.filter
         self._durable = durable
         self._client = client
-        self._office = office
+        self._access = access
         self._sql = Statements("projectionist.runner", schema)
         self._floors = Floors(schema, definition.name, durable, definition.stream)
-        self._account = AckAudit(schema, client, (self._stream, durable), definition.subjects, office.lend)
+        self._account = AckAudit(schema, client, (self._stream, durable), definition.subjects, access.lend)
         self._consumer: Consumer | None = None
         self._left: Remembered | None = None
         """The database as this process left it."""
@@ -121,9 +121,9 @@ class StreamGuard:
         runner = None if self._consumer is None else self._consumer.runner
         witness = None if self._consumer is None else self._consumer.witness
         if connection is not None:
-            return await self._floors.read(connection, self._office.peers.silence_s, runner, witness)
-        async with self._office.lend() as lent:
-            return await self._floors.read(lent, self._office.peers.silence_s, runner, witness)
+            return await self._floors.read(connection, self._access.peers.silence_s, runner, witness)
+        async with self._access.lend() as lent:
+            return await self._floors.read(lent, self._access.peers.silence_s, runner, witness)
 
     async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
         fresh = Checkpoint(
@@ -134,14 +134,14 @@ class StreamGuard:
             0,
             durable.created,
         )
-        async with self._office.alone(before.number) as connection:
+        async with self._access.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)
         return await self._read()
 
     async def _report(self, remembered: Remembered, seq: int, judgement: Judgement) -> None:
         assert judgement.fact is not None
         step = remedy(judgement.fact, self._name)
-        async with self._office.lend() as connection:
+        async with self._access.lend() as connection:
             await self._floors.report(connection, remembered, judgement, seq, f"{judgement.text}. {step}")
             if not judgement.halted:
                 await self._floors.pass_over(connection, remembered.number, judgement.gone)
@@ -165,7 +165,7 @@ class StreamGuard:
             f"again. Somebody else acks on durable {self._durable}, or this database is older than those acks"
         )
         fact = Judgement(IncidentKind.ACKED_ELSEWHERE)
-        async with self._office.lend() as connection:
+        async with self._access.lend() as connection:
             await self._floors.report(connection, remembered, fact, first, told)
         log.warning("%s: %s", self._name, told)
         announce(f"standing.{IncidentKind.ACKED_ELSEWHERE}")
@@ -174,7 +174,7 @@ class StreamGuard:
 
     async def _go(self, remembered: Remembered, durable: Durable, judgement: Judgement, seq: int) -> None:
         """Have the durable deliver from `seq` on, while no batch is open; what is settled already is known."""
-        async with self._office.alone(remembered.number) as connection:
+        async with self._access.alone(remembered.number) as connection:
             if (await self._read(connection)).epoch != remembered.epoch:
                 raise Rejoin("another process has taken over meanwhile")
             back = seq <= durable.ack_floor.stream_seq
@@ -190,7 +190,7 @@ class StreamGuard:
 
     async def _accept(self, durable: Durable) -> None:
         """The database is an older or another one, and lacks nothing."""
-        async with self._office.lend() as connection:
+        async with self._access.lend() as connection:
             await self._floors.accept(connection, (await self._read(connection)).number, durable.created)
         self._left = await self._read()
 
@@ -219,7 +219,7 @@ class StreamGuard:
             await self._report_missing(before, proof)
             raise Rejoin(_ACKED_ELSEWHERE)
         now = await observe.remembered(self._client, self._stream, stream, durable, before.known, proof)
-        async with self._office.lend() as connection:
+        async with self._access.lend() as connection:
             await self._floors.write(connection, before, now)
         self._left = await self._read()
         announce("standing.recorded")

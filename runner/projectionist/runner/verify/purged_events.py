@@ -44,17 +44,19 @@ class Forgotten(msgspec.Struct):
 
 
 async def forgotten_by_retention(
-    desk: Queries, consumer: Consumer, unknown: Iterable[Delivery], decisions: Decisions
+    queries: Queries, consumer: Consumer, unknown: Iterable[Delivery], decisions: Decisions
 ) -> Forgotten:
     """Read what that takes, after the inbox was asked about these.
 
     Without contiguous order rows stay as long as the stream may hold their message.
     """
-    line = await desk.value("select_purged_up_to", consumer.number) or 0
+    line = await queries.value("select_purged_up_to", consumer.number) or 0
     aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= line})
     if not aggregates or consumer.definition.sequence != CONTIGUOUS:
         return Forgotten()
-    found = await desk.rows("select_positions", consumer.number, aggregates)
-    apart = await desk.rows("select_unapplied_sequences", consumer.number, line, False, consumer.incarnation)
+    found = await queries.rows("select_positions", consumer.number, aggregates)
+    apart = await queries.rows(
+        "select_unapplied_sequences", consumer.number, line, False, consumer.incarnation
+    )
     versions = {row["aggregate"]: row["version"] for row in found}
     return Forgotten(line, consumer.start, versions, {row["seq"] for row in apart}, decisions)

@@ -34,7 +34,7 @@ class Recomputed(msgspec.Struct):
 
 
 async def recompute(
-    desk: Queries, definition: Definition, settings: Settings, client: Client, key: str, act: Act
+    queries: Queries, definition: Definition, settings: Settings, client: Client, key: str, act: Act
 ) -> Recomputed:
     """Fold the row `key` from the events that live has applied to it, and write it where it differs.
 
@@ -42,7 +42,7 @@ async def recompute(
     where live has gone on meanwhile, and not for long: TooLong, and nothing is changed. For a row that several
     aggregates share, all of the stream is read. Raises HistoryGone where it no longer holds all that made the row.
     """
-    consumer, _ = await live_consumer(desk, definition, settings)
+    consumer, _ = await live_consumer(queries, definition, settings)
     table = definition.table
     if table is None or table.key is None:
         raise RebuildError(
@@ -50,16 +50,16 @@ async def recompute(
             remedy="Rebuild it",
         )
     value = parsed(table.key, key)
-    exact, before = await _folded(desk, client, consumer, value)
-    lost = (await holes_of(desk, client, consumer, [value])).at(value)
+    exact, before = await _folded(queries, client, consumer, value)
+    lost = (await holes_of(queries, client, consumer, [value])).at(value)
     if lost is not None:
         raise HistoryGone(
             f"what the row {key} of {definition.name} should be cannot be told: {definition.stream} no longer holds "
             f"{lost}, which live has applied",
             remedy="Restore the stream; nothing was changed",
         )
-    async with desk.alone(consumer.number, "recompute"):
-        control = await desk.row("select_build_control_row", consumer.number)
+    async with queries.alone(consumer.number, "recompute"):
+        control = await queries.row("select_build_control_row", consumer.number)
         assert control is not None, "it is registered"
         if (control["code"], control["generation"]) != (definition.code, consumer.generation):
             raise RebuildError(
@@ -67,9 +67,9 @@ async def recompute(
                 remedy="Recompute with the code that runs",
             )
         announce("recompute.entered")
-        if exact.outdated(await desk.rows("select_decisions", consumer.number)):
+        if exact.outdated(await queries.rows("select_decisions", consumer.number)):
             raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
-        if await desk.value("sum_settled", consumer.number) != before:
+        if await queries.value("sum_settled", consumer.number) != before:
             await exact.read()
         (one,) = await exact.end()
         if not exact.in_order:
@@ -77,26 +77,28 @@ async def recompute(
                 "events came in another order than their versions meanwhile", remedy="Try again"
             )
         if one.differs:
-            statements = ReadModel(table, desk.schema, consumer.generation)
+            statements = ReadModel(table, queries.schema, consumer.generation)
             if one.folded is None:
-                await desk.connection.execute(statements.delete, [value])
+                await queries.connection.execute(statements.delete, [value])
             else:
-                await desk.connection.execute(statements.upsert, *arguments([one.folded]))
+                await queries.connection.execute(statements.upsert, *arguments([one.folded]))
         changed = drift(definition, one) if one.differs else None
         columns = sorted((changed.live or changed.folded or {}) if changed else {})
         detail = msgspec.json.encode({"columns": columns, "since": changed and changed.since}).decode()
-        await desk.run("insert_audit_entry", consumer.number, "recompute", key, act.actor, act.reason, detail)
+        await queries.run(
+            "insert_audit_entry", consumer.number, "recompute", key, act.actor, act.reason, detail
+        )
         announce("recompute.written")
     return Recomputed(definition.name, key, one.events, changed)
 
 
-async def _folded(desk: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[Exact, int]:
+async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[Exact, int]:
     """The row, folded as far as the stream goes now; and how much had been settled before that."""
     exact: Exact | None = None
     while exact is None or not exact.in_order:
-        decided = await desk.rows("select_decisions", consumer.number)
-        exact = await begun(desk, consumer, client, [key], decided, exact)
-        before: int = await desk.value("sum_settled", consumer.number)
+        decided = await queries.rows("select_decisions", consumer.number)
+        exact = await begun(queries, consumer, client, [key], decided, exact)
+        before: int = await queries.value("sum_settled", consumer.number)
         await exact.read()
     return exact, before
 

@@ -63,7 +63,7 @@ class Exact:
 
     def __init__(
         self,
-        desk: Queries,
+        queries: Queries,
         client: Client,
         consumer: Consumer,
         live: Mapping[Any, Row | None],
@@ -74,7 +74,7 @@ class Exact:
         by them, and touch another row. `disordered` aggregates are kept until the end: their versions come in no order.
         """
         definition, table = consumer.definition, table_of(consumer)
-        self._desk = desk
+        self._queries = queries
         self._client = client
         self._consumer = consumer
         self._decisions = Decisions(decided)
@@ -126,7 +126,7 @@ class Exact:
         self._fresh = []
         self._fold(in_turn(self._kept.values()))
         self._kept = {}
-        live = await load(self._desk, self._consumer, list(self._counts))
+        live = await load(self._queries, self._consumer, list(self._counts))
         return [self._refolded(key, live.get(key), self._rows.cell(key).stored) for key in self._counts]
 
     def _refolded(self, key: Any, live: Row | None, folded: Row | None) -> Refolded:
@@ -154,8 +154,8 @@ class Exact:
         asked = [*self._waiting, *fresh]
         if not asked:
             return
-        known = await self._desk.known(self._consumer.number, ((d.source, d.id) for d in asked))
-        forgotten = await forgotten_by_retention(self._desk, self._consumer, asked, self._decisions)
+        known = await self._queries.known(self._consumer.number, ((d.source, d.id) for d in asked))
+        forgotten = await forgotten_by_retention(self._queries, self._consumer, asked, self._decisions)
         applied, self._waiting = [], []
         for delivery in asked:
             row = known.get((delivery.source, delivery.id))
@@ -233,11 +233,11 @@ def table_of(consumer: Consumer) -> Table:
     return table
 
 
-async def load(desk: Queries, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
+async def load(queries: Queries, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
     """The live rows of these keys, in database form."""
     table = table_of(consumer)
-    statement = ReadModel(table, desk.schema, consumer.generation).load
-    rows = [tuple(row) for row in await desk.connection.fetch(statement, list(keys))]
+    statement = ReadModel(table, queries.schema, consumer.generation).load
+    rows = [tuple(row) for row in await queries.connection.fetch(statement, list(keys))]
     return {row[table.key_at]: row for row in rows}
 
 

@@ -77,9 +77,9 @@ class Replayer:
     """Replays ranges for one consumer."""
 
     def __init__(
-        self, desk: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
+        self, queries: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
     ) -> None:
-        self._desk = desk
+        self._queries = queries
         self._definition = definition
         self._settings = settings
         self._client = client
@@ -111,20 +111,20 @@ class Replayer:
             return result
         detail = msgspec.json.encode({"policy": self._policy}).decode()
         about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
-        await self._desk.run("insert_audit_entry", consumer.number, *about)
+        await self._queries.run("insert_audit_entry", consumer.number, *about)
         schema = self._settings.postgres.schema
         session = BatchSession(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         try:
             await self._each(span, stream, consumer, BatchSettler(consumer, session), result)
         finally:
             await session.close()
-            await self._desk.run("stop_replay_runner", consumer.runner)
+            await self._queries.run("stop_replay_runner", consumer.runner)
         announce("replay.done")
         return result
 
     async def _refuse_forgotten(self, consumer: int, span: Range) -> None:
         """Without order what retention has removed from the inbox would look new."""
-        line = await self._desk.value("select_purged_up_to", consumer) or 0
+        line = await self._queries.value("select_purged_up_to", consumer) or 0
         if self._definition.sequence == UNORDERED and span.first <= line:
             raise RebuildError(
                 f"up to sequence {line} retention has removed what {self._definition.name} knew of its events: "
@@ -173,10 +173,10 @@ class Replayer:
             _count(applied.writes.counts, result)
 
     async def _known(self, consumer: Consumer, deliveries: Sequence[Delivery]) -> set[tuple[str, str]]:
-        return set(await self._desk.known(consumer.number, ((d.source, d.id) for d in deliveries)))
+        return set(await self._queries.known(consumer.number, ((d.source, d.id) for d in deliveries)))
 
     async def _registered(self) -> Record:
-        row = await self._desk.row("select_consumer", self._definition.name)
+        row = await self._queries.row("select_consumer", self._definition.name)
         if row is None:
             raise RebuildError(
                 f"consumer {self._definition.name!r} is not in the database yet",
@@ -192,12 +192,12 @@ class Replayer:
     async def _consumer(self, row: Record) -> Consumer:
         definition = self._definition
         given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
-        runner = await self._desk.value("insert_runner", *given)
-        slots = [found["name"] for found in await self._desk.rows("select_intent_slots", row["number"])]
+        runner = await self._queries.value("insert_runner", *given)
+        slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["number"])]
         policy = self._settings.policy(definition.name)
         names = frozen(definition.name, slots, definition.slots)
         consumer = Consumer(definition, policy, row["number"], row["key_name"], runner, names)
-        control = await self._desk.row("select_control_row", row["number"])
+        control = await self._queries.row("select_control_row", row["number"])
         assert control is not None, "it is registered"
         consumer.join(control)
         return consumer

@@ -83,9 +83,9 @@ class Verifier:
     """Verifies one consumer with the code at hand."""
 
     def __init__(
-        self, desk: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
+        self, queries: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
     ) -> None:
-        self._desk = desk
+        self._queries = queries
         self._definition = definition
         self._settings = settings
         self._client = client
@@ -94,7 +94,7 @@ class Verifier:
 
     async def run(self, sample: int | None) -> Verified:
         """Verify this many rows, chosen by chance; None: all of them, and rows that should be there."""
-        consumer, live_code = await live_consumer(self._desk, self._definition, self._settings)
+        consumer, live_code = await live_consumer(self._queries, self._definition, self._settings)
         other = live_code != self._definition.code
         self.result = Verified(self._definition.name, consumer.generation, 0, 0, [], other)
         # What a monotonic sequence has applied, only the inbox knows: there all rows are looked at exactly.
@@ -108,7 +108,7 @@ class Verifier:
     async def _sample(self, consumer: Consumer, most: int | None) -> None:
         """Rows of aggregates with subjects of their own are read one by one, others in one pass over the stream."""
         _, name, key = self._table(consumer)
-        rows = await self._desk.connection.fetch(
+        rows = await self._queries.connection.fetch(
             f"select {key} as key from {name} order by random() limit $1", most
         )
         keys = [row["key"] for row in rows]
@@ -134,7 +134,7 @@ class Verifier:
         """The rows as the stream makes them, a bucket at a time."""
         table, _, _ = self._table(consumer)
         at = table.key_at
-        row = await self._desk.row("select_consumer", self._definition.name)
+        row = await self._queries.row("select_consumer", self._definition.name)
         assert row is not None, "it is live"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
@@ -152,15 +152,15 @@ class Verifier:
                 yield {row[at]: row for row in await bulk.fold_spilled(spill.read(bucket))}
 
     async def _judge(self, consumer: Consumer, floor: int) -> tuple[AppliedFilter, Decisions]:
-        desk, sequence = self._desk, self._definition.sequence
+        queries, sequence = self._queries, self._definition.sequence
         tracks: dict[str, AggregateProgress] = {}
-        async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
-            async for row in desk.cursor("select_all_positions", consumer.number):
+        async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
+            async for row in queries.cursor("select_all_positions", consumer.number):
                 tracks[row["aggregate"]] = AggregateProgress(consumer.start, row["version"])
             every = sequence == UNORDERED
             given = (consumer.number, floor, every, consumer.incarnation)
-            apart = {row["seq"] for row in await desk.rows("select_unapplied_sequences", *given)}
-            decisions = Decisions(await desk.rows("select_decisions", consumer.number))
+            apart = {row["seq"] for row in await queries.rows("select_unapplied_sequences", *given)}
+            decisions = Decisions(await queries.rows("select_decisions", consumer.number))
         return AppliedFilter(sequence, tracks, decisions, apart), decisions
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
@@ -169,12 +169,14 @@ class Verifier:
         table, name, key = self._table(consumer)
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK]
-            live = await load(self._desk, consumer, chunk)
+            live = await load(self._queries, consumer, chunk)
             suspects += [key for key in chunk if not same(table, live.get(key), folded[key])]
             self.result.rows += len(chunk)
         bucket, buckets = self._bucket
-        async with self._desk.connection.transaction():
-            async for row in self._desk.connection.cursor(f"select {key} as key from {name}", prefetch=CHUNK):
+        async with self._queries.connection.transaction():
+            async for row in self._queries.connection.cursor(
+                f"select {key} as key from {name}", prefetch=CHUNK
+            ):
                 found = row["key"]
                 if found not in folded and (buckets == 1 or bucket_of(found, buckets) == bucket):
                     suspects.append(found)
@@ -182,7 +184,7 @@ class Verifier:
         return suspects
 
     async def _exactly(self, consumer: Consumer, keys: Sequence[Any]) -> None:
-        found = await exactly(self._desk, consumer, self._client, keys)
+        found = await exactly(self._queries, consumer, self._client, keys)
         differing = {one.key: one for one in found if one.differs}
         for key in await self._told(consumer, list(differing)) if differing else []:
             self.result.drifted += 1
@@ -191,7 +193,7 @@ class Verifier:
 
     async def _told(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
         """Those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
-        holes = await holes_of(self._desk, self._client, consumer, keys)
+        holes = await holes_of(self._queries, self._client, consumer, keys)
         told = []
         for key in keys:
             lost = holes.at(key)
@@ -210,19 +212,21 @@ class Verifier:
                 f"{self._definition.name} writes its rows by SQL of its own: they cannot be folded one by one",
                 remedy="Rebuild it: that compares all rows before it swaps",
             )
-        return table, ddl.physical(table, self._desk.schema, consumer.generation), quoted(table.key.name)
+        return table, ddl.physical(table, self._queries.schema, consumer.generation), quoted(table.key.name)
 
 
-async def exactly(desk: Queries, consumer: Consumer, client: Client, keys: Sequence[Any]) -> list[Refolded]:
+async def exactly(
+    queries: Queries, consumer: Consumer, client: Client, keys: Sequence[Any]
+) -> list[Refolded]:
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
     exact: Exact | None = None
     while True:
-        decided = await desk.rows("select_decisions", consumer.number)
-        exact = await begun(desk, consumer, client, keys, decided, exact)
+        decided = await queries.rows("select_decisions", consumer.number)
+        exact = await begun(queries, consumer, client, keys, decided, exact)
         await exact.read()
-        async with desk.connection.transaction(isolation="repeatable_read", readonly=True):
-            await desk.connection.execute("set local idle_in_transaction_session_timeout = 0")
-            decided = await desk.rows("select_decisions", consumer.number)
+        async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
+            await queries.connection.execute("set local idle_in_transaction_session_timeout = 0")
+            decided = await queries.rows("select_decisions", consumer.number)
             await exact.read()  # the stream holds by now whatever live has applied in this snapshot
             found = await exact.end()
         if exact.in_order and not exact.outdated(decided):
@@ -231,7 +235,7 @@ async def exactly(desk: Queries, consumer: Consumer, client: Client, keys: Seque
 
 
 async def begun(
-    desk: Queries,
+    queries: Queries,
     consumer: Consumer,
     client: Client,
     keys: Sequence[Any],
@@ -239,9 +243,9 @@ async def begun(
     before: Exact | None = None,
 ) -> Exact:
     """What folds these rows, with nothing read yet; with what was learnt of the order `before`."""
-    live = await load(desk, consumer, keys)
+    live = await load(queries, consumer, keys)
     disordered = () if before is None else before.disordered
-    return Exact(desk, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
+    return Exact(queries, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
 
 
 def drift(definition: Definition, one: Refolded) -> Drift:
@@ -260,12 +264,14 @@ def drift(definition: Definition, one: Refolded) -> Drift:
     return Drift(str(one.key), one.since, live, folded)
 
 
-async def live_consumer(desk: Queries, definition: Definition, settings: Settings) -> tuple[Consumer, bytes]:
+async def live_consumer(
+    queries: Queries, definition: Definition, settings: Settings
+) -> tuple[Consumer, bytes]:
     """The consumer with the live generation, and the code that generation was made by."""
-    row = await registered(desk, definition)
-    control = await desk.row("select_build_control_row", row["number"])
+    row = await registered(queries, definition)
+    control = await queries.row("select_build_control_row", row["number"])
     assert control is not None, "it is registered"
     made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
     made.join(control)
     made.own_type, made.own_since = control["own_type"], control["own_since"]
-    return made, await desk.value("select_generation_code", row["number"], row["generation"])
+    return made, await queries.value("select_generation_code", row["number"], row["generation"])
