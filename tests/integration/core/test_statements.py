@@ -59,4 +59,4 @@ async def test_a_statement_says_what_it_answers_and_stands_alone(package: str, n
 
 
 async def test_packages_with_statements_are_found() -> None:
-    assert {"projectionist.core", "projectionist.migrations"} <= set(packages())
+    assert {"projectionist.core.postgres", "projectionist.migrations"} <= set(packages())

@@ -103,7 +103,8 @@ def test_an_interrupted_command_ends_like_any_interrupted_program(install: Insta
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
-    many = "import sys; from projectionist.ops import main as cli; from projectionist.ops.cli import output as terminal\n"
+    many = "import sys; from projectionist.ops import main as cli\n"
+    many += "from projectionist.ops.cli import output as terminal\n"
     many += "from types import SimpleNamespace as S\n"
     many += "run = lambda _: [terminal.say('x' * 1000) for _ in range(1000)] and 0\n"
     many += "c = S(TOPIC='run', HELP='', EXAMPLE='', arguments=lambda p: None, run=run)\n"

@@ -29,6 +29,7 @@ __all__ = [
     "Outcome",
     "Profile",
     "Provider",
+    "ProviderContext",
     "ProviderSettings",
     "RenderError",
     "Reply",
@@ -36,7 +37,6 @@ __all__ = [
     "Secret",
     "SecretRef",
     "Signal",
-    "ProviderContext",
     "Smtp",
     "Webhook",
 ]

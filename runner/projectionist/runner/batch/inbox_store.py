@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     )
     from projectionist.runner.decoding.delivery import Delivery
 
-    pass
 
 _CLAIMED = attrgetter(
     *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
