@@ -41,7 +41,7 @@ async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(live: Ri
     await live.publish(OrderPaid(5), "o1", 2)
     await live.settle(s.Orders, s.Spend)
     before, spend = await live.rows("orders"), await live.fetch("select * from {s}.inbox where consumer = 2")
-    await live.value("update orders set status = 'wrong' returning 1")
+    await live.value("update projectionist.orders__g1 set status = 'wrong' returning 1")
 
     done = await desk.seen("reset", "Orders", "--yes", *WHY)
     assert (done["positions"], done["inbox"], done["parked"], done["effects_from"]) == (1, 2, 0, 3)

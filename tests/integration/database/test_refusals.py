@@ -204,7 +204,9 @@ async def test_a_deadlock_with_somebody_else_costs_no_attempt(live: Rig) -> None
                     "set deadlock_timeout = '60s'"
                 )  # the other one looks first, and is ended
                 async with stranger.transaction():
-                    await stranger.execute("update spend set orders = orders where customer = 'ann'")
+                    await stranger.execute(
+                        f"update {SCHEMA}.spend__g1 set orders = orders where customer = 'ann'"
+                    )
                     await load.more(1)
                     await live.blocked()
                     await stranger.execute(f"lock table {SCHEMA}.inbox in share mode")

@@ -88,6 +88,35 @@ async def test_the_options_of_a_view_survive_a_swap_and_a_new_column(yard: Yard)
     assert await rig.value(OPTIONS) == INVOKER
 
 
+@pytest.mark.parametrize(
+    "write",
+    ["update orders set cents = 7", "delete from orders", "insert into orders (order_id) values ('o9')"],
+)
+async def test_nobody_writes_into_a_read_model_by_its_name(yard: Yard, write: str) -> None:
+    rig = yard.rig
+    orders = await _filled(yard)
+    for change in (None, lambda: yard.rebuild(orders), lambda: rig.migrate(grown(rig.stream))):
+        if change is not None:
+            await change()
+        with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match='view "orders"'):
+            await rig.pool.execute(write)
+
+
+async def test_a_view_is_planned_as_its_table_is(yard: Yard) -> None:
+    rig = yard.rig
+    await _filled(yard)
+    wanted = """explain (costs off) select a.order_id from {} a join {} b using (order_id)
+        where a.order_id = 'o1' for update of b"""
+    async with rig.pool.acquire() as connection:
+        await connection.execute("set enable_seqscan = off")
+        table, view = [
+            [row[0] for row in await connection.fetch(wanted.format(name, name))]
+            for name in ("projectionist.orders__g1", "orders")
+        ]
+        await connection.execute("reset enable_seqscan")
+    assert [line.split(" on ")[0] for line in view] == [line.split(" on ")[0] for line in table]
+
+
 async def test_whom_row_level_security_shows_one_row_is_shown_one_row_after_a_swap_and_the_way_back(
     yard: Yard,
 ) -> None:

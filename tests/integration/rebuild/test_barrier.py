@@ -199,7 +199,7 @@ async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(liv
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    await live.fetch("update orders set cents = 7")
+    await live.fetch("update {s}.orders__g1 set cents = 7")
     live.tampered = True
 
     with contextlib.ExitStack() as frozen:

@@ -172,7 +172,7 @@ def test_the_view_survives_an_added_field_and_so_does_what_a_user_built_on_it(se
     session.execute(
         ddl.create_table(before, OURS, 1),
         ddl.create_view(before, OURS, 1),
-        "insert into evolving (id) values ('kept')",
+        f"insert into {OURS}.evolving__g1 (id) values ('kept')",
         "create view mine as select id, total from evolving",
     )
     statements = ddl.evolve(after, OURS, 1, ddl.specs(before))
@@ -197,8 +197,8 @@ def test_indexes_and_sql_tables_are_created_as_generated(session: Session) -> No
         *ddl.create_indexes(summary, OURS, 7),
         *(ddl.create_sql_table(tables, name, OURS, 7) for name in tables),
         *(ddl.create_sql_view(name, OURS, 7) for name in tables),
-        "insert into totals values ('ann')",
-        "insert into lines values ('ann')",
+        f"insert into {OURS}.totals__g7 values ('ann')",
+        f"insert into {OURS}.lines__g7 values ('ann')",
     )
     names = session.run(
         session.connection.fetch(

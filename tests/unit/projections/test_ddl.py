@@ -95,7 +95,8 @@ def test_a_view_keeps_the_order_it_has_and_appends_what_is_new(
 ) -> None:
     columns = ", ".join(f'"{name}"' for name in order)
     assert ddl.create_view(SUMMARY, "pro", 2, live) == (
-        f'create or replace view "public"."order_summary" as\nselect {columns} from "pro"."order_summary__g2"'
+        'create or replace view "public"."order_summary" as\n'
+        f'select {columns} from "pro"."order_summary__g2", (select) as read_only'
     )
     assert ddl.missing(SUMMARY, live) == tuple(name for name in live if name == "gone")
 
@@ -243,7 +244,8 @@ def test_sql_tables_name_each_other_by_placeholder() -> None:
         'create table "pro"."lines__g2" (\n    customer text references "pro"."reporting.totals__g2" (customer)\n)'
     )
     assert ddl.create_sql_view("reporting.totals", "pro", 2) == (
-        'create or replace view "reporting"."totals" as\nselect * from "pro"."reporting.totals__g2"'
+        'create or replace view "reporting"."totals" as\n'
+        'select * from "pro"."reporting.totals__g2", (select) as read_only'
     )
 
 

@@ -14,6 +14,8 @@ from projectionist.projections.tables.json_columns import narrowed, outlined
 from projectionist.projections.tables.sql_tables import resolved
 from projectionist.projections.tables.table import Table
 
+READ_ONLY = "(select) as read_only"
+
 
 class ColumnSpec(msgspec.Struct, frozen=True):
     """A column as it stands in a database, or as a class wants it: what `evolve` compares."""
@@ -82,10 +84,15 @@ def create_view(table: Table, schema: str, generation: int, live: Sequence[str] 
     """
     names = [column.name for column in table.columns]
     order = [*(name for name in live if name in names), *(name for name in names if name not in live)]
-    return (
-        f"create or replace view {public(table)} as\n"
-        f"select {_listed(order)} from {physical(table, schema, generation)}"
-    )
+    return f"create or replace view {public(table)} as\n{shown(order, physical(table, schema, generation))}"
+
+
+def shown(columns: Iterable[str], physical: str) -> str:
+    """What a view says that shows `columns` of a generation's table.
+
+    Beside the table it names a row without columns: PostgreSQL plans it away, and updates no view over two things.
+    """
+    return f"select {_listed(columns)} from {physical}, {READ_ONLY}"
 
 
 def missing(table: Table, live: Iterable[str]) -> tuple[str, ...]:
@@ -124,7 +131,8 @@ def create_sql_table(tables: Mapping[str, str], name: str, schema: str, generati
 def create_sql_view(name: str, schema: str, generation: int) -> str:
     """The view that bears the declared name of one of a SqlProjection's tables."""
     table = Table(name)
-    return f"create or replace view {public(table)} as\nselect * from {physical(table, schema, generation)}"
+    target = physical(table, schema, generation)
+    return f"create or replace view {public(table)} as\nselect * from {target}, {READ_ONLY}"
 
 
 def sql_names(tables: Iterable[str], schema: str, generation: int) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from projectionist.core.identifiers import quoted
+from projectionist.projections.tables.ddl import shown
 from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
@@ -37,12 +37,11 @@ async def exchange(
     `anew`: it has to be dropped and made again, because PostgreSQL cannot replace it. Raises InTheWay.
     """
     around = await standing(queries, public, live, fresh, anew=anew)
-    chosen = ", ".join(quoted(name, what="column") for name in columns)
     word = "create view" if live is None else "create or replace view"
     try:
         if anew:
             await queries.connection.execute(f"drop view if exists {public}")
-        await queries.connection.execute(f"{word} {public} as\nselect {chosen} from {fresh}")
+        await queries.connection.execute(f"{word} {public} as\n{shown(columns, fresh)}")
         for name in () if live is None else (fresh, public) if anew else (fresh,):
             await _run(queries, "strip_statements", name)
         await restore(queries, [row for row in around if row["col"] is None or row["col"] in columns])
