@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core import clock
 from projectionist.core.log_format import configure
 from projectionist.core.nats import connections
 from projectionist.core.telemetry import metrics, names
@@ -23,7 +22,7 @@ from projectionist.ops.cli.find_servers import settings
 from projectionist.ops.cli.output import UsageError, note
 from projectionist.runner.app import App
 from projectionist.runner.database.queries import Queries
-from projectionist.runner.history.progress import Logged, Watched
+from projectionist.runner.history.progress import Logged, PhaseProgress, Watched
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -94,10 +93,10 @@ def progress(name: str, limit: float | None, *, what: str | None = None) -> Prog
     watched = Watched(told)
 
     def about(value: int) -> metrics.Shown:
-        return [(value, {names.CONSUMER: name, names.WHAT: what, names.PHASE: watched.doing})]
+        return [(value, {names.CONSUMER: name, names.WHAT: what, names.PHASE: watched.phase})]
 
     metrics.ask(names.READING_DONE, lambda: about(watched.done))
-    metrics.ask(names.READING_EXPECTED, lambda: about(watched.expected))
+    metrics.ask(names.READING_EXPECTED, lambda: about(watched.total))
     return watched
 
 
@@ -109,25 +108,21 @@ class ProgressBar:
     def __init__(
         self, name: str, limit: float | None = None, *, write: Callable[[str], Any] | None = None
     ) -> None:
-        self._name, self._limit = name, limit
+        self._name, self._at = name, PhaseProgress(limit)
         self._write = write or sys.stderr.write
-        self._phase, self._total, self._done = "", 0, 0
-        self._begun = self._drawn = time.monotonic()
+        self._drawn = clock.now()
         self._open = False
 
     def begin(self, phase: str, total: int) -> None:
         """A phase begins; the line of the one before stays."""
         self._end_line()
-        self._phase, self._total, self._done = phase, total, 0
-        self._begun = time.monotonic()
+        self._at.begin(phase, total)
         self._draw()
 
     async def advance(self, done: int) -> None:
         """So many more are done; waits where a rate is kept."""
-        self._done += done
-        now = time.monotonic()
-        if self._limit and (early := self._done / self._limit - (now - self._begun)) > 0:
-            await asyncio.sleep(early)
+        now = clock.now()
+        await self._at.advance(done)
         if now - self._drawn > self.EVERY_S:
             self._draw()
 
@@ -137,18 +132,15 @@ class ProgressBar:
         note(f"{self._name}: {text}")
 
     def _draw(self) -> None:
-        self._drawn = time.monotonic()
-        rate = self._done / max(self._drawn - self._begun, 1e-6)
-        line = f"{self._name}: {self._phase}"
-        if self._total:
-            share = min(1.0, self._done / self._total)
-            full = round(share * self.WIDTH)
-            left = max(0, self._total - self._done) / rate if rate else 0.0
-            line += (
-                f" [{'#' * full}{'.' * (self.WIDTH - full)}] {share:4.0%}  {rate:,.0f}/s  {left:.0f} s left"
-            )
-        elif self._done:
-            line += f"  {self._done:,}  {rate:,.0f}/s"
+        self._drawn = clock.now()
+        at = self._at
+        line = f"{self._name}: {at.phase}"
+        if at.total:
+            share = min(1.0, at.done / at.total)
+            bar = "#" * round(share * self.WIDTH)
+            line += f" [{bar:.<{self.WIDTH}}] {share:4.0%}  {at.per_s:,.0f}/s  {at.left_s:.0f} s left"
+        elif at.done:
+            line += f"  {at.done:,}  {at.per_s:,.0f}/s"
         self._write(f"\r\x1b[2K{line}")
         sys.stderr.flush()
         self._open = True

@@ -80,7 +80,7 @@ def create_view(table: Table, schema: str, generation: int, live: Sequence[str] 
     """`create or replace view` of the user's name over one generation.
 
     `live` are the columns the view has now: their order is kept, because PostgreSQL refuses any other, and
-    new ones follow. Where a column is gone the view cannot be replaced: `missing` tells.
+    new ones follow. Where a column is gone the view cannot be replaced.
     """
     names = [column.name for column in table.columns]
     order = [*(name for name in live if name in names), *(name for name in names if name not in live)]
@@ -93,17 +93,6 @@ def shown(columns: Iterable[str], physical: str) -> str:
     Beside the table it names a row without columns: PostgreSQL plans it away, and updates no view over two things.
     """
     return f"select {_listed(columns)} from {physical}, {READ_ONLY}"
-
-
-def missing(table: Table, live: Iterable[str]) -> tuple[str, ...]:
-    """Columns of the live view that the class no longer has: it must be dropped, with its dependents."""
-    names = {column.name for column in table.columns}
-    return tuple(name for name in live if name not in names)
-
-
-def drop_table(table: Table, schema: str, generation: int) -> str:
-    """`drop table` of one generation; refused by PostgreSQL while the view stands on it."""
-    return f"drop table if exists {physical(table, schema, generation)}"
 
 
 def evolve(table: Table, schema: str, generation: int, old: Sequence[ColumnSpec]) -> list[str] | NeedsRebuild:

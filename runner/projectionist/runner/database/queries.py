@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -102,16 +102,6 @@ class Queries:
     async def rows(self, statement: str, *arguments: object) -> list[Record]:
         """All rows."""
         return await self.connection.fetch(self._text(statement), *arguments)
-
-    async def known(
-        self, consumer: int, identities: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Record]:
-        """The inbox rows of these identities (source, id)."""
-        asked = sorted(set(identities))
-        rows = (
-            await self.rows("select_inbox_by_identity", consumer, *zip(*asked, strict=True)) if asked else []
-        )
-        return {(row["source"], row["id"]): row for row in rows}
 
     async def cursor(self, statement: str, *arguments: object) -> AsyncIterator[Record]:
         """All rows, not all in memory at once. Inside a transaction."""

@@ -27,65 +27,86 @@ class Progress(Protocol):
         """Something worth a line."""
 
 
+class PhaseProgress:
+    """How far a phase is and how fast it goes; `limit` is how many a second there may be at most."""
+
+    def __init__(self, limit: float | None = None) -> None:
+        self._limit = limit
+        self.phase, self.total, self.done = "", 0, 0
+        self._begun = clock.now()
+
+    def begin(self, phase: str, total: int) -> None:
+        """Begin a phase."""
+        self.phase, self.total, self.done = phase, total, 0
+        self._begun = clock.now()
+
+    async def advance(self, done: int) -> None:
+        """Count so many more; wait where that is more than the limit."""
+        self.done += done
+        if self._limit and (early := self.done / self._limit - (clock.now() - self._begun)) > 0:
+            await anyio.sleep(early)
+
+    @property
+    def per_s(self) -> float:
+        """How many were done in a second of this phase."""
+        return self.done / max(clock.now() - self._begun, 1e-3)
+
+    @property
+    def left_s(self) -> float:
+        """How long the rest takes at this pace; 0 where there is no rest, or no pace yet."""
+        return max(0, self.total - self.done) / self.per_s if self.done else 0.0
+
+
 class Logged:
     """Progress as log lines, one every few seconds; `limit` is how many events a second may be read at most."""
 
     def __init__(self, name: str, limit: float | None = None) -> None:
         self._name = name
-        self._limit = limit
-        self._phase, self._total, self._done = "", 0, 0
-        self._begun = self._told = clock.now()
+        self._pace = PhaseProgress(limit)
+        self._told = clock.now()
 
     def begin(self, phase: str, total: int) -> None:
         """A phase begins."""
-        self._phase, self._total, self._done = phase, total, 0
-        self._begun = self._told = clock.now()
+        self._pace.begin(phase, total)
+        self._told = clock.now()
         log.info("%s: %s, %d to do", self._name, phase, total)
 
     async def advance(self, done: int) -> None:
         """So many more are done."""
-        self._done += done
         now = clock.now()
-        if self._limit and (early := self._done / self._limit - (now - self._begun)) > 0:
-            await anyio.sleep(early)
+        await self._pace.advance(done)
         if now - self._told > EVERY_S:
             self._told = now
-            log.info("%s: %s", self._name, self._how(self._done / (now - self._begun)))
+            log.info("%s: %s", self._name, self._how())
 
-    def _how(self, rate: float) -> str:
+    def _how(self) -> str:
         """How far the phase is; catching up may have nothing to do for as long as the swap has to wait."""
-        how = f"{self._phase}, {self._done} of {self._total}, {rate:.0f}/s"
-        return f"{how}, {max(0, self._total - self._done) / rate:.0f} s left" if rate else how
+        pace = self._pace
+        how = f"{pace.phase}, {pace.done} of {pace.total}, {pace.per_s:.0f}/s"
+        return f"{how}, {pace.left_s:.0f} s left" if pace.done else how
 
     def say(self, text: str) -> None:
         """Something worth a line."""
         log.info("%s: %s", self._name, text)
 
 
-class Watched:
+class Watched(PhaseProgress):
     """Progress that can be asked how it goes, beside being told on."""
 
     def __init__(self, told: Progress) -> None:
+        super().__init__()
         self._told = told
-        self.doing, self.expected, self.done = "", 0, 0
-        self._begun = clock.now()
 
     def begin(self, phase: str, total: int) -> None:
         """A phase begins."""
-        self.doing, self.expected, self.done = phase, total, 0
-        self._begun = clock.now()
+        super().begin(phase, total)
         self._told.begin(phase, total)
 
     async def advance(self, done: int) -> None:
         """So many more are done."""
-        self.done += done
+        await super().advance(done)
         await self._told.advance(done)
 
     def say(self, text: str) -> None:
         """Something worth a line."""
         self._told.say(text)
-
-    @property
-    def per_s(self) -> float:
-        """How many were done in a second of this phase."""
-        return self.done / max(clock.now() - self._begun, 1e-3)

@@ -22,7 +22,6 @@ from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.pipeline.handoff import Handoff
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
@@ -85,7 +84,7 @@ class Pipeline:
         self._after = after
         self._foreign = foreign
         self._look = look
-        self._handoff: Handoff[DecodedArrivals] = Handoff()
+        self._handoff = Handoff()
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
         self._stopping = False
@@ -225,3 +224,48 @@ def written(arrivals: Sequence[Arrival], applied: Iterable[BatchResult]) -> Sequ
     """The arrivals of a batch without those that were left as they are."""
     left = {id(arrival) for one in applied for arrival in one.left}
     return [arrival for arrival in arrivals if id(arrival) not in left] if left else arrivals
+
+
+class Handoff:
+    """One task puts, one takes; putting waits until the one before has been taken.
+
+    Unlike a cancelled receive, a wait that times out here loses nothing.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[DecodedArrivals] = []
+        self._closed = False
+        self._changed = anyio.Event()
+
+    async def put(self, batch: DecodedArrivals) -> None:
+        """Leave `batch` for the other task."""
+        while self._held:
+            await self._changed.wait()
+        self._held.append(batch)
+        self._wake()
+
+    async def take(self, timeout_s: float) -> DecodedArrivals | None:
+        """What was left, or None when nothing came in time or nothing will come any more."""
+        if not self._held and not self._closed:
+            with anyio.move_on_after(timeout_s):
+                while not self._held and not self._closed:
+                    await self._changed.wait()
+        if not self._held:
+            return None
+        batch = self._held.pop()
+        self._wake()
+        return batch
+
+    def close(self) -> None:
+        """Nothing more will be put."""
+        self._closed = True
+        self._wake()
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closed and empty."""
+        return self._closed and not self._held
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()

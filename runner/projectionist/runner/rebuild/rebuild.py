@@ -146,7 +146,7 @@ class Rebuild:
     async def _tell(self, queries: Queries, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
         at = self._progress
-        await queries.run("upsert_build_progress", consumer, epoch, at.doing, at.done, at.expected, at.per_s)
+        await queries.run("upsert_build_progress", consumer, epoch, at.phase, at.done, at.total, at.per_s)
         announce("rebuild.told")
 
     async def _open(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:

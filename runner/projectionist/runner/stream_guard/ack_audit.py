@@ -108,15 +108,9 @@ class AckAudit:
 
     async def _unsettled(self, consumer: int, floor: int, block: Sequence[Arrival]) -> list[int]:
         """Those of these messages that are ours and settled by nobody; asked by the block, since floors may stand."""
-        ours = [sequence(one) for one in block if self._is_ours(one.subject)]
+        ours = [sequence(one) for one in block if self._subjects.reads(one.subject)]
         async with self._lend() as connection:
             rows = await connection.fetch(
                 self._sql["select_unsettled_sequences"], consumer, self._durable, ours, floor
             )
         return [row["seq"] for row in rows]
-
-    def _is_ours(self, subject: str) -> bool:
-        try:
-            return self._subjects.match(subject) is not None
-        except ValueError:  # its pattern matched
-            return True

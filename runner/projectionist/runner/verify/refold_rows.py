@@ -19,6 +19,7 @@ from projectionist.core.user_errors import RAISED
 from projectionist.projections.folding.rows import Rows
 from projectionist.projections.folding.step import key_of
 from projectionist.projections.tables.row_statements import ReadModel
+from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import UNORDERED
@@ -154,7 +155,8 @@ class Exact:
         asked = [*self._waiting, *fresh]
         if not asked:
             return
-        known = await self._queries.known(self._consumer.number, ((d.source, d.id) for d in asked))
+        store = store_of(self._queries.connection, self._queries.schema, self._consumer.number)
+        known = await store.known((d.source, d.id) for d in asked)
         forgotten = await forgotten_by_retention(self._queries, self._consumer, asked, self._decisions)
         applied, self._waiting = [], []
         for delivery in asked:

@@ -16,7 +16,7 @@ from projectionist.core.cloudevents import timestamp
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.batch.batch_session import BatchSession
+from projectionist.runner.batch.batch_session import BatchSession, store_of
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
@@ -173,7 +173,8 @@ class Replayer:
             _count(applied.writes.counts, result)
 
     async def _known(self, consumer: Consumer, deliveries: Sequence[Delivery]) -> set[tuple[str, str]]:
-        return set(await self._queries.known(consumer.number, ((d.source, d.id) for d in deliveries)))
+        store = store_of(self._queries.connection, self._queries.schema, consumer.number)
+        return set(await store.known((d.source, d.id) for d in deliveries))
 
     async def _registered(self) -> Record:
         row = await self._queries.row("select_consumer", self._definition.name)
