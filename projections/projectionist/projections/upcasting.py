@@ -8,7 +8,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.annotations import returned
 from projectionist.projections.errors import EventError
 
@@ -77,6 +77,8 @@ def stepped(event: type[Event], kind: str, schema: int, document: Document) -> D
     try:
         made = step(document)
     except RAISED as error:  # the step is a user's code and may raise anything
+        if is_ours(error):
+            raise
         raised = type(error).__name__
         raise EventError(f"{_place(step)} raised {raised} on schema {schema} of {kind!r}") from error
     if not isinstance(made, dict):

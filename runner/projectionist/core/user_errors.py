@@ -5,22 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-RAISED = (Exception, asyncio.CancelledError, SystemExit)
-"""Not KeyboardInterrupt, which comes from a person and is meant for the process."""
+RAISED = (BaseException,)
+"""Whatever it is: a library may raise what is no Exception, and who catches this asks first whom it is meant for."""
 
 
 class Stray(RuntimeError):
     """Something that was awaited had been cancelled, and nobody had asked the task to end."""
 
 
+def is_ours(error: BaseException) -> bool:
+    """Whether what came out of a call that awaits nothing is meant for this process, and so is not to be answered."""
+    return isinstance(error, KeyboardInterrupt)
+
+
 def is_cancelled(error: BaseException) -> bool:
-    """Whether it ends the task that runs now, and so is not to be answered.
+    """Whether it ends the task that runs now, or the process, and so is not to be answered.
 
     A cancellation also comes out of awaiting something else that was cancelled: a task of a handler's own, a request
-    whose connection is gone. Nobody has asked this task to end then.
+    whose connection is gone. Nobody has asked this task to end then. Raised by a handler, GeneratorExit is an error as
+    any other; in a task that nobody runs any more it closes what was awaited.
     """
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no loop any more
+        task = None
+    if isinstance(error, GeneratorExit):
+        return task is None
+    if isinstance(error, BaseExceptionGroup) and not isinstance(error, Exception):
+        return any(is_cancelled(one) for one in error.exceptions)
+    ends = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return ends or is_ours(error)
 
 
 async def lasting(run: Callable[[], Awaitable[None]]) -> None:

@@ -434,3 +434,38 @@ async def test_an_event_that_cannot_even_be_claimed_is_quarantined_when_others_a
 
     assert await live.value("select count(*) from orders") == 5
     assert await live.fetch("select seq, reason from {s}.quarantine") == [(3, "refused")]
+
+
+async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_discarded(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute(
+        """
+        create function raises() returns trigger language plpgsql as $$ begin
+            if new.id = 'odd' then raise exception 'not this' using errcode = '42501'; end if; return new;
+        end $$;
+        create trigger raises before insert on projectionist.inbox for each row execute function raises();
+        """
+    )
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(
+            *[
+                hand.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1, id="odd" if n == 2 else None)
+                for n in range(6)
+            ]
+        )
+        again = hand.read(OrderPlaced("ann", 2), "o2", 1, seq=3, id="odd", delivered=2)
+        with listening() as heard:
+            alone = await hand.settle(again)
+            among = await hand.settle(again, hand.read(OrderPlaced("eve", 1), "o9", 1, seq=9))
+        async with live.quarantine(s.Orders) as verbs:
+            await verbs.discard((1, 3), ACT)
+        await live.pool.execute("drop trigger raises on projectionist.inbox")
+        await hand.settle(again)
+
+    assert heard.counts["batch.outage"] == 0
+    known = ("order.placed", "redelivered")
+    assert [one.writes.counts[known] for one in (*alone, *among)] == [1, 1]
+    assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o3", "o4", "o5", "o9"]
+    assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(3, "refused", "discarded")]
+    live.tampered = True

@@ -45,6 +45,26 @@ def leaves() -> None:
     sys.exit(2)
 
 
+class Abandoned(BaseException):
+    """What a library raises that no `except Exception` is to catch."""
+
+
+def is_closed() -> None:
+    """Raise as a generator does that somebody closes."""
+    raise GeneratorExit
+
+
+def is_abandoned() -> None:
+    """Raise what is no Exception."""
+    raise Abandoned
+
+
+async def is_closed_in_waiting() -> None:
+    """Raise the same where something was awaited."""
+    await asyncio.sleep(0)
+    raise GeneratorExit
+
+
 def by_sql(stream: Stream, bad: Callable[[], Awaitable[None]]) -> type[SqlProjection]:
     """Notes by SQL; what is bad is met after its row was written."""
 
@@ -104,7 +124,12 @@ async def test_a_handler_that_awaits_what_was_cancelled_fails_its_event_alone(li
     assert failure == ("failed", "asyncio.exceptions.CancelledError", "")
 
 
-@pytest.mark.parametrize("bad", [is_cancelled, leaves])
+async def test_a_handler_that_raises_what_is_no_exception_fails_its_event_alone(live: Rig) -> None:
+    failure = await failed_alone(live, by_sql(live.stream, is_closed_in_waiting))
+    assert failure == ("failed", "GeneratorExit", "")
+
+
+@pytest.mark.parametrize("bad", [is_cancelled, leaves, is_closed, is_abandoned])
 async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
     live: Rig, bad: Callable[[], None]
 ) -> None:
@@ -112,6 +137,8 @@ async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
     assert (cause, error_class) in [
         ("failed", "asyncio.exceptions.CancelledError"),
         ("failed", "SystemExit"),
+        ("failed", "GeneratorExit"),
+        ("failed", f"{__name__}.Abandoned"),
     ]
 
 

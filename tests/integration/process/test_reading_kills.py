@@ -12,9 +12,34 @@ from tests.support.process import projectionist
 from tests.support.shop import OrderNoted
 from tests.support.waiting import eventually
 
+from projectionist.core.operator import Act
+
 pytestmark = pytest.mark.asyncio
 
 STARTS = 10
+ACT = Act("ann", "it lacked a version")
+
+
+async def until_quarantined(live: Rig, cls: type) -> None:
+    """Start one process after the other until one of them lives, with something in quarantine that nobody reads."""
+    for _ in range(STARTS):
+        async with projectionist("run", "tests.support.decoding_app:app", env=environment(live)) as child:
+
+            async def over() -> bool:
+                kept = await live.value(
+                    "select count(*) from {s}.quarantine where state = 'quarantined' and reason = 'fault'"
+                )
+                return bool(kept) or child.has_ended
+
+            await eventually(over)
+            if not child.has_ended:
+                await live.settled(cls)
+                child.signal(signal.SIGTERM)
+                assert (await child.ended()).code == 0
+                break
+            assert (await child.ended()).code == -signal.SIGKILL
+    else:
+        raise AssertionError(f"{STARTS} processes were not enough")
 
 
 async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_others_are_applied(
@@ -28,25 +53,34 @@ async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_other
     for number in range(3):
         await live.publish(OrderNoted("x"), f"g{number}", 1)
 
-    for _ in range(STARTS):
-        async with projectionist("run", "tests.support.decoding_app:app", env=environment(live)) as child:
-
-            async def over() -> bool:
-                kept = await live.value("select count(*) from {s}.quarantine where state = 'quarantined'")
-                return bool(kept) or child.has_ended
-
-            await eventually(over)
-            if not child.has_ended:
-                await live.settled(cls)
-                child.signal(signal.SIGTERM)
-                assert (await child.ended()).code == 0
-                break
-            assert (await child.ended()).code == -signal.SIGKILL
-    else:
-        raise AssertionError(f"{STARTS} processes were not enough")
+    await until_quarantined(live, cls)
 
     assert await live.value("select array_agg(note order by note) from notes") == ["g0", "g1", "g2"]
     assert await live.fetch("select reason, detail from {s}.quarantine") == [
         ("fault", "every try of reading it ended the process")
     ]
     assert await live.value("select count(*) from {s}.tried") == 1  # by this code it is read no more
+
+
+async def test_an_edit_that_kills_whoever_reads_it_is_read_no_more_until_it_is_edited_again(
+    live: Rig,
+) -> None:
+    cls = notes(live.stream)
+    await live.migrate(cls)
+    quick(live)
+    seq = await live.publish(OrderNoted("x"), "bad", None)
+    await live.publish(OrderNoted("x"), "g0", 1)
+    await live.settle(cls)
+
+    async with live.quarantine(cls) as verbs:
+        await verbs.edit((1, seq), ACT, headers={"ce-aggregateversion": "1"}, data=b'{"text": "kill"}')
+    await until_quarantined(live, cls)
+    assert await live.fetch("select reason, due from {s}.quarantine") == [("fault", None)]
+
+    async with live.quarantine(cls) as verbs:
+        await verbs.edit((1, seq), ACT, headers={"ce-aggregateversion": "1"}, data=b'{"text": "mended"}')
+    async with projectionist("run", "tests.support.decoding_app:app", env=environment(live)) as child:
+        await live.value_of("select array_agg(note order by note) from notes", ["bad", "g0"])
+        child.signal(signal.SIGTERM)
+        assert (await child.ended()).code == 0
+    assert await live.value("select count(*) from {s}.tried") == 0

@@ -14,7 +14,7 @@ import msgspec
 
 from projectionist.core.settings.settings import Settings
 from projectionist.core.testpoints import announce
-from projectionist.core.user_errors import RAISED, is_cancelled
+from projectionist.core.user_errors import RAISED, is_cancelled, is_ours
 from projectionist.outbox.providers.base import (
     TOO_LATE,
     NotReady,
@@ -74,6 +74,8 @@ def prepare(provider: Provider, request: Request) -> bytes | Reply:
     except RenderError as error:
         return _unrenderable(error)
     except RAISED as error:  # a provider is the user's code: its bug is one intent's fate, not the relay's
+        if is_ours(error):
+            raise
         return Reply(outcome=Outcome.REFUSED, reason=f"rendering raised {type(error).__name__}")
 
 

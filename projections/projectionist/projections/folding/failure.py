@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.printable_text import storable
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.folding.step import Step
 from projectionist.projections.handler_results import Refuse, Retry
 
@@ -55,7 +55,9 @@ def _named(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         text = str(error)
-    except RAISED:  # an exception whose own text cannot be made must still be recorded
+    except RAISED as wrong:  # an exception whose own text cannot be made must still be recorded
+        if is_ours(wrong):
+            raise
         text = "(its message cannot be shown)"
     return storable(text[:MOST_MESSAGE])
 

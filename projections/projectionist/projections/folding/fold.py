@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.outbox.intents.intent import Intent
 from projectionist.projections.compiled.definition import Definition, Kind
 from projectionist.projections.copying import copied
@@ -71,6 +71,8 @@ def fold(
         try:
             answer = apply(step)
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
+            if is_ours(error):
+                raise
             cut[unit] = step.index
             failures[unit] = failure_of(step, error)
             continue

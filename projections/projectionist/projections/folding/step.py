@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
@@ -57,6 +57,8 @@ def key_of(handler: Handler, aggregate_id: str | None, event: Event) -> Any:
     except BadValue as bad:
         return bad
     except RAISED as error:  # key= may be a user's function, whose error is its event's failure
+        if is_ours(error):
+            raise
         wrong = BadValue(f"key= raised {type(error).__name__}: {error}")
         wrong.__cause__ = error
         return wrong

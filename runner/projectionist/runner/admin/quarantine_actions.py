@@ -59,6 +59,7 @@ class QuarantineActions:
             digest = entry["hash"] if data is None else data_hash(data)
             decision = await self._decide(DecisionKind.EDIT, place, act, head, data, digest)
             await self._store.run("schedule_quarantine_reread", *place, decision)
+            await self._store.run("delete_reading_marks", *place)
             hashes = {"first": entry["hash"].hex(), "edited": digest.hex(), "headers": sorted(headers or ())}
             await self._record("edit", place, act, hashes)
 

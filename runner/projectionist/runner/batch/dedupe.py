@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -36,3 +36,10 @@ def intake(deliveries: Sequence[Delivery]) -> Intake:
         if delivery.seq != first.seq:
             again[delivery.seq] = delivery
     return Intake(sorted(firsts.values(), key=_IDENTITY), list(again.values()))
+
+
+def without(deliveries: Sequence[Delivery], aside: Collection[int]) -> tuple[list[Delivery], list[Delivery]]:
+    """The deliveries but for those of these stream sequences, and those."""
+    return [one for one in deliveries if one.seq not in aside], [
+        one for one in deliveries if one.seq in aside
+    ]

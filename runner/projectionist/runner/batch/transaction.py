@@ -23,7 +23,7 @@ from projectionist.runner.batch.conflicts import (
     reused_version,
     unreadable,
 )
-from projectionist.runner.batch.dedupe import intake
+from projectionist.runner.batch.dedupe import intake, without
 from projectionist.runner.batch.intents import stage_intents
 from projectionist.runner.batch.outcomes import record_outcome
 from projectionist.runner.batch.parked_rows import ParkedRun, parked_runs
@@ -92,10 +92,14 @@ class Transaction:
         async with self.store.connection.transaction():
             await self.store.enter()
             seqs = self.batch.settles()
-            control = self.store.control_settling(seqs) if seqs else self.store.control()
-            self.consumer.check(await control)
+            control = await (self.store.control_settling(seqs) if seqs else self.store.control())
+            self.consumer.check(control)
             announce("batch.entered")
-            fresh = await self._claim(await self._deliveries())
+            deliveries = await self._deliveries()
+            if seqs and control is not None and (aside := control["aside"]):
+                deliveries, again = without(deliveries, aside)
+                self.writes.counts.update((one.type, "redelivered") for one in again)
+            fresh = await self._claim(deliveries)
             self.turn.claimed()
             announce("batch.claimed")
             await self.turn.lock()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from projectionist.core import clock
 from projectionist.core.cloudevents import MOST_SCHEMA, MOST_VERSION, HeaderError
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.runner.decoding import cloudevents_structured, json_limits
 from projectionist.runner.decoding.content_hash import canonical, data_hash, event_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason, Refused, Unreadable
@@ -251,6 +251,8 @@ class Decoder:
         try:
             return self._decode(kind, schema, data), None
         except RAISED as error:  # upcasters and types are a user's code
+            if is_ours(error):
+                raise
             return None, clean(f"{type(error).__name__}: {error}")
 
     def decodes(self, kind: str) -> bool:

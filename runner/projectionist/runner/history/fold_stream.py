@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
 from projectionist.core.testpoints import announce
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.folding.rows import Rows
 from projectionist.projections.folding.step import key_of
 from projectionist.runner.batch.handlers import step_of
@@ -87,6 +87,8 @@ class Folding:
             if self._own.known is None:
                 self._own.decide(handler, delivery)
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
+            if is_ours(error):
+                raise
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
         if answer is not None:

@@ -50,7 +50,7 @@ class CrashGuard:
     def __init__(self, consumer: Consumer, settler: BatchSettler, suspicion: RecentCrash) -> None:
         self._consumer = consumer
         self._settler = settler
-        self._suspicion = suspicion
+        self.suspicion = suspicion
         self.patience_s = settler.patience_s
 
     @property
@@ -60,7 +60,7 @@ class CrashGuard:
 
     async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch."""
-        until = self._suspicion.until
+        until = self.suspicion.until
         if until is None:
             return await self._settler.settle(batch, turn)
         rest, suspects = split_suspects(batch, await self._known(batch), await self._old(batch, until))

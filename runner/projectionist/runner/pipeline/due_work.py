@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.database.chores import FailureBook
     from projectionist.runner.jetstream.message_lookup import Stored
+    from projectionist.runner.pipeline.crash_guard import RecentCrash
 
 MOST_DUE = 200
 NOTHING: tuple[list[Batch], bool] = ([], False)
@@ -40,6 +41,7 @@ class DueWork:
         stored: Stored,
         most_bytes: int,
         book: FailureBook,
+        suspicion: RecentCrash,
         heads: Heads | None = None,
     ) -> None:
         """`heads` stands in for the list of all that is due."""
@@ -48,7 +50,7 @@ class DueWork:
         self._due_heads = heads or _due_heads
         self._baselines = Baselines(consumer, stored)
         self._references = References(consumer, stored, most_bytes)
-        self._quarantine = Quarantine(consumer, stored, most_bytes)
+        self._quarantine = Quarantine(consumer, stored, most_bytes, suspicion)
         self._book = book
         self._setbacks: dict[str, ChoreFailures] = {}
 

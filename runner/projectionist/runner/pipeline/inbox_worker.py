@@ -56,7 +56,8 @@ class Drain:
         self._consumer = consumer
         self._session = session
         self._settler = settler
-        self._due = DueWork(consumer, session, stored, settings.batch.max_bytes, book, self._claim)
+        most_bytes = settings.batch.max_bytes
+        self._due = DueWork(consumer, session, stored, most_bytes, book, settler.suspicion, self._claim)
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s
         self._keeper = LeaseRenewer(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)

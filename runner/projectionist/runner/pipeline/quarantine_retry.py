@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.jetstream.api import StoredMessage
     from projectionist.runner.jetstream.message_lookup import Stored
+    from projectionist.runner.pipeline.crash_guard import RecentCrash
     from projectionist.runner.pipeline.read_guard import Place
 
 log = logging.getLogger("projectionist.runner")
@@ -37,10 +38,11 @@ GONE = "the stream no longer holds all of its bytes: only their beginning was ke
 class Quarantine:
     """Turns what can be read now into batches; what still cannot stays, and says why."""
 
-    def __init__(self, consumer: Consumer, stored: Stored, most_bytes: int) -> None:
+    def __init__(self, consumer: Consumer, stored: Stored, most_bytes: int, suspicion: RecentCrash) -> None:
         self._consumer = consumer
         self._stored = stored
         self._most_bytes = most_bytes
+        self._suspicion = suspicion
 
     async def take(self, store: InboxStore) -> tuple[list[Batch], bool]:
         """A batch for each incarnation of the stream, and whether more is to be read again.
@@ -53,7 +55,7 @@ class Quarantine:
         out: dict[int, list[Delivery]] = {}
         kept: dict[int, list[StillQuarantined]] = {}
         for row, data in await self._whole(rows):
-            if row["reason"] == Reason.FAULT and data is not None:
+            if self._is_suspect(row) and data is not None:
                 place = row["incarnation"], row["seq"]
                 arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
                 await under_mark(store, self._consumer, place, partial(self._reread, place), arrival)
@@ -66,6 +68,11 @@ class Quarantine:
             await self._keep(store, kept)
         announce("quarantine.read")
         return [Batch(deliveries) for deliveries in out.values()], len(rows) == MOST and bool(out or kept)
+
+    def _is_suspect(self, row: Record) -> bool:
+        """Whether reading it has ended processes, or may have: what was asked for later has ended none of them."""
+        until = self._suspicion.until
+        return row["reason"] == Reason.FAULT or (until is not None and row["due"] <= until)
 
     async def _whole(self, rows: Iterable[Record]) -> list[tuple[Record, bytes | None]]:
         """The data of each, from the stream where only its beginning was kept; None if that is gone.

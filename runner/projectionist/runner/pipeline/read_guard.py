@@ -66,7 +66,7 @@ class Reads:
 async def under_mark(
     store: InboxStore, consumer: Consumer, place: Place, read: Callable[[Arrival], object], arrival: Arrival
 ) -> None:
-    """Read it under a mark; what has ended too many readers is not read, now and later."""
+    """Read it under a mark; what has ended too many readers is not read, now and later, unless somebody edits it."""
     identity = READING, f"{place[0]}/{place[1]}{_suffix(consumer)}"
     row = await store.row("increment_crash_marks", *identity, consumer.runner)
     assert row is not None, "it returns what it has written"
@@ -78,6 +78,7 @@ async def under_mark(
             *(consumer.definition.name, place[1], place[0], MOST_READS),
         )
         return
+    consumer.reader.deadly.discard(place)
     read(arrival)
     await store.run("delete_crash_mark", *identity)
 

@@ -96,9 +96,10 @@ class ConsumerRuntime:
         self._told_unnamed = False
         foreign = ForeignMessages(consumer, access)
         self._reads = Reads(consumer, access, self._suspicion)
+        due = consumer, self._sessions[0], stored, limits.max_bytes, access.book, self._suspicion
         self._pipeline = Pipeline(
             *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
-            self._drain or DueWork(consumer, self._sessions[0], stored, limits.max_bytes, access.book),
+            self._drain or DueWork(*due),
             limits,
             self._after,
             foreign.note,

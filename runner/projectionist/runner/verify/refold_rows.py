@@ -15,7 +15,7 @@ import msgspec
 
 from projectionist.core.states import DecisionKind, InboxState
 from projectionist.core.testpoints import announce
-from projectionist.core.user_errors import RAISED
+from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.folding.rows import Rows
 from projectionist.projections.folding.step import key_of
 from projectionist.projections.tables.row_statements import ReadModel
@@ -205,6 +205,8 @@ class Exact:
                 self._own.check(step.handler, delivery.aggregate)
                 self._rows.apply(step)
             except RAISED as error:  # a user's code: what it raises is told with its event
+                if is_ours(error):
+                    raise
                 if self._ordered and delivery.aggregate not in self._held:
                     self.disordered.add(
                         delivery.aggregate or ""
