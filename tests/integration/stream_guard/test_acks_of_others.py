@@ -15,7 +15,7 @@ from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.projections import Projection, on
-from projectionist.runner.stream_guard import ack_audit
+from projectionist.runner.stream_guard import ack_audit, checkpoint_store
 
 pytestmark = pytest.mark.asyncio
 
@@ -192,6 +192,34 @@ async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_n
     assert heard.counts["account.listed"] > 0
     assert await live.value(OPEN) == 0
     assert await live.value("select count(*) from {s}.settled") == 0
+
+
+@pytest.mark.parametrize("others", [False, True])
+async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none_once_it_moves(
+    live: Rig, monkeypatch: pytest.MonkeyPatch, *, others: bool
+) -> None:
+    monkeypatch.setattr(checkpoint_store, "MOST_ROWS", 5)
+    monkeypatch.setattr(checkpoint_store, "RUN", 10)
+    cls = between(live.stream)
+    await live.migrate(cls)
+    await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
+    await live.pool.execute("alter table projectionist.quarantine add constraint odd check (seq <> 1)")
+    tuned(live, run={"heartbeat_s": 0.3}, policy={"ack_wait_s": 1.0}, rows=1)
+    await live.publish(OrderPlaced("ann", 1), "odd", 1, id="odd")
+    async with live.running(cls):
+        for number in range(60):
+            await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+            if others:
+                await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
+        await live.value_of("select count(*) from mine", 60)
+        await live.value_of("select count(*) <= 11 from {s}.settled", True)
+        assert await live.value("select floor from {s}.floors") == 0
+        await live.pool.execute("alter table projectionist.inbox drop constraint odd")
+        await live.value_of("select floor >= $1 from {s}.floors", True, 120 if others else 61)
+        await live.value_of("select count(*) from {s}.settled", 0)
+
+    assert await live.value(OPEN) == 0
+    assert await live.value("select count(*) from mine") == 61
 
 
 async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: Rig) -> None:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from nats.js.errors import NotFoundError
 from tests.support.consumer_harness import Rig
-from tests.support.load import Load
+from tests.support.load import Load, tuned
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -248,6 +248,23 @@ async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_a
     assert await live.rows("kinds") == [("o1", 1), ("o2", 1)]
     assert await nothing_is_in_quarantine(live)
     assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 8
+
+
+async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twice_for_it(live: Rig) -> None:
+    consumer = two_kinds(live.stream)
+    await live.migrate(consumer)
+    tuned(live, run={"heartbeat_s": 0.3})
+    with listening() as heard:
+        async with live.running(consumer), live.running(consumer):
+            for number in range(30):
+                await live.publish(OrderNoted("x"), f"p{number}", 1, place="payment")
+                await live.publish(OrderNoted("x"), f"o{number}", 1)
+                await live.publish(OrderNoted("x"), f"p{number}", 2, place="payment")
+            await live.value_of("select floor from {s}.floors", 90)
+
+    assert heard.counts["account.listed"] == 0
+    assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 60
+    assert await live.value("select count(*) from {s}.settled") == 0
 
 
 async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consumers(live: Rig) -> None:

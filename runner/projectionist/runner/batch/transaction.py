@@ -95,6 +95,8 @@ class Transaction:
             control = await (self.store.control_settling(seqs) if seqs else self.store.control())
             self.consumer.check(control)
             announce("batch.entered")
+            if self.batch.foreign:
+                self.writes.counts["", "foreign"] += len(self.batch.foreign)
             deliveries = await self._deliveries()
             if seqs and control is not None and (aside := control["aside"]):
                 deliveries, again = without(deliveries, aside)

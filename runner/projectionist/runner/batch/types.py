@@ -22,6 +22,8 @@ class Batch(msgspec.Struct):
     unreadable: Sequence[Unreadable] = ()
     due: Sequence[str] = ()
     entries: Sequence[Identity] = ()
+    foreign: Sequence[int] = ()
+    """Messages of subjects that the consumer does not read: on record as settled, and counted."""
     limit: int | None = None
     """How many parked events one aggregate drains; None: what the policy says."""
     refusal: Refusal | None = None
@@ -31,7 +33,7 @@ class Batch(msgspec.Struct):
         """The messages of the present stream that are settled once this is committed."""
         if self.deliveries and self.deliveries[0].released is not None:
             return set()  # out of quarantine, perhaps of an earlier stream, and acked long ago
-        return {*[one.seq for one in self.deliveries], *[one.seq for one in self.unreadable]}
+        return {*[one.seq for one in self.deliveries], *[one.seq for one in self.unreadable], *self.foreign}
 
 
 class BatchResult(msgspec.Struct):

@@ -63,7 +63,7 @@ def divided(
     parts = units(batch)
     if len(parts) > 1:
         names = {name for part in parts for name in _names(part)}
-        if len(names) == 1 and not (batch.entries or batch.unreadable):
+        if len(names) == 1 and not (batch.entries or batch.unreadable or batch.foreign):
             return [[merged(some, batch.limit) for some in _shares(parts)]]
         apart = [part for part in parts if at in _names(part)] if at in names else []
         others = [part for part in parts if at not in _names(part)] if apart else parts
@@ -71,7 +71,7 @@ def divided(
         return [[merged(some, batch.limit)] for some in [*shares, *([part] for part in apart)]]
     limit = drain_limit if batch.limit is None else batch.limit
     least = 0 if batch.deliveries else 1
-    if batch.unreadable or batch.entries or limit <= least:
+    if batch.unreadable or batch.entries or batch.foreign or limit <= least:
         return []
     less = least if batch.deliveries or known else max(least, limit // WAYS)
     return [[msgspec.structs.replace(batch, limit=less)]]
@@ -93,6 +93,7 @@ def units(batch: Batch) -> list[Batch]:
         groups.setdefault(delivery.aggregate or delivery.id, []).append(delivery)
     parts = [Batch(entries=[identity]) for identity in batch.entries]
     parts += [Batch(unreadable=[one]) for one in batch.unreadable]
+    parts += [Batch(foreign=batch.foreign)] if batch.foreign else []
     if len(groups) + len(parts) > 1:
         due = frozenset(batch.due)
         return parts + [Batch(group, due=[a] if a in due else []) for a, group in sorted(groups.items())]
@@ -107,6 +108,7 @@ def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
         [u for part in parts for u in part.unreadable],
         [a for part in parts for a in part.due],
         [e for part in parts for e in part.entries],
+        [f for part in parts for f in part.foreign],
         limit=limit,
     )
 

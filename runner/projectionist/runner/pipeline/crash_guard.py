@@ -152,8 +152,9 @@ def split_suspects(
         batch.unreadable,
         [aggregate for aggregate in batch.due if aggregate not in old],
         [identity for identity in batch.entries if identity not in old],
+        batch.foreign,
     )
-    any_left = rest.deliveries or rest.unreadable or rest.due or rest.entries
+    any_left = rest.deliveries or rest.unreadable or rest.due or rest.entries or rest.foreign
     return (rest if any_left else None), suspects
 
 

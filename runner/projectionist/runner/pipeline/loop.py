@@ -22,6 +22,7 @@ from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.decoding.delivery import Delivery
+from projectionist.runner.jetstream.ack_subject import stream_sequence
 
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
@@ -69,7 +70,6 @@ class Pipeline:
         due: WorkSource,
         limits: Limits,
         after: After,
-        foreign: Callable[[int], None],
         look: Callable[[Sequence[Arrival]], Awaitable[None]],
         name: str = "",
     ) -> None:
@@ -82,7 +82,6 @@ class Pipeline:
         self._due = due
         self.limits = limits
         self._after = after
-        self._foreign = foreign
         self._look = look
         self._handoff = Handoff()
         self._open: list[Sequence[Arrival]] = []
@@ -133,12 +132,7 @@ class Pipeline:
                 if not arrivals:
                     continue
                 self._open.append(arrivals)
-                batch = await self._decoded(arrivals)
-                if batch.deliveries or batch.unreadable:
-                    await self._handoff.put(DecodedArrivals(arrivals, batch))
-                else:
-                    self._source.ack(arrivals)
-                    self._open.remove(arrivals)
+                await self._handoff.put(DecodedArrivals(arrivals, await self._decoded(arrivals)))
         finally:
             self._handoff.close()
 
@@ -158,16 +152,18 @@ class Pipeline:
         await self._look(arrivals)
         deliveries: list[Delivery] = []
         unreadable: list[Unreadable] = []
+        foreign: list[int] = []
         for start in range(0, len(arrivals), SLICE):
-            for one in map(self._read_one, arrivals[start : start + SLICE]):
+            part = arrivals[start : start + SLICE]
+            for arrival, one in zip(part, map(self._read_one, part), strict=True):
                 if isinstance(one, Delivery):
                     deliveries.append(one)
                 elif one is not None:
                     unreadable.append(one)
+                else:
+                    foreign.append(stream_sequence(arrival.reply))
             await checkpoint()
-        if foreign := len(arrivals) - len(deliveries) - len(unreadable):
-            self._foreign(foreign)
-        return Batch(deliveries, unreadable)
+        return Batch(deliveries, unreadable, foreign=foreign)
 
     async def _work(self, settler: CrashGuard) -> None:
         sweeps = settler is self._settlers[0]

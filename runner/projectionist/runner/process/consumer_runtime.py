@@ -27,7 +27,6 @@ from projectionist.runner.pipeline.due_work import DueWork
 from projectionist.runner.pipeline.inbox_worker import Drain
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
-from projectionist.runner.process.foreign_messages import ForeignMessages
 from projectionist.runner.process.heartbeat import Heartbeat
 from projectionist.runner.telemetry.batch_log import log_batch, tell_unnamed
 from projectionist.runner.telemetry.batch_metrics import Measures
@@ -94,7 +93,6 @@ class ConsumerRuntime:
             own = session()
             self._drain = Drain(consumer, own, settler(own), stored, settings, access.book, self._after)
         self._told_unnamed = False
-        foreign = ForeignMessages(consumer, access)
         self._reads = Reads(consumer, access, self._suspicion)
         due = consumer, self._sessions[0], stored, limits.max_bytes, access.book, self._suspicion
         self._pipeline = Pipeline(
@@ -102,7 +100,6 @@ class ConsumerRuntime:
             self._drain or DueWork(*due),
             limits,
             self._after,
-            foreign.note,
             self._reads.look,
             consumer.definition.name,
         )
@@ -114,7 +111,7 @@ class ConsumerRuntime:
         )
         self._heart = Heartbeat(
             *(consumer, access, self._drain or self._pipeline, source, settings.run.heartbeat_s),
-            *(standing, self._suspicion, foreign),
+            *(standing, self._suspicion),
         )
 
     async def run(self) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from projectionist.runner.jetstream.pull_source import Source
     from projectionist.runner.pipeline.crash_guard import RecentCrash
     from projectionist.runner.process.database_access import DatabaseAccess
-    from projectionist.runner.process.foreign_messages import ForeignMessages
     from projectionist.runner.stream_guard.guard import StreamGuard
 
 log = logging.getLogger("projectionist.runner")
@@ -58,7 +57,6 @@ class Heartbeat:
         interval_s: float,
         standing: StreamGuard,
         suspicion: RecentCrash,
-        foreign: ForeignMessages,
     ) -> None:
         self._consumer = consumer
         self._access = access
@@ -78,12 +76,11 @@ class Heartbeat:
         self._looks = chore("looking for processes that ended", self._detect_crashed_peers)
         self._rearms = chore("trying again what other code failed on", self._rearm.step)
         self._sweeps = chore("dropping kept generations", self._sweep)
-        self._counts = chore("counting what is not ours", foreign.write)
         self._records = chore("writing down the floor", standing.record, verdicts=(ProjectionistError,))
         self._beats = chore("heartbeat", partial(self._beat, "running"), BEATEN)
         self._ends = chore("last heartbeat", partial(self._beat, "stopped"))
         self._each = (
-            *(self._backs, self._looks, self._rearms, self._sweeps, self._counts, self._settles),
+            *(self._backs, self._looks, self._rearms, self._sweeps, self._settles),
             self._records,
         )
 
@@ -101,7 +98,6 @@ class Heartbeat:
         Who goes without a goodbye may have gone because of an event: what comes back is tried with care.
         """
         with anyio.move_on_after(STOPPING_S):
-            await self._counts.step()
             await self._records.step()
         if clean:
             with anyio.move_on_after(STOPPING_S):

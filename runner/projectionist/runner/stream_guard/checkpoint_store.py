@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
     from projectionist.runner.stream_guard.verdict import Judgement
 
+MOST_ROWS = 1_000
+"""So many small rows say what is settled above a floor, before they are joined."""
+RUN = 100
+"""A row of fewer messages than that is small."""
+
 Witness = tuple[str, str, int]
 """Source, id and stream sequence of the last event that a process knows to be settled."""
 
@@ -99,6 +104,7 @@ class Floors:
                 self._sql["raise_highest_sequence"], self._stream, incarnation, now.top.seq
             )
             await self._write(connection, number, incarnation, now)
+            await connection.execute(self._sql["merge_settled_above_floor"], number, MOST_ROWS, RUN)
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
         """The durable was moved: a new epoch, and its deliveries are counted anew."""

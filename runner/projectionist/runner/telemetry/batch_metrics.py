@@ -93,7 +93,7 @@ class Measures:
 
     def _reason(self, batch: Batch, size: int) -> str:
         if not size:
-            return "due"
+            return "time" if batch.foreign else "due"
         if size >= self._limits.max_rows:
             return "rows"
         return "bytes" if sum(len(d.data) for d in batch.deliveries) >= self._limits.max_bytes else "time"
