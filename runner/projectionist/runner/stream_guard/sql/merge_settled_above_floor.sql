@@ -1,18 +1,26 @@
 -- Joins what has piled up above a floor that stands for long: where more than $2 rows of fewer than $3 messages have come
--- together, those, and the runs they belong to, become runs of at least $3 messages, and lists of so many of what stands
--- apart. In the transaction that wrote the floor, whose row keeps two processes from doing this at once.
-with small as (
-    select from {schema}.settled
+-- together, the lowest of those, and the runs between them, become runs of at least $3 messages, and lists of so many of what
+-- stands apart. In the transaction that wrote the floor, whose row keeps two processes from doing this at once.
+with picked as (
+    select ctid, lowest, highest from {schema}.settled
     where consumer = $1 and coalesce(cardinality(seqs), highest - lowest + 1) < $3
-    limit $2 + 1
+    order by lowest limit 2 * $2
+), bounds as (
+    select min(lowest) - 1 as lowest, max(highest) + 1 as highest from picked having count(*) > $2
 ), gone as (
-    delete from {schema}.settled
-    where consumer = $1 and (seqs is null or cardinality(seqs) < $3) and (select count(*) from small) > $2
-    returning incarnation, lowest, highest, seqs
+    delete from {schema}.settled s using bounds b
+    where s.consumer = $1 and (
+        s.ctid in (select ctid from picked)
+        or (s.seqs is null and s.highest - s.lowest + 1 >= $3 and s.highest >= b.lowest and s.lowest <= b.highest)
+    )
+    returning s.incarnation, s.lowest, s.highest, s.seqs
 ), parts as (
-    select incarnation, lowest, highest from gone where seqs is null
+    select incarnation, lowest, highest from gone where seqs is null and highest - lowest + 1 >= $3
     union
     select incarnation, seq, seq from gone cross join unnest(seqs) as seq
+    union
+    select incarnation, seq, seq from gone cross join generate_series(lowest, highest) as seq
+    where seqs is null and highest - lowest + 1 < $3
 ), bordered as (
     select incarnation, lowest, highest, coalesce(lowest > 1 + max(highest) over (
         partition by incarnation order by lowest, highest rows between unbounded preceding and 1 preceding
@@ -23,14 +31,14 @@ with small as (
         partition by incarnation order by lowest, highest
     ) as run
     from bordered
-), runs as (
-    select incarnation, min(lowest) as lowest, max(highest) as highest from numbered group by incarnation, run
+), sized as (
+    select incarnation, lowest as seq, min(lowest) over whole as lowest, max(highest) over whole as highest from numbered
+    window whole as (partition by incarnation, run)
 ), apart as (
     select incarnation, seq, (row_number() over (partition by incarnation order by seq) - 1) / $3 as list
-    from runs cross join generate_series(lowest, highest) as seq
-    where highest - lowest + 1 < $3
+    from sized where highest - lowest + 1 < $3
 )
 insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)
-select $1, incarnation, lowest, highest, null from runs where highest - lowest + 1 >= $3
+select distinct $1::integer, incarnation, lowest, highest, null::bigint[] from sized where highest - lowest + 1 >= $3
 union all
 select $1, incarnation, min(seq), max(seq), array_agg(seq order by seq) from apart group by incarnation, list
