@@ -36,8 +36,18 @@ class CarefulHandler:
         run, number = self._connection.execute, self._number
         async with self._connection.transaction():
             claimed = await run(
-                *(self._sql["one_claim"], number, 1, 1, event.source, event.id, event.seq, event.subject),
-                *(event.kind, event.aggregate, event.version, plain.hashed(event)),
+                self._sql["one_claim"],
+                number,
+                1,
+                1,
+                event.source,
+                event.id,
+                event.seq,
+                event.subject,
+                event.kind,
+                event.aggregate,
+                event.version,
+                plain.hashed(event),
             )
             if claimed == "INSERT 0 0":
                 return

@@ -118,7 +118,8 @@ async def running(
 async def finished(settings: Settings, scene: Scene, arguments: Sequence[str]) -> None:
     """Run `python ARGUMENTS` in the scene to its end; raises BenchError if that is not a good one."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *arguments),
+        sys.executable,
+        *arguments,
         env=environment(settings, scene),
         cwd=tempfile.gettempdir(),
         stdout=asyncio.subprocess.PIPE,

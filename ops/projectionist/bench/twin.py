@@ -71,7 +71,9 @@ class Twin:
     async def _claim(self, events: list[PlainRead], incarnation: int) -> None:
         tag = await self._connection.execute(
             self._sql["twin_claim"],
-            *(self._number, next(self._batches), incarnation),
+            self._number,
+            next(self._batches),
+            incarnation,
             [event.source for event in events],
             [event.id for event in events],
             [event.seq for event in events],

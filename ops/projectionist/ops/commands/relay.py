@@ -60,7 +60,8 @@ async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     with unwrap_single_exception():
         async with telling(settings, "projectionist-relay") as health:
             await serve(
-                *(app.providers, settings),
+                app.providers,
+                settings,
                 consumers=consumers,
                 prepared=prepared,
                 health=health,

@@ -254,12 +254,14 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
         if pending:
             return Status(release, python, parts)
         return Status(
-            *(release, python, parts),
-            await status.consumers(connection, postgres.schema),
-            await status.breakdown(connection, postgres.schema, by) if by else [],
-            await status.setbacks(connection, postgres.schema),
-            await standing.look(connection, postgres.schema),
-            await status.shared(connection, postgres.schema),
+            version=release,
+            python=python,
+            parts=parts,
+            consumers=await status.consumers(connection, postgres.schema),
+            counted=await status.breakdown(connection, postgres.schema, by) if by else [],
+            setbacks=await status.setbacks(connection, postgres.schema),
+            outbox=await standing.look(connection, postgres.schema),
+            shared=await status.shared(connection, postgres.schema),
         )
     except ProjectionistError as problem:
         return Status(release, python, [found, PartStatus("migrations", "", str(problem))])

@@ -62,7 +62,9 @@ async def server(client: Client, settings: Nats) -> list[Check]:
     if limit > 0 and account.storage > FULL * limit:
         checks.append(
             attention(
-                *(ABOUT, "disk", f"{account.storage / limit:.0%} of the account's storage is taken"),
+                ABOUT,
+                "disk",
+                f"{account.storage / limit:.0%} of the account's storage is taken",
                 "Raise the limit, or give streams a max_age: a full stream refuses events",
             )
         )
@@ -101,13 +103,17 @@ def _config(about: str, found: Stream) -> Iterator[Check]:
     yield well(about, "keeps", f"{found.state.messages:,} messages, each {age}")
     if config.num_replicas < 2:
         yield note(
-            *(about, "replicas", "one replica: with its disk the stream is gone"),
+            about,
+            "replicas",
+            "one replica: with its disk the stream is gone",
             "Use three in a cluster; with one, `sync_interval: always` at the server, which no client can see",
         )
     window = config.duplicate_window / NANO
     if 0 < window < WINDOW_S:
         yield attention(
-            *(about, "duplicate window", f"the stream knows a message id for {window:g} s only"),
+            about,
+            "duplicate window",
+            f"the stream knows a message id for {window:g} s only",
             f"Set it to {WINDOW_S} s or more: a publish without an answer is repeated for longer",
         )
     for name, limit in (("max_msgs", config.max_msgs), ("max_bytes", config.max_bytes)):
@@ -146,8 +152,12 @@ async def held(
     """The durable of one consumer, against what it should be."""
     about, policy = definition.name, settings.policy(definition.name)
     wanted = DurableSpec(
-        *(definition.stream, row["durable"], definition.subjects),
-        *(definition.sequence == "contiguous", settings.batch.max_rows, policy.ack_wait_s),
+        stream=definition.stream,
+        name=row["durable"],
+        subjects=definition.subjects,
+        contiguous=definition.sequence == "contiguous",
+        batch=settings.batch.max_rows,
+        ack_wait_s=policy.ack_wait_s,
         deed=deed,
     )
     try:
@@ -198,21 +208,17 @@ def _durable(
         yield attention(about, "durable", f"{'; '.join(drift)}", mend)
     if there.ack_floor.stream_seq > found.state.last_seq:
         yield attention(
-            *(
-                about,
-                "floor",
-                f"it has acked {there.ack_floor.stream_seq}, the stream ends at {found.state.last_seq}",
-            ),
+            about,
+            "floor",
+            f"it has acked {there.ack_floor.stream_seq}, the stream ends at {found.state.last_seq}",
             "The stream lost its end or was replaced: see docs/operations/stream-regressed.md",
         )
     p99_s = (row["p99_ms"] or 0) / 1000
     if p99_s * SLOWEST > wanted.ack_wait_s:
         yield attention(
-            *(
-                about,
-                "ack wait",
-                f"99 of 100 batches take up to {p99_s:.1f} s, the ack wait is {wanted.ack_wait_s:g} s",
-            ),
+            about,
+            "ack wait",
+            f"99 of 100 batches take up to {p99_s:.1f} s, the ack wait is {wanted.ack_wait_s:g} s",
             f"Set ack_wait_s of [consumers.{about}] to {p99_s * SLOWEST:.0f} or more, or make batches smaller",
         )
     yield well(about, "lag", f"{there.num_pending:,} messages behind, {there.num_ack_pending:,} unacked")

@@ -29,7 +29,9 @@ def registered(
     yield from _code(definition, row)
     if definition.unfollowed:
         yield note(
-            *(name, "code", f"a change of {'; '.join(definition.unfollowed)} is not noticed as new code"),
+            name,
+            "code",
+            f"a change of {'; '.join(definition.unfollowed)} is not noticed as new code",
             "Raise revision= when it changes what events do, or name it by a constant of the module",
         )
     yield from _waiting(name, row)
@@ -44,7 +46,9 @@ def registered(
         yield note(name, "legal hold", "nothing of it is removed")
     if policy.ack == "after-store" and not settings.telemetry.watched:
         yield attention(
-            *(name, "watched", "it acks what it has only stored, and nobody is told of its backlog"),
+            name,
+            "watched",
+            "it acks what it has only stored, and nobody is told of its backlog",
             "Set exporter or endpoint of [telemetry]",
         )
 
@@ -57,16 +61,16 @@ def strangers(
     for row in rows:
         if row["name"] not in ours:
             yield note(
-                *(row["name"], "app", "the database knows it, this app does not: nobody purges its inbox"),
+                row["name"],
+                "app",
+                "the database knows it, this app does not: nobody purges its inbox",
                 f"If no app has it any more: projectionist retire {row['name']} --reason …",
             )
             if shared := sorted(set(row["providers"]) & known.keys()):
                 yield note(
-                    *(
-                        row["name"],
-                        "providers",
-                        f"this app's relay sends its intents for {', '.join(shared)}",
-                    ),
+                    row["name"],
+                    "providers",
+                    f"this app's relay sends its intents for {', '.join(shared)}",
                     "If it is another app's, and means something else by that name: rename one, or give it a schema",
                 )
 
@@ -86,7 +90,9 @@ def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[C
     lacking = sorted({options_of(one).provider for one in definition.intents} - known.keys())
     if lacking:
         yield attention(
-            *(definition.name, "providers", f"its intents are for {', '.join(lacking)}, which the app lacks"),
+            definition.name,
+            "providers",
+            f"its intents are for {', '.join(lacking)}, which the app lacks",
             "App(providers={…}): until then they are held",
         )
 
@@ -99,7 +105,9 @@ def versioned(known: Mapping[str, object]) -> list[str]:
 def unversioned(row: Row) -> Check:
     """Events that a producer has written, and that the relay will refuse."""
     return attention(
-        *("outbox", "versions", f"{row['n']:,} events for {row['provider']} lack their aggregate or version"),
+        "outbox",
+        "versions",
+        f"{row['n']:,} events for {row['provider']} lack their aggregate or version",
         "Give Outbox.add(aggregate='order/7', version=3), or a provider class with versioned = False",
     )
 
@@ -107,7 +115,9 @@ def unversioned(row: Row) -> Check:
 def refused(row: Row) -> Check:
     """Wishes that no relay could open."""
     return attention(
-        *(row["name"], "wishes", f"{row['n']:,} intents could not be opened: {row['refused']}"),
+        row["name"],
+        "wishes",
+        f"{row['n']:,} intents could not be opened: {row['refused']}",
         "The next relay that starts tries them again: deploy one that can, or report it",
     )
 
@@ -133,7 +143,9 @@ def _code(definition: Definition, row: Row) -> Iterator[Check]:
         yield well(name, "code", f"revision {row['revision']}, the code that runs is this one")
     elif row["was_here"]:
         yield attention(
-            *(name, "code", "newer code has taken over; this one would not start"),
+            name,
+            "code",
+            "newer code has taken over; this one would not start",
             "Deploy the newer code, or go back on purpose with `projectionist run --readopt`",
         )
     else:
@@ -180,7 +192,9 @@ def silent(rows: Sequence[Row]) -> Iterator[Check]:
             ran.setdefault(process, []).append(row["name"])
     for process, names in sorted(ran.items()):
         yield attention(
-            *("processes", process, f"it ended without a word, or stands still; it ran {', '.join(names)}"),
+            "processes",
+            process,
+            f"it ended without a word, or stands still; it ran {', '.join(names)}",
             "Look at the process; if it is gone, its work is taken over and this goes after a day",
         )
 

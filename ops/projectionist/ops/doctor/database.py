@@ -80,7 +80,9 @@ def _server(row: Row) -> Iterator[Check]:
     preferences = dict(one.split("=", 1) for one in row["of_database"])
     if "off" in (row["synchronous_commit"], preferences.get("synchronous_commit")):
         yield attention(
-            *(ABOUT, "synchronous_commit", "the database prefers commits that a crash may take back"),
+            ABOUT,
+            "synchronous_commit",
+            "the database prefers commits that a crash may take back",
             "Set synchronous_commit = on: batches insist on it by themselves, your own producers' transactions do not",
         )
     yield from _standbys(row, preferences.get("synchronous_commit", row["synchronous_commit"]))
@@ -93,11 +95,9 @@ def _server(row: Row) -> Iterator[Check]:
         )
     if row["oldest_idle_s"] > IDLE_S:
         yield attention(
-            *(
-                ABOUT,
-                "idle transaction",
-                f"a session has been idle in a transaction for {row['oldest_idle_s']:.0f} s",
-            ),
+            ABOUT,
+            "idle transaction",
+            f"a session has been idle in a transaction for {row['oldest_idle_s']:.0f} s",
             "End it: while it is open no dead row can be swept (pg_stat_activity names it)",
         )
 
@@ -114,7 +114,9 @@ def _standbys(row: Row, commit: str) -> Iterator[Check]:
             else "no commit waits for it"
         )
         yield note(
-            *(ABOUT, "failover", f"a standby follows, and {why}: promoted, it may lack the last commits"),
+            ABOUT,
+            "failover",
+            f"a standby follows, and {why}: promoted, it may lack the last commits",
             "Set synchronous_standby_names, or know what is read and asked again then (docs/guarantees.md, Limits)",
         )
 
@@ -132,11 +134,9 @@ def _readers(row: Row, unseen: bool) -> Iterator[Check]:
         yield note(ABOUT, "readers", found, mend) if unseen else attention(ABOUT, "readers", found, mend)
     if row["hidden"]:
         yield note(
-            *(
-                ABOUT,
-                "sessions",
-                f"since when {row['hidden']} sessions of other roles are in a transaction is hidden",
-            ),
+            ABOUT,
+            "sessions",
+            f"since when {row['hidden']} sessions of other roles are in a transaction is hidden",
             "grant pg_read_all_stats to the role of these commands",
         )
 
@@ -145,7 +145,9 @@ def _connections(row: Row, consumers: int, *, pooled: bool) -> Iterator[Check]:
     need = SHARED + EACH * consumers
     if pooled:
         yield note(
-            *(ABOUT, "pooler", "a pooler in session mode stands between, and has a session for each of ours"),
+            ABOUT,
+            "pooler",
+            "a pooler in session mode stands between, and has a session for each of ours",
             f"Its pool has to hold {need} sessions a process (pgbouncer: default_pool_size), or some wait for ever",
         )
     found = f"{row['free']} of {row['connections']} connections are free, a process of this app takes up to {need}"
@@ -179,13 +181,17 @@ def _tables(rows: Sequence[Row]) -> Iterator[Check]:
         if row["dead"] > max(DEAD_LEAST, DEAD_SHARE * row["live"]):
             swept = "never" if row["swept"] is None else f"{row['swept']:%Y-%m-%d %H:%M}"
             yield attention(
-                *(ABOUT, name, f"{row['dead']:,} dead rows beside {row['live']:,}, last swept: {swept}"),
+                ABOUT,
+                name,
+                f"{row['dead']:,} dead rows beside {row['live']:,}, last swept: {swept}",
                 f"vacuum (analyze) {name}, and look for what holds it up: old transactions, slots",
             )
         pages = row["hit"] + row["read"]
         if pages > HIT_LEAST and row["hit"] < HIT_SHARE * pages:
             yield note(
-                *(ABOUT, name, f"{row['hit'] / pages:.0%} of its pages were in memory"),
+                ABOUT,
+                name,
+                f"{row['hit'] / pages:.0%} of its pages were in memory",
                 "Give PostgreSQL more shared_buffers, or its events ids that rise with time",
             )
         for index in row["idle_indexes"]:

@@ -37,11 +37,9 @@ async def look(client: Client, definition: Definition, settings: Settings, found
         says = note if definition.sequence != "unordered" else attention
         checks.append(
             says(
-                *(
-                    name,
-                    "identity",
-                    f"{unnamed} of the last {read} events come without an id of their producer",
-                ),
+                name,
+                "identity",
+                f"{unnamed} of the last {read} events come without an id of their producer",
                 f"Have producers send {policy.headers.id}; without order a repeat lacking one is another event",
             )
         )

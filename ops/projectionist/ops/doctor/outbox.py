@@ -21,7 +21,9 @@ def checks(found: OutboxStatus, providers: Collection[str]) -> Iterator[Check]:
             yield well("relays", name, f"it sends for {about}")
         else:
             yield attention(
-                *("relays", name, "it ended without a word, or stands still"),
+                "relays",
+                name,
+                "it ended without a word, or stands still",
                 "Look at the process; if it is gone, its work is taken over and this goes after a day",
             )
     served = {name for relay in found.relays if relay.alive for name in relay.providers}

@@ -79,7 +79,15 @@ def _passage(one: Passage) -> Iterator[TimelineBar]:
         yield TimelineBar(one.state, one.consumer, one.received, one.processed, look=look, facts=_said(facts))
     for each in one.beside:
         facts = {"what": each.what or "", "who": each.who or "", "why": each.why or ""}
-        yield TimelineBar(each.kind, one.consumer, each.at, each.at, 1, "wait", _said(facts))
+        yield TimelineBar(
+            name=each.kind,
+            who=one.consumer,
+            start=each.at,
+            end=each.at,
+            depth=1,
+            look="wait",
+            facts=_said(facts),
+        )
     for intent in one.intents:
         yield from _intent(one.consumer, intent)
 
@@ -89,7 +97,9 @@ def _intent(consumer: str, intent: Mapping[str, Any]) -> Iterator[TimelineBar]:
     over = attempts[-1].end if attempts and intent["state"] == "sent" else None
     name, look = f"intent {intent['slot']}", _LOOKS.get(intent["state"], "plain")
     facts = {"state": intent["state"], "key": intent["key"], "provider": intent["provider"]}
-    yield TimelineBar(name, consumer, intent["created"], over, 1, look, facts)
+    yield TimelineBar(
+        name=name, who=consumer, start=intent["created"], end=over, depth=1, look=look, facts=facts
+    )
     yield from attempts
 
 
@@ -100,7 +110,9 @@ def _attempt(provider: str, attempt: Mapping[str, Any]) -> TimelineBar:
         name: str(attempt[name] or "") for name in ("outcome", "status", "provider_id", "reason", "relay")
     }
     name, look = f"attempt {attempt['attempt']} at {provider}", _LOOKS.get(attempt["outcome"], "plain")
-    return TimelineBar(name, "relay", started, over, 2, look, _said(facts))
+    return TimelineBar(
+        name=name, who="relay", start=started, end=over, depth=2, look=look, facts=_said(facts)
+    )
 
 
 def _said(facts: Mapping[str, str]) -> dict[str, str]:

@@ -89,8 +89,21 @@ class Outbox:
         ordering = None if scope is None else ordering_key(self._source, options.provider, str(scope))
         written = await connection.fetchval(
             self._sql["insert_intent"],
-            *(key, self._source, id, aggregate, version, slot, options.name, options.provider),
-            *(destination, ordering, options.on_dead, body, body_hash(body), traceparent, tracestate),
+            key,
+            self._source,
+            id,
+            aggregate,
+            version,
+            slot,
+            options.name,
+            options.provider,
+            destination,
+            ordering,
+            options.on_dead,
+            body,
+            body_hash(body),
+            traceparent,
+            tracestate,
         )
         where = (options.name, options.provider, destination, ordering, aggregate)
         if written is None and not await connection.fetchval(

@@ -116,7 +116,10 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
             return 0
         log.error(
             "%d intents of consumer %d cannot be opened (row %d of wishes), and are put aside until a relay starts: %s",
-            *(row["intents"], row["consumer"], row["seq"], error),
+            row["intents"],
+            row["consumer"],
+            row["seq"],
+            error,
         )
         announce("outbox.refused")
         return int(row["intents"])

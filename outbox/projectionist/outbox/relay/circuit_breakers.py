@@ -84,8 +84,14 @@ class Circuits:
     async def _keep(self, connection: Connection, destination: str, before: Circuit, after: Circuit) -> bool:
         epoch = await connection.fetchval(
             self._link.sql["update_circuit"],
-            *(self._provider, destination, before.epoch, after.state.value, after.epoch),
-            *(after.failures, after.openings, after.until),
+            self._provider,
+            destination,
+            before.epoch,
+            after.state.value,
+            after.epoch,
+            after.failures,
+            after.openings,
+            after.until,
         )
         return epoch is not None
 
@@ -93,7 +99,10 @@ class Circuits:
         if after.state is State.OPEN:
             log.warning(
                 "%s: %s has failed %d times in a row, nothing is sent there for %.1f s",
-                *(self._provider, destination, after.failures, after.until - now),
+                self._provider,
+                destination,
+                after.failures,
+                after.until - now,
             )
             announce("circuit.opened")
         elif before.state is not State.CLOSED and after.state is State.CLOSED:

@@ -159,20 +159,29 @@ class IntentStore:
         lease_s = lease_of(timeout_s)
         async with self._link.lent() as connection:
             rows = await connection.fetch(
-                *(self._link.sql["lease_intents"], provider, after, most, steps),
-                *(token, lease_s, resting, crowd, look, not others_only),
+                self._link.sql["lease_intents"],
+                provider,
+                after,
+                most,
+                steps,
+                token,
+                lease_s,
+                resting,
+                crowd,
+                look,
+                not others_only,
             )
         first = rows[0]
         found, others, walked = first["found"], first["others"], first["steps"]
         ended = walked < steps and others < most and (found < most or walked < look)
         leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
         return LeaseResult(
-            leased,
-            "" if ended else first["lane"],
-            found,
-            others,
-            first["now"],
-            self._theirs.gone_back(first["now"], asked),
+            leased=leased,
+            after="" if ended else first["lane"],
+            found=found,
+            others=others,
+            now=first["now"],
+            gone_s=self._theirs.gone_back(first["now"], asked),
         )
 
     async def shorten_waits(
@@ -229,7 +238,9 @@ class IntentStore:
         async with self._link.lent() as connection:
             rows = await connection.fetch(
                 self._link.sql["record_first_successes"],
-                *(memory_s, [each.seq for each in leased], [each.first_started for each in leased]),
+                memory_s,
+                [each.seq for each in leased],
+                [each.first_started for each in leased],
                 [each.wire_hash for each in leased],
                 [reply.status or None for reply in replies],
                 [reply.provider_id or None for reply in replies],

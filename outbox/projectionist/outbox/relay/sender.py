@@ -188,7 +188,8 @@ class Sender:
         if gone_s:
             log.warning(
                 "%s: PostgreSQL's clock went back by %.0f s, what was to wait by the old one waits no longer for it",
-                *(self.name, gone_s),
+                self.name,
+                gone_s,
             )
             announce("clock.back")
 

@@ -44,7 +44,14 @@ def failure_of(step: Step, error: BaseException) -> Failure:
         kind, after = FailureKind.RETRY, error.after
     elif isinstance(error, Refuse):
         kind = FailureKind.REFUSED
-    return Failure(step, kind, _named(error), _message(error), _stack(error), after)
+    return Failure(
+        step=step,
+        kind=kind,
+        error_class=_named(error),
+        message=_message(error),
+        stack=_stack(error),
+        after=after,
+    )
 
 
 def _named(error: BaseException) -> str:

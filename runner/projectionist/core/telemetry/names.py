@@ -113,7 +113,9 @@ def _histogram(name: str, unit: str, text: str, *attributes: str) -> Metric:
 
 
 def _gauge(name: str, unit: str, text: str, *attributes: str, shared: bool = True) -> Metric:
-    return Metric(name, Instrument.GAUGE, unit, text, attributes, shared)
+    return Metric(
+        name=name, instrument=Instrument.GAUGE, unit=unit, text=text, attributes=attributes, shared=shared
+    )
 
 
 # -- what a runner does ------------------------------------------------------------------------------------------
@@ -127,55 +129,79 @@ EVENTS: Final = _counter(
     OUTCOME,
 )
 SOURCE_EVENTS: Final = _counter(
-    *("projectionist.source.events", "{event}"),
+    "projectionist.source.events",
+    "{event}",
     "Events that batches brought from the sources that `[telemetry] sources` lists, repeats among them.",
-    *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
+    CONSUMER,
+    EVENT_TYPE,
+    EVENT_SOURCE,
 )
 FAILURES: Final = _counter(
-    *(
-        "projectionist.failures",
-        "{event}",
-        "Events whose handling failed, by their type and the class of the error.",
-    ),
-    *(CONSUMER, EVENT_TYPE, ERROR_TYPE, EVENT_SOURCE),
+    "projectionist.failures",
+    "{event}",
+    "Events whose handling failed, by their type and the class of the error.",
+    CONSUMER,
+    EVENT_TYPE,
+    ERROR_TYPE,
+    EVENT_SOURCE,
 )
 CONSUMED: Final = _counter(
-    *("messaging.client.consumed.messages", "{message}"),
+    "messaging.client.consumed.messages",
+    "{message}",
     "Messages that were received and settled, repeats among them; without a type where it could not be read.",
-    *(SYSTEM, OPERATION, DESTINATION, CONSUMER, EVENT_TYPE),
+    SYSTEM,
+    OPERATION,
+    DESTINATION,
+    CONSUMER,
+    EVENT_TYPE,
 )
 PROCESS_DURATION: Final = _histogram(
-    *(
-        "messaging.process.duration",
-        "s",
-        "How long a batch took, from its barrier to its commit; once for each type that it settled.",
-    ),
-    *(SYSTEM, OPERATION, DESTINATION, CONSUMER, EVENT_TYPE),
+    "messaging.process.duration",
+    "s",
+    "How long a batch took, from its barrier to its commit; once for each type that it settled.",
+    SYSTEM,
+    OPERATION,
+    DESTINATION,
+    CONSUMER,
+    EVENT_TYPE,
 )
 LATENCY: Final = _histogram(
-    *("projectionist.latency", "s"),
+    "projectionist.latency",
+    "s",
     "From the arrival of an event to its commit: the oldest and the newest of each type in a batch.",
-    *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
+    CONSUMER,
+    EVENT_TYPE,
+    EVENT_SOURCE,
 )
 EVENT_AGE: Final = _histogram(
-    *("projectionist.event.age", "s"),
+    "projectionist.event.age",
+    "s",
     "From the time that an event bears to its commit: the oldest and the newest of each type in a batch.",
-    *(CONSUMER, EVENT_TYPE, EVENT_SOURCE),
+    CONSUMER,
+    EVENT_TYPE,
+    EVENT_SOURCE,
 )
 BATCH_SIZE: Final = _histogram("projectionist.batch.size", "{event}", "Events of one batch.", CONSUMER)
 BATCHES: Final = _counter(
-    *("projectionist.batches", "{batch}", "Committed batches, by what ended them: rows, bytes, time or due."),
-    *(CONSUMER, REASON),
+    "projectionist.batches",
+    "{batch}",
+    "Committed batches, by what ended them: rows, bytes, time or due.",
+    CONSUMER,
+    REASON,
 )
 COMMIT_DURATION: Final = _histogram(
     "projectionist.commit.duration", "s", "How long the COMMIT of a batch took.", CONSUMER
 )
 RETRIES: Final = _counter(
-    *("projectionist.retries", "{batch}", "Batches that were run again, by why: again, outage or isolated."),
-    *(CONSUMER, REASON),
+    "projectionist.retries",
+    "{batch}",
+    "Batches that were run again, by why: again, outage or isolated.",
+    CONSUMER,
+    REASON,
 )
 RECLAIMED: Final = _counter(
-    *("projectionist.sessions.ended", "{session}"),
+    "projectionist.sessions.ended",
+    "{session}",
     "Sessions of frozen or dead processes that were ended, since they kept others waiting.",
 )
 
@@ -189,8 +215,13 @@ ATTEMPTS: Final = _counter(
     OUTCOME,
 )
 SEND_DURATION: Final = _histogram(
-    *("messaging.client.operation.duration", "s", "How long an attempt took."),
-    *(SYSTEM, OPERATION, PROVIDER, OUTCOME),
+    "messaging.client.operation.duration",
+    "s",
+    "How long an attempt took.",
+    SYSTEM,
+    OPERATION,
+    PROVIDER,
+    OUTCOME,
 )
 INTENTS_SETTLED: Final = _counter(
     "projectionist.outbox.settled",
@@ -207,17 +238,20 @@ PURGE_FAILURES: Final = _counter(
     "projectionist.purge.failures", "{step}", "Steps of retention that failed and will be tried again.", WHAT
 )
 BARRIER: Final = _histogram(
-    *("projectionist.barrier.held", "s"),
+    "projectionist.barrier.held",
+    "s",
     "How long all batches of a consumer were kept waiting by whoever had it alone: swap, catch up, join, pause, reset.",
     WHAT,
 )
 CHORES_FAILED: Final = _counter(
-    *("projectionist.chore.failures", "{failure}"),
+    "projectionist.chore.failures",
+    "{failure}",
     "What is done beside the batches, failed, and will be tried again: heartbeats, re-arming, sweeps, wake-ups.",
     WHAT,
 )
 CONSUMER_FAILED: Final = _counter(
-    *("projectionist.consumer.failures", "{failure}"),
+    "projectionist.consumer.failures",
+    "{failure}",
     "How often a process could not begin a consumer or go on with it; it tries again, unless newer code is there.",
     CONSUMER,
 )
@@ -225,7 +259,8 @@ CONSUMER_FAILED: Final = _counter(
 # -- where consumers stand ---------------------------------------------------------------------------------------
 
 LAG: Final = _gauge(
-    *("projectionist.consumer.lag", "{event}"),
+    "projectionist.consumer.lag",
+    "{event}",
     "Messages the broker holds for the consumer; what is known from the last floor, at least 1, where nobody tells.",
     CONSUMER,
 )
@@ -240,13 +275,17 @@ BREAKER: Final = _gauge(
     "projectionist.consumer.breaker", "{consumer}", "0 closed, 1 half open, 2 open.", CONSUMER
 )
 REPLAYS: Final = _gauge(
-    *("projectionist.consumer.replays", "{replay}"),
+    "projectionist.consumer.replays",
+    "{replay}",
     "Replays of the last hour of a consumer that makes effects.",
     CONSUMER,
 )
 OUTCOMES: Final = _gauge(
-    *("projectionist.inbox.outcomes", "{event}", "Outcomes of all times, from maintained counters."),
-    *(CONSUMER, OUTCOME),
+    "projectionist.inbox.outcomes",
+    "{event}",
+    "Outcomes of all times, from maintained counters.",
+    CONSUMER,
+    OUTCOME,
 )
 BACKLOG: Final = _gauge(
     "projectionist.inbox.backlog",
@@ -258,14 +297,18 @@ PENDING_AGE: Final = _gauge(
     "projectionist.inbox.pending.age", "s", "Age of the oldest event that is parked, whatever for.", CONSUMER
 )
 PARKED: Final = _gauge(
-    *("projectionist.parked", "{event}"),
+    "projectionist.parked",
+    "{event}",
     "Parked events, by cause: gap, failed, blocked (behind one that failed) or stored (its turn comes).",
-    *(CONSUMER, CAUSE),
+    CONSUMER,
+    CAUSE,
 )
 PARKED_AGE: Final = _gauge(
-    *("projectionist.parked.age", "s"),
+    "projectionist.parked.age",
+    "s",
     "Age of the oldest of the first 5000 heads that are not clear, by their state; without order, of parked events.",
-    *(CONSUMER, STATE),
+    CONSUMER,
+    STATE,
 )
 HEADS: Final = _gauge(
     "projectionist.heads",
@@ -275,9 +318,11 @@ HEADS: Final = _gauge(
     STATE,
 )
 GAPS: Final = _gauge(
-    *("projectionist.gaps", "{aggregate}"),
+    "projectionist.gaps",
+    "{aggregate}",
     "Aggregates that wait for missing versions, by what is known of those (open: nothing yet).",
-    *(CONSUMER, FINDING),
+    CONSUMER,
+    FINDING,
 )
 QUARANTINE: Final = _gauge(
     "projectionist.quarantine", "{event}", "What stands in quarantine, by reason.", CONSUMER, REASON
@@ -293,12 +338,14 @@ MAX_AGE: Final = _gauge(
     "projectionist.stream.max.age", "s", "How long the stream keeps messages; 0: no such limit.", CONSUMER
 )
 FILL: Final = _gauge(
-    *("projectionist.stream.fill", "{share}"),
+    "projectionist.stream.fill",
+    "{share}",
     "How full the stream is, by the nearer of its limits of messages and bytes; 0: no such limit.",
     CONSUMER,
 )
 HEADROOM: Final = _gauge(
-    *("projectionist.stream.headroom", "{message}"),
+    "projectionist.stream.headroom",
+    "{message}",
     "Settled messages that the stream would drop before the first one that is not.",
     CONSUMER,
 )
@@ -312,66 +359,80 @@ REBUILD_SHARE: Final = _gauge(
     CONSUMER,
 )
 REBUILD_DONE: Final = _gauge(
-    *("projectionist.rebuild.done", "{event}"),
+    "projectionist.rebuild.done",
+    "{event}",
     "Events (folding: buckets) of what its builder does now that are done.",
-    *(CONSUMER, PHASE),
+    CONSUMER,
+    PHASE,
 )
 REBUILD_EXPECTED: Final = _gauge(
-    *("projectionist.rebuild.expected", "{event}"),
+    "projectionist.rebuild.expected",
+    "{event}",
     "Events (folding: buckets) of what its builder does now, as far as known; 0: not known.",
-    *(CONSUMER, PHASE),
+    CONSUMER,
+    PHASE,
 )
 REBUILD_RATE: Final = _gauge(
-    *("projectionist.rebuild.rate", "{event}/s"),
+    "projectionist.rebuild.rate",
+    "{event}/s",
     "How many of them it does in a second; 0 where no builder has told for ten seconds.",
-    *(CONSUMER, PHASE),
+    CONSUMER,
+    PHASE,
 )
 
 READING_DONE: Final = _gauge(
-    *("projectionist.reading.done", "{event}"),
+    "projectionist.reading.done",
+    "{event}",
     "Events (or rows) that a command such as verify or replay is done with, in its present phase; over OTLP alone.",
-    *(CONSUMER, WHAT, PHASE),
+    CONSUMER,
+    WHAT,
+    PHASE,
     shared=False,
 )
 READING_EXPECTED: Final = _gauge(
-    *("projectionist.reading.expected", "{event}"),
+    "projectionist.reading.expected",
+    "{event}",
     "How many it expects in that phase; 0: not known.",
-    *(CONSUMER, WHAT, PHASE),
+    CONSUMER,
+    WHAT,
+    PHASE,
     shared=False,
 )
 
 # -- where the outbox stands -------------------------------------------------------------------------------------
 
 INTENTS: Final = _gauge(
-    *("projectionist.outbox.intents", "{intent}"),
+    "projectionist.outbox.intents",
+    "{intent}",
     "Intents that are not settled (wished: no relay has opened them yet, of no provider).",
-    *(PROVIDER, STATE),
+    PROVIDER,
+    STATE,
 )
 INTENTS_AGE: Final = _gauge(
     "projectionist.outbox.intents.age", "s", "Age of the oldest intent in this state.", PROVIDER, STATE
 )
 RELAYS: Final = _gauge(
-    *(
-        "projectionist.outbox.relays",
-        "{process}",
-        "Relays that beat, by the providers they send for; 0: none at all.",
-    ),
+    "projectionist.outbox.relays",
+    "{process}",
+    "Relays that beat, by the providers they send for; 0: none at all.",
     PROVIDER,
 )
 CIRCUITS: Final = _gauge(
-    *(
-        "projectionist.outbox.circuits",
-        "{destination}",
-        "Destinations whose circuit is not closed, or that are held.",
-    ),
-    *(PROVIDER, STATE),
+    "projectionist.outbox.circuits",
+    "{destination}",
+    "Destinations whose circuit is not closed, or that are held.",
+    PROVIDER,
+    STATE,
 )
 
 # -- the process -------------------------------------------------------------------------------------------------
 
 LOOP_AGE: Final = _gauge(
-    *("projectionist.loop.age", "s", "Time since a loop of this process last came by."),
-    *(LOOP, CONSUMER),
+    "projectionist.loop.age",
+    "s",
+    "Time since a loop of this process last came by.",
+    LOOP,
+    CONSUMER,
     shared=False,
 )
 REACHABLE: Final = _gauge(
@@ -382,9 +443,11 @@ REACHABLE: Final = _gauge(
     shared=False,
 )
 POLICY: Final = _gauge(
-    *("projectionist.policy.threshold", "{threshold}"),
+    "projectionist.policy.threshold",
+    "{threshold}",
     "What the settings of a consumer call too much: [consumer_defaults.alerts].",
-    *(CONSUMER, THRESHOLD),
+    CONSUMER,
+    THRESHOLD,
 )
 
 METRICS: Final = {value.name: value for value in tuple(globals().values()) if isinstance(value, Metric)}

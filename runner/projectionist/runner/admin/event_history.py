@@ -165,7 +165,12 @@ class Journeys:
         given = (row["number"], aggregate, limit)
         events = await self._connection.fetch(self._sql["select_aggregate_events"], *given)
         return AggregateStatus(
-            *(row["consumer"], row["version"], row["head"], row["finding"], row["parked"], row["due"]),
+            consumer=row["consumer"],
+            version=row["version"],
+            head=row["head"],
+            finding=row["finding"],
+            parked=row["parked"],
+            due=row["due"],
             events=[dict(event) for event in events],
             removed=row["version"] - row["known"],
         )

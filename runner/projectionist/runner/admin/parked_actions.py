@@ -104,19 +104,17 @@ class ParkedActions:
                     remedy=f"Missing are {stand.version + 1} to {stand.first['version'] - 1}",
                 )
             await self._store.run(
-                *(
-                    "insert_decision",
-                    DecisionKind.ACCEPT_GAP,
-                    aggregate,
-                    first,
-                    last,
-                    None,
-                    None,
-                    None,
-                    None,
-                    act.actor,
-                    act.reason,
-                )
+                "insert_decision",
+                DecisionKind.ACCEPT_GAP,
+                aggregate,
+                first,
+                last,
+                None,
+                None,
+                None,
+                None,
+                act.actor,
+                act.reason,
             )
             stand.version = last
             await self._move(stand, AggregateState.DRAINING)
@@ -202,7 +200,12 @@ class ParkedActions:
         row = rows[0]
         first = await self._store.row("select_head_event", aggregate)
         return LockedAggregate(
-            aggregate, row["version"], AggregateState(row["head"]), row["finding"], row["parked"], first
+            aggregate=aggregate,
+            version=row["version"],
+            head=AggregateState(row["head"]),
+            finding=row["finding"],
+            parked=row["parked"],
+            first=first,
         )
 
     async def _move(self, stand: LockedAggregate, head: AggregateState) -> None:
@@ -228,16 +231,17 @@ class ParkedActions:
         digest: bytes | None = None,
     ) -> None:
         await self._store.run(
-            *(
-                "insert_decision",
-                kind,
-                entry["aggregate"],
-                entry["version"],
-                None,
-                entry["source"],
-                entry["id"],
-            ),
-            *(data, digest, act.actor, act.reason),
+            "insert_decision",
+            kind,
+            entry["aggregate"],
+            entry["version"],
+            None,
+            entry["source"],
+            entry["id"],
+            data,
+            digest,
+            act.actor,
+            act.reason,
         )
         hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
         await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act, hashes)

@@ -137,8 +137,13 @@ class Resetting:
         facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
         return Emptied(
-            *(row["name"], row["stream"], tables),
-            *(facts["positions"], facts["inbox"], facts["parked"], facts["decisions"]),
+            consumer=row["name"],
+            stream=row["stream"],
+            tables=tables,
+            positions=facts["positions"],
+            inbox=facts["inbox"],
+            parked=facts["parked"],
+            decisions=facts["decisions"],
             effects_from=stream.state.last_seq + 1,
         )
 
@@ -180,12 +185,12 @@ class Resetting:
         if seen.durable_created is not None:
             await observe.seek(self._client, row["stream"], row["durable"], 1, back=True)
         fresh = Checkpoint(
-            stream.created,
-            MessageFingerprint(),
-            MessageFingerprint(),
-            max(stream.state.first_seq - 1, 0),
-            0,
-            seen.durable_created,
+            created=stream.created,
+            floor=MessageFingerprint(),
+            top=MessageFingerprint(),
+            seen=max(stream.state.first_seq - 1, 0),
+            deliveries=0,
+            durable_created=seen.durable_created,
         )
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
 

@@ -90,7 +90,8 @@ class BatchTracer:
                 parent = theirs
         return tracing.span(
             f"{names.PROCESS} {self.stream}",
-            *(SpanKind.CONSUMER, parent),
+            SpanKind.CONSUMER,
+            parent,
             {
                 **carried,
                 **at,
@@ -101,7 +102,8 @@ class BatchTracer:
                 names.EVENT_SOURCE: delivery.source,
                 names.DRAINED: delivery.parked,
             },
-            *(start_ns, tuple(links)),
+            start_ns,
+            tuple(links),
         )
 
 

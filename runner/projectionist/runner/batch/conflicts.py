@@ -47,34 +47,51 @@ def put_aside(delivery: Delivery, fact: IncidentKind, detail: str) -> Quarantine
     """A readable event that contradicts another one, for quarantine."""
     d, head = delivery, delivery.arrival.head if delivery.arrival is not None else None
     return Quarantined(
-        *(
-            d.seq,
-            fact,
-            detail,
-            d.subject,
-            d.source,
-            d.id,
-            d.aggregate,
-            d.version,
-            head,
-            d.data,
-            len(d.data),
-            d.hash,
-            d.type,
-        )
+        seq=d.seq,
+        reason=fact,
+        detail=detail,
+        subject=d.subject,
+        source=d.source,
+        id=d.id,
+        aggregate=d.aggregate,
+        version=d.version,
+        headers=head,
+        data=d.data,
+        size=len(d.data),
+        hash=d.hash,
+        type=d.type,
     )
 
 
 def kept_aside(delivery: Delivery, asked: datetime, fact: IncidentKind, detail: str) -> StillQuarantined:
     """The same for one that was about to come out of quarantine: it stays there."""
     d = delivery
-    return StillQuarantined(d.seq, asked, fact, detail, d.source, d.id, d.aggregate, d.version)
+    return StillQuarantined(
+        seq=d.seq,
+        due=asked,
+        reason=fact,
+        detail=detail,
+        source=d.source,
+        id=d.id,
+        aggregate=d.aggregate,
+        version=d.version,
+    )
 
 
 def unreadable(bad: Unreadable) -> Quarantined:
     """Bytes that are no event, for quarantine."""
     return Quarantined(
-        *(bad.seq, bad.reason, bad.detail, bad.subject, bad.source, bad.id, bad.aggregate, bad.version),
-        *(bad.headers, bad.data, bad.size, bad.hash),
+        seq=bad.seq,
+        reason=bad.reason,
+        detail=bad.detail,
+        subject=bad.subject,
+        source=bad.source,
+        id=bad.id,
+        aggregate=bad.aggregate,
+        version=bad.version,
+        headers=bad.headers,
+        data=bad.data,
+        size=bad.size,
+        hash=bad.hash,
         again_s=bad.again_s,
     )

@@ -216,7 +216,10 @@ def _after(
     asked_s: float | None = None,
 ) -> EventFailure:
     return next_attempt(
-        *(kind, delivery.attempts, delivery.budget, retry),
+        kind,
+        delivery.attempts,
+        delivery.budget,
+        retry,
         error_class=error_class,
         error=error,
         stack=stack,

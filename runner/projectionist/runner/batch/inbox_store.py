@@ -33,27 +33,51 @@ if TYPE_CHECKING:
 
 
 _CLAIMED = attrgetter(
-    *("source", "provisional", "schema", "id", "seq", "subject", "type", "aggregate", "version"),
-    *("correlation", "causation", "traceparent", "tracestate", "hash", "received_us"),
+    "source",
+    "provisional",
+    "schema",
+    "id",
+    "seq",
+    "subject",
+    "type",
+    "aggregate",
+    "version",
+    "correlation",
+    "causation",
+    "traceparent",
+    "tracestate",
+    "hash",
+    "received_us",
 )
 _CLAIMED_ALIKE = 3
 """So many of them, the first, are often the same for a whole batch."""
 _CLAIMED_TEXTS = frozenset({3, 5, 6, 7, 9, 10, 11, 12})
 """Columns of text in which reading lets nothing pass that cannot be printed."""
 _PARKED = attrgetter(
-    *(
-        "delivery.source",
-        "delivery.id",
-        "cause",
-        "delivery.aggregate",
-        "delivery.version",
-        "ordered",
-        "delivery.seq",
-    ),
-    *("delivery.subject", "delivery.type", "delivery.schema", "delivery.time", "delivery.correlation"),
-    *("delivery.causation", "delivery.traceparent", "delivery.tracestate", "delivery.hash", "kept"),
-    *("problem", "failed.attempts", "failed.budget", "delay"),
-    *("failed.error_class", "failed.error", "failed.stack"),
+    "delivery.source",
+    "delivery.id",
+    "cause",
+    "delivery.aggregate",
+    "delivery.version",
+    "ordered",
+    "delivery.seq",
+    "delivery.subject",
+    "delivery.type",
+    "delivery.schema",
+    "delivery.time",
+    "delivery.correlation",
+    "delivery.causation",
+    "delivery.traceparent",
+    "delivery.tracestate",
+    "delivery.hash",
+    "kept",
+    "problem",
+    "failed.attempts",
+    "failed.budget",
+    "delay",
+    "failed.error_class",
+    "failed.error",
+    "failed.stack",
 )
 _MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
 _MOVED_ALIKE = 2
@@ -62,21 +86,19 @@ BETWEEN, NOTHING = "\x1f", "\x1e"
 """What divides the values of a column that travels as one text, and what stands for null: neither can be printed."""
 _REPEATED = attrgetter("seq", "source", "id")
 _PUT = attrgetter(
-    *(
-        "seq",
-        "reason",
-        "detail",
-        "subject",
-        "source",
-        "id",
-        "aggregate",
-        "version",
-        "headers",
-        "data",
-        "size",
-        "hash",
-        "again_s",
-    ),
+    "seq",
+    "reason",
+    "detail",
+    "subject",
+    "source",
+    "id",
+    "aggregate",
+    "version",
+    "headers",
+    "data",
+    "size",
+    "hash",
+    "again_s",
 )
 _TOLD = attrgetter("kind", "seq", "source", "id", "aggregate", "version", "detail")
 
@@ -215,16 +237,17 @@ class InboxStore:
     async def fail_again(self, delivery: Delivery, failed: EventFailure, code: bytes) -> None:
         """Record one more failed try of a parked event."""
         await self.connection.execute(
-            *(self._sql["record_failed_attempt"], self.consumer, delivery.source, delivery.id),
-            *(
-                failed.attempts,
-                failed.budget,
-                failed.delay,
-                failed.error_class,
-                failed.error,
-                failed.stack,
-                code,
-            ),
+            self._sql["record_failed_attempt"],
+            self.consumer,
+            delivery.source,
+            delivery.id,
+            failed.attempts,
+            failed.budget,
+            failed.delay,
+            failed.error_class,
+            failed.error,
+            failed.stack,
+            code,
         )
 
     async def unpark(self, deliveries: Iterable[Delivery]) -> None:

@@ -129,7 +129,14 @@ class Transaction:
         if trail is not None:
             trail.committed(over_ns, courses, folded.broken)
         tried = sum(1 for one in courses if one.tried)
-        return BatchResult(self.writes, self.writes.soonest(), tried, over - begun, over - written, trail)
+        return BatchResult(
+            writes=self.writes,
+            delay=self.writes.soonest(),
+            tried=tried,
+            took_s=over - begun,
+            commit_s=over - written,
+            trail=trail,
+        )
 
     def _trail(self, courses: Sequence[AggregatePlan], begun_ns: int) -> BatchSpans | None:
         return self.consumer.tracing.trail(self.batch, courses, begun_ns, self.writes.repeats)
@@ -139,7 +146,7 @@ class Transaction:
         record_outcome(one, broken, self.writes, grace=consumer.grace_s, keep=consumer.policy.parked_limit)
         refusal = self.batch.refusal
         if broken is not None and refusal is not None and refusal.kind is FailureReason.FAULT:
-            self._tell(one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT])
+            self.writes.tell(one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT])
 
     # -- claim ---------------------------------------------------------------------------------------------------
 
@@ -239,7 +246,10 @@ class Transaction:
         parked = await self._behind(moving, limit) if moving else {}
         return [
             plan_aggregate(
-                *(p, groups[p.aggregate], run.deliveries, sequence),
+                p,
+                groups[p.aggregate],
+                run.deliveries,
+                sequence,
                 due=p.aggregate in due,
                 limit=run.limit,
                 lacking=run.lacking,
@@ -291,7 +301,7 @@ class Transaction:
     def _late(self, delivery: Delivery) -> None:
         self.writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
         self.writes.counts[delivery.type, "late"] += 1
-        self._tell(
+        self.writes.tell(
             delivery,
             IncidentKind.LATE,
             "its version had been stepped over by a decision; it stays stepped over",
@@ -302,12 +312,7 @@ class Transaction:
             self.writes.quarantined.append(put_aside(delivery, fact, detail))
         else:
             self.writes.kept.append(kept_aside(delivery, delivery.released, fact, detail))
-        self._tell(delivery, fact, detail)
-
-    def _tell(self, d: Delivery, fact: IncidentKind, detail: str) -> None:
-        self.writes.incidents.append(
-            Incident(fact, d.seq, d.source, d.id, d.aggregate, d.version, detail, d.type)
-        )
+        self.writes.tell(delivery, fact, detail)
 
     # -- write ---------------------------------------------------------------------------------------------------
 

@@ -156,6 +156,21 @@ class BatchWrites:
         cause = next(one.cause for one in self.parked if one.delivery is delivery)
         self.counts -= Counter({(delivery.type, f"parked_{cause}"): 1})
 
+    def tell(self, d: Delivery, kind: IncidentKind, detail: str) -> None:
+        """Report an incident about an event."""
+        self.incidents.append(
+            Incident(
+                kind=kind,
+                seq=d.seq,
+                source=d.source,
+                id=d.id,
+                aggregate=d.aggregate,
+                version=d.version,
+                detail=detail,
+                type=d.type,
+            )
+        )
+
     def count_new(self, outcome: str, told: Iterable[tuple[int, str]], new: Iterable[int]) -> None:
         """Count what was `told` of stream sequences (with event types), once each, where the sequence is `new`."""
         left = set(new)

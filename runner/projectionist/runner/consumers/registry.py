@@ -114,8 +114,13 @@ class Registry:
         await self._connection.execute(self._sql["set_code_fingerprint"], row["number"], definition.code)
         await self._connection.execute(self._sql["close_consumer_breaker"], row["number"])
         await self._connection.execute(
-            *(self._sql["insert_audit_entry"], row["number"], "adopt-code", definition.code.hex()),
-            *("projectionist", "older code taken up again" if before else "new code at start", "{}"),
+            self._sql["insert_audit_entry"],
+            row["number"],
+            "adopt-code",
+            definition.code.hex(),
+            "projectionist",
+            "older code taken up again" if before else "new code at start",
+            "{}",
         )
 
     async def _slots(self, definition: Definition, number: int) -> dict[str, str]:

@@ -65,7 +65,9 @@ class DeadSessions:
             for row in ended:
                 log.warning(
                     "ended the session of process %d on %s, silent for %.1f s: it kept others waiting",
-                    *(row["pid"], row["host"], row["silent_s"]),
+                    row["pid"],
+                    row["host"],
+                    row["silent_s"],
                 )
                 metrics.add(names.RECLAIMED, 1)
                 announce("peers.ended")

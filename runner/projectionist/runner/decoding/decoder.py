@@ -309,21 +309,24 @@ class Decoder:
         known: Known | None = None,
     ) -> Unreadable:
         data = arrival.data
-        known = self._as_far_as_known(arrival) if known is None else known
+        source, name, aggregate, version = self._as_far_as_known(arrival) if known is None else known
         return Unreadable(
-            reason,
-            clean(detail),
-            self._stream,
-            seq,
-            kept_subject(arrival.subject),
-            arrival.head,
-            data if self._too_large(data) is None else data[:KEPT_BYTES],
-            len(data),
-            data_hash(data),
-            self._received_us(arrival),
-            delivered,
-            arrival,
-            *known,
+            reason=reason,
+            detail=clean(detail),
+            stream=self._stream,
+            seq=seq,
+            subject=kept_subject(arrival.subject),
+            headers=arrival.head,
+            data=data if self._too_large(data) is None else data[:KEPT_BYTES],
+            size=len(data),
+            hash=data_hash(data),
+            received_us=self._received_us(arrival),
+            delivered=delivered,
+            arrival=arrival,
+            source=source,
+            id=name,
+            aggregate=aggregate,
+            version=version,
         )
 
     def _as_far_as_known(self, arrival: Arrival) -> Known:

@@ -119,7 +119,10 @@ class ConsumerBreaker:
         else:
             log.warning(
                 "%s: breaker open, nothing is fetched for %.0f s: %s. `projectionist breaker reset %s` ends it",
-                *(name, pause_s, reason, name),
+                name,
+                pause_s,
+                reason,
+                name,
             )
         announce(f"breaker.{changed.state.value}")
 
@@ -133,14 +136,14 @@ class ConsumerBreaker:
 
     async def _write(self, store: InboxStore, circuit: Circuit, reason: str) -> None:
         await store.run(
-            *(
-                "update_consumer_breaker",
-                circuit.state.value,
-                circuit.epoch,
-                circuit.failures,
-                circuit.openings,
-            ),
-            *(circuit.until, self._consumer.runner, reason),
+            "update_consumer_breaker",
+            circuit.state.value,
+            circuit.epoch,
+            circuit.failures,
+            circuit.openings,
+            circuit.until,
+            self._consumer.runner,
+            reason,
         )
 
 

@@ -267,7 +267,13 @@ class GapFetcher:
                 if await store.row("set_gap_finding", lack.aggregate, lack.version, finding) is None:
                     continue
                 fact = Incident(
-                    IncidentKind(finding), lack.behind, None, None, lack.aggregate, lack.until, detail
+                    kind=IncidentKind(finding),
+                    seq=lack.behind,
+                    source=None,
+                    id=None,
+                    aggregate=lack.aggregate,
+                    version=lack.until,
+                    detail=detail,
                 )
                 await store.report(self._consumer.incarnation, [fact])
                 await store.count(self._consumer.runner, Counter({("", f"finding_{finding}"): 1}))

@@ -154,7 +154,7 @@ async def lost(
         async for row in queries.cursor("select_first_events_before", *given):
             if not take(_lost(row)):
                 return False
-        blocks = scan(*(client, read.stream, read.filter_subject, first, last), headers_only=versions is None)
+        blocks = scan(client, read.stream, read.filter_subject, first, last, headers_only=versions is None)
         async with aclosing(blocks):
             met = _Met(blocks, versions)
             async for row in queries.cursor("select_applied_events", *given):

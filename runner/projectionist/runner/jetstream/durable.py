@@ -92,7 +92,9 @@ async def _create_anew(
     """
     log.warning(
         "durable %s of stream %s was made to let only %s through: made anew, read again from the last floor",
-        *(wanted.name, wanted.stream, ", ".join(found.config.filters)),
+        wanted.name,
+        wanted.stream,
+        ", ".join(found.config.filters),
     )
     await api.drop_consumer(client, wanted.stream, wanted.name)
     return await _create(client, wanted, config)

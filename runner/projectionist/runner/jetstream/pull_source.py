@@ -104,7 +104,15 @@ class JetStreamSource:
         self._client = client
         self._judge = judge
         self._line = line(client)
-        self._wanted = DurableSpec(stream, durable, subjects, contiguous, batch, ack_wait_s, deed)
+        self._wanted = DurableSpec(
+            stream=stream,
+            name=durable,
+            subjects=subjects,
+            contiguous=contiguous,
+            batch=batch,
+            ack_wait_s=ack_wait_s,
+            deed=deed,
+        )
         self._inbox = client.new_inbox()
         self._pulls = Pulls(
             self._line,
@@ -216,7 +224,10 @@ class JetStreamSource:
         if found.paused:
             log.warning(
                 "durable %s is paused until %s, so that nothing is delivered: `nats consumer resume %s %s` ends it",
-                *(self._wanted.name, found.config.pause_until, self._wanted.stream, self._wanted.name),
+                self._wanted.name,
+                found.config.pause_until,
+                self._wanted.stream,
+                self._wanted.name,
             )
         else:
             log.info("durable %s is paused no more", self._wanted.name)

@@ -246,8 +246,10 @@ class Settling:
             self._consumer.progress.put_aside(miss, clock.now())
             log.warning(
                 "%s: %s does not get through and is failed%s: %s",
-                *(self._consumer.definition.name, ", ".join(part.keys)),
-                *(", since others do" if miss.others else ", to see whether others do", error),
+                self._consumer.definition.name,
+                ", ".join(part.keys),
+                ", since others do" if miss.others else ", to see whether others do",
+                error,
             )
         announce("batch.blamed")
         part.on(Way.FAIL, msgspec.structs.replace(part.batch, refusal=Refusal(kind, str(error))))
@@ -261,7 +263,8 @@ class Settling:
         """Of its event nothing can be written: it stays where it came from, and all others go on."""
         log.error(
             "%s: an event can neither be applied nor put aside, and comes again: %s",
-            *(self._consumer.definition.name, error),
+            self._consumer.definition.name,
+            error,
         )
         announce("batch.left")
         batch, code = part.batch, self._consumer.code

@@ -118,16 +118,18 @@ def as_bytes(delivery: Delivery, why: str, again_s: float | None) -> Unreadable:
     d, placed = delivery, delivery.aggregate is not None and is_printable(delivery.aggregate, TEXT_BYTES)
     arrival = d.arrival or Arrival(d.subject, b"", None, d.data, 0.0)
     return Unreadable(
-        *(
-            Reason.REFUSED,
-            storable(why)[:MOST_TEXT],
-            d.stream,
-            d.seq,
-            storable(d.subject),
-            arrival.head,
-            d.data,
-        ),
-        *(len(d.data), data_hash(d.data), d.received_us, d.delivered, arrival),
+        reason=Reason.REFUSED,
+        detail=storable(why)[:MOST_TEXT],
+        stream=d.stream,
+        seq=d.seq,
+        subject=storable(d.subject),
+        headers=arrival.head,
+        data=d.data,
+        size=len(d.data),
+        hash=data_hash(d.data),
+        received_us=d.received_us,
+        delivered=d.delivered,
+        arrival=arrival,
         aggregate=d.aggregate if placed else None,
         version=d.version if placed else None,
         again_s=again_s,

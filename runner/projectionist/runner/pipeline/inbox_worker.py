@@ -127,7 +127,8 @@ class Drain:
             about = facts(consumer=self._consumer.definition.name, count=taken, kind="taken_over")
             log.warning(
                 "%s: %d aggregates taken over, claimed by a process whose lease is over",
-                *(self._consumer.definition.name, taken),
+                self._consumer.definition.name,
+                taken,
                 extra=about,
             )
         return sorted(row["aggregate"] for row in rows)

@@ -75,7 +75,10 @@ async def under_mark(
         consumer.reader.deadly.add(place)
         log.error(
             "%s: message %d of incarnation %d is not read: %d tries of it ended the process",
-            *(consumer.definition.name, place[1], place[0], MOST_READS),
+            consumer.definition.name,
+            place[1],
+            place[0],
+            MOST_READS,
         )
         return
     consumer.reader.deadly.discard(place)

@@ -96,7 +96,9 @@ class ConsumerRuntime:
         self._reads = Reads(consumer, access, self._suspicion)
         due = consumer, self._sessions[0], stored, limits.max_bytes, access.book, self._suspicion
         self._pipeline = Pipeline(
-            *(source, consumer.reader.read, [settler(one) for one in self._sessions]),
+            source,
+            consumer.reader.read,
+            [settler(one) for one in self._sessions],
             self._drain or DueWork(*due),
             limits,
             self._after,
@@ -105,13 +107,20 @@ class ConsumerRuntime:
         )
         self._gaps = GapFetcher(
             consumer,
-            *(access, client, source.durable),
+            access,
+            client,
+            source.durable,
             offer=self._pipeline.offer,
             filtered=self._breaker.filtered,
         )
         self._heart = Heartbeat(
-            *(consumer, access, self._drain or self._pipeline, source, settings.run.heartbeat_s),
-            *(standing, self._suspicion),
+            consumer,
+            access,
+            self._drain or self._pipeline,
+            source,
+            settings.run.heartbeat_s,
+            standing,
+            self._suspicion,
         )
 
     async def run(self) -> None:

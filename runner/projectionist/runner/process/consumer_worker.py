@@ -163,7 +163,10 @@ class ConsumerWorker:
             raise Tripped("see `projectionist status`")
         if self._standing is None:
             self._standing = StreamGuard(
-                *(self.definition, found["durable"], self._client, self._access),
+                self.definition,
+                found["durable"],
+                self._client,
+                self._access,
                 self._settings.postgres.schema,
             )
         standing = self._standing

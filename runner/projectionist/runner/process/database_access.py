@@ -119,8 +119,11 @@ class DatabaseAccess(SharedPool):
             closed = await store.rows("close_settled_incidents")
         for row in closed:
             log.info(
-                *("%s: incident %d (%s) is closed: %s", consumer.definition.name),
-                *(row["number"], row["kind"], row["settled"]),
+                "%s: incident %d (%s) is closed: %s",
+                consumer.definition.name,
+                row["number"],
+                row["kind"],
+                row["settled"],
             )
 
     async def drop_expired_generations(self, consumer: Consumer) -> None:

@@ -134,8 +134,13 @@ class Heartbeat:
             log.debug("%s: the broker does not say how far it is", self._consumer.definition.name)
         durations = sorted(self._paced.durations)
         await self._access.beat(
-            *(self._consumer.runner, state, self._paced.batches),
-            *(percentile(durations, 0.5), percentile(durations, 0.99), lag, unacked),
+            self._consumer.runner,
+            state,
+            self._paced.batches,
+            percentile(durations, 0.5),
+            percentile(durations, 0.99),
+            lag,
+            unacked,
         )
         announce("heart.beat")
 

@@ -87,7 +87,11 @@ class ProblemBoard:
         columns = zip(*map(msgspec.structs.astuple, found), strict=True) if found else [()] * 5
         async with self._access.at_once() as connection:
             await connection.execute(
-                *(self._tell_all, INSTANCE, socket.gethostname(), os.getpid(), VALID_S),
+                self._tell_all,
+                INSTANCE,
+                socket.gethostname(),
+                os.getpid(),
+                VALID_S,
                 *map(list, columns),
             )
         self._told, self._anew_at = list(found), clock.now() + VALID_S / 2

@@ -239,17 +239,17 @@ class ReadModels:
         subjects = " ".join(d.subjects.texts)
         if change.what == "create":
             number = await self._connection.fetchval(
-                *(
-                    self._sql["insert_consumer"],
-                    d.name,
-                    d.kind,
-                    d.revision,
-                    d.shape,
-                    d.code,
-                    d.stream,
-                    d.sequence,
-                ),
-                *(str(d.baseline), subjects, durable_name(d.name)),
+                self._sql["insert_consumer"],
+                d.name,
+                d.kind,
+                d.revision,
+                d.shape,
+                d.code,
+                d.stream,
+                d.sequence,
+                str(d.baseline),
+                subjects,
+                durable_name(d.name),
             )
         else:
             row = await self._connection.fetchrow(self._sql["select_consumer"], change.renamed_from or d.name)

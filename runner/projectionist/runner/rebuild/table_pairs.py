@@ -140,4 +140,12 @@ async def sides_of(queries: Queries, table: Table, generations: tuple[int, int],
         left_out = [f"all rows of {table.name}: live has no such table"]
     elif keys[0] != keys[1]:
         types, left_out = {}, [*left_out, f"all rows of {table.name}: their key is another one"]
-    return TablePair(table.name, before, after, typed, types, tuple(keys[1]), tuple(left_out))
+    return TablePair(
+        name=table.name,
+        live=before,
+        built=after,
+        typed=typed,
+        types=types,
+        key=tuple(keys[1]),
+        left_out=tuple(left_out),
+    )

@@ -90,8 +90,13 @@ class Adoption:
         else:
             adopted = await self._begin_anew(row, floors, seen, judgement)
         await self._connection.execute(
-            *(self._sql["insert_audit_entry"], row["number"], "adopt", f"{adopted.stream}, {adopted.found}"),
-            *(act.actor, act.reason, msgspec.json.encode(adopted).decode()),
+            self._sql["insert_audit_entry"],
+            row["number"],
+            "adopt",
+            f"{adopted.stream}, {adopted.found}",
+            act.actor,
+            act.reason,
+            msgspec.json.encode(adopted).decode(),
         )
         return adopted
 
@@ -129,12 +134,12 @@ class Adoption:
         if seen.durable_created is not None:
             await observe.seek(self._client, name, row["durable"], 1, back=True)
         fresh = Checkpoint(
-            stream.created,
-            MessageFingerprint(),
-            MessageFingerprint(),
-            max(stream.state.first_seq - 1, 0),
-            0,
-            seen.durable_created,
+            created=stream.created,
+            floor=MessageFingerprint(),
+            top=MessageFingerprint(),
+            seen=max(stream.state.first_seq - 1, 0),
+            deliveries=0,
+            durable_created=seen.durable_created,
         )
         await floors.renew(self._connection, number, incarnation, fresh)
         return Adopted(row["name"], name, judgement.text, incarnation, again=True)

@@ -61,14 +61,23 @@ class Floors:
     ) -> Remembered:
         """The state as it is now. `runner` is the asking process, if it has joined."""
         row = await connection.fetchrow(
-            *(self._sql["select_checkpoint"], self._consumer, self._durable, silence_s, runner),
+            self._sql["select_checkpoint"],
+            self._consumer,
+            self._durable,
+            silence_s,
+            runner,
             *(witness or (None, None, None)),
         )
         assert row is not None, "the registration was found before"
         return Remembered(
-            *(row["number"], row["epoch"], row["incarnation"], row["timeline"], row["timeline_then"]),
-            *(row["peers"], row["witnessed"]),
-            None if row["floor"] is None else _known(row),
+            number=row["number"],
+            epoch=row["epoch"],
+            incarnation=row["incarnation"],
+            timeline=row["timeline"],
+            timeline_then=row["timeline_then"],
+            peers=row["peers"],
+            witnessed=row["witnessed"],
+            known=None if row["floor"] is None else _known(row),
         )
 
     async def begin(self, connection: Connection, number: int, fresh: Checkpoint) -> None:
@@ -132,17 +141,31 @@ class Floors:
         self, connection: Connection, number: int, incarnation: int, now: Checkpoint, *, anew: bool = False
     ) -> None:
         await connection.execute(
-            *(self._sql["upsert_checkpoint"], number, self._durable, incarnation),
-            *(now.floor.seq, now.floor.hash, now.floor.stored, now.top.seq, now.top.hash, now.top.stored),
-            *(now.seen, now.deliveries, now.durable_created, anew, now.acked),
+            self._sql["upsert_checkpoint"],
+            number,
+            self._durable,
+            incarnation,
+            now.floor.seq,
+            now.floor.hash,
+            now.floor.stored,
+            now.top.seq,
+            now.top.hash,
+            now.top.stored,
+            now.seen,
+            now.deliveries,
+            now.durable_created,
+            anew,
+            now.acked,
         )
         await connection.execute(self._sql["delete_settled_below_floor"], number, self._durable)
 
 
 def _known(row: Row) -> Checkpoint:
     return Checkpoint(
-        row["created"],
-        MessageFingerprint(row["floor"], row["floor_hash"], row["floor_stored"]),
-        MessageFingerprint(row["top"], row["top_hash"], row["top_stored"]),
-        *(row["seen"], row["deliveries"], row["durable_created"]),
+        created=row["created"],
+        floor=MessageFingerprint(row["floor"], row["floor_hash"], row["floor_stored"]),
+        top=MessageFingerprint(row["top"], row["top_hash"], row["top_stored"]),
+        seen=row["seen"],
+        deliveries=row["deliveries"],
+        durable_created=row["durable_created"],
     )

@@ -127,12 +127,12 @@ class StreamGuard:
 
     async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
         fresh = Checkpoint(
-            stream.created,
-            MessageFingerprint(),
-            MessageFingerprint(),
-            max(stream.state.first_seq - 1, 0),
-            0,
-            durable.created,
+            created=stream.created,
+            floor=MessageFingerprint(),
+            top=MessageFingerprint(),
+            seen=max(stream.state.first_seq - 1, 0),
+            deliveries=0,
+            durable_created=durable.created,
         )
         async with self._access.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)
@@ -181,8 +181,13 @@ class StreamGuard:
             await observe.seek(self._client, self._stream, self._durable, seq, back=back)
             await self._floors.back(connection, remembered.number, durable.created)
             await connection.execute(
-                *(self._sql["insert_audit_entry"], remembered.number, "rewind", f"to {seq}"),
-                *("projectionist", judgement.why, "{}"),
+                self._sql["insert_audit_entry"],
+                remembered.number,
+                "rewind",
+                f"to {seq}",
+                "projectionist",
+                judgement.why,
+                "{}",
             )
         self._left = await self._read()
         log.warning("%s: goes on from message %d: %s", self._name, seq, judgement.why)

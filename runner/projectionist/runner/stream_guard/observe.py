@@ -70,16 +70,16 @@ def seen(
 ) -> Observation:
     """Stream and durable as the judge wants them."""
     return Observation(
-        stream.created,
-        stream.state.first_seq,
-        stream.state.last_seq,
-        at_floor,
-        at_top,
-        durable.ack_floor.stream_seq,
-        durable.delivered.stream_seq,
-        durable.delivered.consumer_seq,
-        durable.created,
-        None if stream.config.mirror is None else stream.config.mirror.name,
+        created=stream.created,
+        first_seq=stream.state.first_seq,
+        last_seq=stream.state.last_seq,
+        at_floor=at_floor,
+        at_top=at_top,
+        ack_floor=durable.ack_floor.stream_seq,
+        delivered=durable.delivered.stream_seq,
+        deliveries=durable.delivered.consumer_seq,
+        durable_created=durable.created,
+        mirror_of=None if stream.config.mirror is None else stream.config.mirror.name,
     )
 
 
@@ -90,17 +90,17 @@ async def remembered(
     floor, top = proof.floor, stream.state.last_seq
     quiet = proof.acked is not None and durable.num_pending == 0 and durable.num_ack_pending == 0
     return Checkpoint(
-        stream.created,
-        before.floor
+        created=stream.created,
+        floor=before.floor
         if before.floor.seq == floor
         else await message_fingerprint(client, name, floor) or MessageFingerprint(floor),
-        before.top
+        top=before.top
         if before.top.seq == top
         else await message_fingerprint(client, name, top) or MessageFingerprint(top),
-        max(top if quiet else floor, stream.state.first_seq - 1),
-        durable.delivered.consumer_seq,
-        durable.created,
-        proof.acked,
+        seen=max(top if quiet else floor, stream.state.first_seq - 1),
+        deliveries=durable.delivered.consumer_seq,
+        durable_created=durable.created,
+        acked=proof.acked,
     )
 
 

@@ -133,7 +133,9 @@ class Exact:
     def _refolded(self, key: Any, live: Row | None, folded: Row | None) -> Refolded:
         differs = not same(table_of(self._consumer), live, folded)
         since = self._since[key].told(live, folded) if differs else None
-        return Refolded(key, live, folded, self._counts[key], differs, since)
+        return Refolded(
+            key=key, live=live, folded=folded, events=self._counts[key], differs=differs, since=since
+        )
 
     def _touches(self, delivery: Delivery) -> bool:
         if delivery.problem is not None:

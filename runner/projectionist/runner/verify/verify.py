@@ -96,7 +96,14 @@ class Verifier:
         """Verify this many rows, chosen by chance; None: all of them, and rows that should be there."""
         consumer, live_code = await live_consumer(self._queries, self._definition, self._settings)
         other = live_code != self._definition.code
-        self.result = Verified(self._definition.name, consumer.generation, 0, 0, [], other)
+        self.result = Verified(
+            consumer=self._definition.name,
+            generation=consumer.generation,
+            rows=0,
+            drifted=0,
+            drifts=[],
+            other_code=other,
+        )
         # What a monotonic sequence has applied, only the inbox knows: there all rows are looked at exactly.
         if sample is None and self._definition.sequence != MONOTONIC:
             await self._all(consumer)

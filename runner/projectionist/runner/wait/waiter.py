@@ -305,7 +305,15 @@ class Waiter:
             return AwaitedEvent(number, incarnation=incarnation, seq=seq)
         ordered = definition.sequence != "unordered"
         aggregate, version = (found.aggregate, found.version) if ordered else (None, None)
-        return AwaitedEvent(number, aggregate, version, found.source, found.id, incarnation, seq)
+        return AwaitedEvent(
+            consumer=number,
+            aggregate=aggregate,
+            version=version,
+            source=found.source,
+            id=found.id,
+            incarnation=incarnation,
+            seq=seq,
+        )
 
     async def _close(self) -> None:
         connection, self._connection = self._connection, None
