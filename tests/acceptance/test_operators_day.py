@@ -130,7 +130,7 @@ async def test_an_operators_day(live: Rig, tmp_path: Path) -> None:
                 (1, 1, "gap", "behind missing versions: lost"),
             ],
         )
-        assert (await desk.run("select_status")).code == 3
+        assert (await desk.run("status")).code == 3
     [sample] = (await desk.seen("parked", "show", "placed-1"))["events"]
     assert sample["error"] == "could not convert string to float: '1,50'"
     assert "in cents" in sample["stack"]

@@ -54,7 +54,7 @@ async def test_where_all_is_well_nothing_is_to_be_done(live: Rig, desk: Desk) ->
     await live.migrate(s.Orders)
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        ended = await desk.run("select_status", "--json")
+        ended = await desk.run("status", "--json")
     assert ended.code == 0, ended.out
     assert (await desk.run("outbox", "list")).code == 0
 
@@ -66,7 +66,7 @@ async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(li
     await live.publish(OrderNoted("bad"), "o1", 1)
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        ended = await desk.run("select_status")
+        ended = await desk.run("status")
         shown = await desk.seen("status")
         async with live.pool.acquire() as connection:
             await StateMetrics([definition(s.Orders)], live.settings).look(connection, live.nats)
@@ -109,7 +109,7 @@ async def test_what_nobody_applies_is_seen(
     await live.settle(s.Orders)
     await live.value(statement)
 
-    ended = await desk.run("select_status")
+    ended = await desk.run("status")
     assert ended.code == 3
     assert f"{told}. {remedy}\n" in ended.out
     assert texts(await desk.seen("status")) == [told]
@@ -153,7 +153,7 @@ async def test_intents_that_wait_for_a_person_and_circuits_that_are_open_are_see
     wanted = ["stub: 1 intents are dead", "stub: the circuits of 1 destinations are open, after failures"]
     assert texts(await desk.seen("status")) == wanted
     assert texts(await desk.seen("outbox", "list")) == wanted
-    assert (await desk.run("select_status")).code == (await desk.run("outbox", "list")).code == 3
+    assert (await desk.run("status")).code == (await desk.run("outbox", "list")).code == 3
     assert len([one for one in await examined(live) if one.about == "outbox"]) == 2
 
 

@@ -257,7 +257,7 @@ async def test_an_id_that_two_consumers_have_parked_needs_the_consumer(live: Rig
     told = await desk.refused("parked", "retry", "bad", *WHY)
     assert told.startswith("'bad' is parked by ")
     assert "Mailer (source 'shop')" in told
-    assert told.endswith("Say --consumer, or --source")
+    assert told.endswith("Say --consumer or --source, or --every-consumer")
     assert len((await desk.seen("parked", "show", "bad"))["events"]) == 2
     await desk.done("parked", "skip", "bad", "--consumer", "Mailer", *WHY)
     assert (await live.states(s.Mailer))["bad"] == "skipped"

@@ -44,7 +44,7 @@ async def released(live: Rig, count: int) -> None:
 
 
 async def test_the_list_is_grouped_by_what_is_alike(desk: Desk, s: Any) -> None:
-    ended = await desk.run("insert_quarantined", "list", "--json")
+    ended = await desk.run("quarantine", "list", "--json")
     assert ended.code == 3
     groups = json.loads(ended.out)["groups"]
     assert [(g["count"], g["consumers"], g["cause"], g["sample"]) for g in groups] == [
@@ -102,13 +102,13 @@ async def test_a_filter_has_one_read_again_and_all_the_rest_only_on_request(
 
     async with live.running(s.Orders):
         await live.value_of("select sum(attempts)::int from {s}.quarantine where reason = 'version'", 2)
-    reuse = await desk.run("insert_quarantined", "retry", "5", *WHY)
+    reuse = await desk.run("quarantine", "retry", "5", *WHY)
     assert (reuse.code, "belongs to another event" in reuse.out) == (3, True)
 
 
 async def test_what_is_discarded_is_gone_from_the_list(desk: Desk, s: Any) -> None:
     assert await desk.done("quarantine", "discard", "2", "3", "5", *WHY) == "discard: 3 done\n"
-    ended = await desk.run("insert_quarantined", "list")
+    ended = await desk.run("quarantine", "list")
     assert (ended.code, ended.out) == (0, "Nothing is there.\n")
     assert "takes sequences or filters" in await desk.refused("quarantine", "discard", *WHY)
 

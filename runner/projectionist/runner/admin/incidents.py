@@ -69,6 +69,4 @@ class Incidents:
                     remedy=remedy(IncidentKind(row["kind"]), row["consumer"]),
                 )
         given = (list(numbers), act.actor, act.reason)
-        return [
-            row["number"] for row in await self._connection.fetch(self._sql["close_stream_incidents"], *given)
-        ]
+        return [row["number"] for row in await self._connection.fetch(self._sql["close_incidents"], *given)]
