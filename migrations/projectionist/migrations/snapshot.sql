@@ -8,6 +8,12 @@ CREATE FUNCTION projectionist.alike(message text) RETURNS text
     select left(regexp_replace(split_part(message, E'\n', 1), $r$'[^']*'|"[^"]*"|[0-9]+$r$, '…', 'g'), 200)
 $_$;
 
+CREATE FUNCTION projectionist.first_line(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    select split_part(message, E'\n', 1)
+$$;
+
 CREATE TABLE projectionist.archive (
     number bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -700,7 +706,11 @@ CREATE VIEW projectionist.parked_seen AS
         CASE
             WHEN e.ordered THEN p.due
             ELSE e.due
-        END AS next_try
+        END AS next_try,
+        CASE
+            WHEN ((e.cause = 'failed'::text) AND (NOT e.discarded)) THEN (COALESCE((e.error_class || ': '::text), ''::text) || COALESCE(projectionist.first_line(e.error), ''::text))
+            ELSE NULL::text
+        END AS own
    FROM ((projectionist.parked e
      JOIN projectionist.consumers c ON ((c.number = e.consumer)))
      LEFT JOIN projectionist.positions p ON (((p.consumer = e.consumer) AND (p.aggregate = e.aggregate) AND e.ordered)));
@@ -755,7 +765,8 @@ CREATE VIEW projectionist.quarantine_seen AS
     q.attempts,
     q.due,
     q.size,
-    q.received
+    q.received,
+    projectionist.first_line(q.detail) AS own
    FROM (projectionist.quarantine q
      JOIN projectionist.consumers c ON ((c.number = q.consumer)));
 

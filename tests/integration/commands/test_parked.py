@@ -58,6 +58,26 @@ async def test_the_list_is_grouped_by_what_is_alike_and_says_what_waits_for_some
     assert hint in await desk.done("status")
 
 
+async def test_a_group_with_one_text_shows_it_whole_and_is_chosen_by_it(
+    live: Rig, desk: Desk, s: Any
+) -> None:
+    await live.pool.execute(
+        """update projectionist.parked set error_class = 'BadValue', error = $$column 'cents' takes 1, got 2$$
+            where id <> 'bad-3' and cause = 'failed';
+        update projectionist.parked set error_class = 'BadValue', error = $$column 'cents' takes 1, got 3$$
+            where id = 'bad-3'"""
+    )
+
+    async def failed(*filters: str) -> list[tuple[int, str]]:
+        groups = (await desk.seen("parked", "list", "--cause", "failed", *filters))["groups"]
+        return [(g["count"], g["why"]) for g in groups]
+
+    assert await failed() == [(3, "BadValue: column … takes …, got …")]
+    one = "BadValue: column 'cents' takes 1, got 2"
+    assert await failed("--error", one) == [(2, one)]
+    assert await failed("--aggregate", "order/o3") == [(1, "BadValue: column 'cents' takes 1, got 3")]
+
+
 async def test_filters_choose(desk: Desk, s: Any) -> None:
     async def ids(*filters: str) -> list[str]:
         events = (await desk.seen("parked", "list", "--each", *filters))["events"]

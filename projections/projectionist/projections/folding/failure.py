@@ -56,7 +56,8 @@ def failure_of(step: Step, error: BaseException) -> Failure:
 
 def _named(error: BaseException) -> str:
     kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    known = kind.__module__.partition(".")[0] in ("builtins", "projectionist")
+    return kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _message(error: BaseException) -> str:

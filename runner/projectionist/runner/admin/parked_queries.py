@@ -33,7 +33,7 @@ class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
     aggregate: str | None = None
     error: str | None = None
-    """As the groups show it: without numbers and quoted values."""
+    """As the groups show it: whole, or without numbers and quoted values."""
     older_s: float | None = None
     ids: Sequence[str] | None = None
     source: str | None = None

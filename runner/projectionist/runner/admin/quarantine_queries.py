@@ -28,7 +28,7 @@ class QuarantineFilter(msgspec.Struct, frozen=True, kw_only=True):
     consumer: str | None = None
     cause: str | None = None
     error: str | None = None
-    """As the groups show it: without numbers and quoted values."""
+    """As the groups show it: whole, or without numbers and quoted values."""
     older_s: float | None = None
 
 
