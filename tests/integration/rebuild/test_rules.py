@@ -18,9 +18,9 @@ from projectionist.runner.batch.handlers import PureHandlers
 from projectionist.runner.batch.inbox_store import InboxStore
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.handler_failures import HandlersFailed
+from projectionist.runner.rebuild.bulk_phase import BulkPhase
 from projectionist.runner.rebuild.catch_up import NotEqual
 from projectionist.runner.rebuild.reader_snapshots import Snapshots
-from projectionist.runner.rebuild.rebuild import Rebuild
 
 pytestmark = pytest.mark.asyncio
 
@@ -84,15 +84,15 @@ async def test_the_shadow_folds_nothing_that_live_has_not_applied(
         await yard.rebuild(s.Orders)
         assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]')]
         return
-    judged: Callable[..., Awaitable[Any]] = Rebuild._judge
+    judged: Callable[..., Awaitable[Any]] = BulkPhase._judge
 
-    async def ahead(self: Rebuild, *args: Any) -> Any:
+    async def ahead(self: BulkPhase, *args: Any) -> Any:
         judge = await judged(self, *args)
         for track in judge.tracks.values():
             track.cap = 1_000
         return judge
 
-    monkeypatch.setattr(Rebuild, "_judge", ahead)
+    monkeypatch.setattr(BulkPhase, "_judge", ahead)
     with pytest.raises(RebuildError, match="o1"):
         await yard.rebuild(s.Orders)
 
@@ -141,9 +141,12 @@ async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
     armed = False
     monkeypatch.setattr(PureHandlers, "fold", gated)
     if not rule:
-        monkeypatch.setattr(Queries, "alone", beside_others)
+        for taken in ("alone", "alone_once"):
+            monkeypatch.setattr(Queries, taken, beside_others)
+        monkeypatch.setattr(Queries, "show", nothing)
         # This batch is held up for so long that it counts as an old snapshot as well.
         monkeypatch.setattr(Snapshots, "wait", nothing)
+        monkeypatch.setattr(Snapshots, "note", nothing)
     async with rig.running(s.Orders):
         await yard.settled(s.Orders)
         armed = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,27 +17,21 @@ from projectionist.core.postgres import connections
 from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
-from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.batch.decisions import Decisions
-from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.barrier import SHORT, TooLong, patience
-from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError, first_position
-from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
-from projectionist.runner.history.fold_stream import Bulk, Slow
+from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError
 from projectionist.runner.history.progress import Watched
-from projectionist.runner.history.spill_files import Spill
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_tail import tailing
 from projectionist.runner.read_models.generations import begin_rollback
 from projectionist.runner.read_models.views import carry_indexes, check, table_names
 from projectionist.runner.rebuild import build_state
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding, owner, turn
-from projectionist.runner.rebuild.bulk_phase_sql import SqlBulk
+from projectionist.runner.rebuild.bulk_phase import BulkPhase
 from projectionist.runner.rebuild.catch_up import CatchUp
 from projectionist.runner.rebuild.catch_up_race import Brake, CatchUpRace, judge
 from projectionist.runner.rebuild.compare import Compared, Comparison
-from projectionist.runner.rebuild.plan import check_history, check_met
+from projectionist.runner.rebuild.plan import check_history
 from projectionist.runner.rebuild.reader_snapshots import Snapshots
 from projectionist.runner.rebuild.registration_check import floor_of, registered
 from projectionist.runner.rebuild.shadow import Shadow
@@ -187,7 +180,10 @@ class Rebuild:
         assert control is not None, "consumers are never deleted"
         await check(queries, build.consumer, control["generation"], build.generation)
         if build.phase == "bulk":
-            await self._phase("bulk", self._bulk(queries, build, shadow, consumer, filter_subject))
+            bulk = BulkPhase(queries, build, shadow, self._client, consumer, self._progress)
+            await self._phase("bulk", bulk.run())
+            self._silent.update(bulk.silent)
+            self._events = bulk.events
             found = await queries.open_build(build.consumer)
             assert found is not None, "it is ours"
             build = found
@@ -222,113 +218,6 @@ class Rebuild:
         began = clock.now()
         await work
         self._phases[name] = self._phases.get(name, 0.0) + clock.now() - began
-
-    # -- bulk ----------------------------------------------------------------------------------------------------
-
-    async def _bulk(
-        self, queries: Queries, build: Build, shadow: Shadow, consumer: Consumer, filter_subject: str
-    ) -> None:
-        decisions = Decisions(await queries.rows("select_decisions", build.consumer))
-        self._progress.begin("reading", build.floor)
-        if len(build.finished) < build.buckets:
-            own = consumer.owned()
-
-            async def begun() -> Bulk:
-                judge = await self._judge(queries, build, decisions)
-                given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-                return Bulk(*given, own)
-
-            if self._definition.kind is Kind.SQL:
-                sql = SqlBulk(queries, build, shadow, await begun(), self._silent)
-                await sql.run(filter_subject)
-            else:
-                await self._fold(queries, build, shadow, begun, filter_subject)
-            if own.known is not None and own.known != await queries.value(
-                "set_row_key_aggregate_type", build.consumer, own.known, own.since
-            ):
-                raise RebuildError(
-                    "live has applied events of other aggregates than this build took the rows' ids to be of",
-                    remedy="Rebuild with --restart",
-                )
-        if self._definition.sequence == UNORDERED and not build.partial:
-            await check_met(queries, self._client, build, self._definition)
-        self._progress.begin("indexing", 0)
-        async with queries.connection.transaction():
-            await queries.hold(build)
-            for statement in shadow.index():
-                await queries.connection.execute(statement)
-            await queries.run("mark_all_moved_dirty", build.consumer, build.positions, consumer.start)
-            await queries.run("start_catch_up_phase", build.number)
-            announce("rebuild.indexed")
-        announce("rebuild.bulk_done")
-
-    async def _judge(self, queries: Queries, build: Build, decisions: Decisions) -> AppliedFilter:
-        tracks: dict[str, AggregateProgress] = {}
-        resumes, start = self._definition.kind is Kind.SQL, first_position(self._definition)
-        async with queries.connection.transaction():
-            async for row in queries.cursor("select_position_caps", build.positions):
-                tracks[row["aggregate"]] = AggregateProgress(row["version"] if resumes else start, row["cap"])
-        apart = {row["seq"] for row in await queries.rows("select_excluded_sequences", build.number)}
-        return AppliedFilter(self._definition.sequence, tracks, decisions, apart)
-
-    async def _fold(
-        self,
-        queries: Queries,
-        build: Build,
-        shadow: Shadow,
-        begun: Callable[[], Awaitable[Bulk]],
-        filter_subject: str,
-    ) -> None:
-        bulk = await begun()
-        if build.buckets == 1:
-            try:
-                rows = await bulk.fold(filter_subject, 1, build.floor, divisible=True)
-            except Slow as slow:
-                build.buckets = slow.buckets
-                await queries.run("start_bulk_phase", build.number, build.floor, build.buckets)
-                self._progress.say(f"{slow}: reading again, to fold and keep it in {build.buckets} parts")
-                announce("rebuild.divided")
-                bulk = await begun()
-            else:
-                await self._stand(queries, build, bulk.judge)
-                await self._flush(queries, build, shadow, rows, 0)
-        if build.buckets > 1:
-            await self._fold_divided(queries, build, shadow, bulk, filter_subject)
-        self._silent.update(bulk.silent)
-        self._events = bulk.events
-
-    async def _fold_divided(
-        self, queries: Queries, build: Build, shadow: Shadow, bulk: Bulk, filter_subject: str
-    ) -> None:
-        with Spill(build.buckets, build.finished) as spill:
-            await bulk.spill(filter_subject, 1, build.floor, spill)
-            await self._stand(queries, build, bulk.judge)
-            self._progress.begin("folding", build.buckets)
-            for bucket in spill.open:
-                rows = await bulk.fold_spilled(spill.read(bucket))
-                await self._flush(queries, build, shadow, rows, bucket)
-                await self._progress.advance(1)
-
-    async def _stand(self, queries: Queries, build: Build, judge: AppliedFilter) -> None:
-        """Write down which aggregates did not get to where live stood; the others stand at their caps."""
-        if self._definition.sequence == MONOTONIC:
-            return
-        stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.incomplete())
-        if stragglers:
-            async with queries.connection.transaction():
-                await queries.hold(build)
-                await queries.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
-
-    async def _flush(
-        self, queries: Queries, build: Build, shadow: Shadow, rows: Iterable[tuple[Any, ...]], bucket: int
-    ) -> None:
-        """The rows of one bucket and the word that they are there, in one transaction."""
-        async with queries.connection.transaction():
-            await queries.hold(build)
-            await shadow.copy(rows)
-            announce("rebuild.copied")
-            await queries.run("mark_bucket_done", build.number, bucket)
-        announce("rebuild.flushed")
 
     # -- to the swap ---------------------------------------------------------------------------------------------
 
