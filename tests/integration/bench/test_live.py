@@ -107,7 +107,7 @@ async def test_a_contender_that_ends_is_told_with_what_it_said(here: Ground) -> 
 async def test_a_contender_that_stands_still_is_given_up(
     here: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "HANG_S", 0.2)
+    monkeypatch.setattr(trials, "PATIENCE_S", 0.2)
     async with here.scene() as scene:
         with pytest.raises(BenchError, match="stands still after 0 events"):
             await trials.trial(here, scene, does("import time; time.sleep(60)"), 1, 1)

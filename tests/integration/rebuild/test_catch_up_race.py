@@ -60,7 +60,7 @@ async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> Asyn
 async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catch_up_race, "HANG_S", 1.0)
+    monkeypatch.setattr(catch_up_race, "PATIENCE_S", 1.0)
     s, told = shop(yard.rig.stream), Heard()
     await yard.rig.migrate(s.Orders)
     await yard.rig.publish(OrderPlaced("ann", 1), "o1", 1)
