@@ -98,9 +98,18 @@ class Rig:
     async def migrate(self, *consumers: type) -> None:
         """Create or evolve the read models of these classes."""
         definitions = [definition(cls) for cls in consumers]
-        async with self.pool.acquire() as connection:
+        async with self.connected() as connection:
             models = ReadModels(connection, SCHEMA)
             await models.apply(definitions, await models.plan(definitions))
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[db.Connection]:
+        """A connection of the role that the consumers work as."""
+        connection = await db.connect(self.settings.postgres, application_name="rig")
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
     async def publish(
         self,

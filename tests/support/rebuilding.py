@@ -89,7 +89,7 @@ class Yard:
     async def _desk(self, name: str) -> AsyncIterator[tuple[Queries, Client]]:
         client = await connections.connect(self.rig.settings.nats, name=name)
         try:
-            async with self.rig.pool.acquire() as connection:
+            async with self.rig.connected() as connection:
                 yield Queries(connection, SCHEMA), client
         finally:
             await client.close()

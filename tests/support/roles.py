@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+import msgspec
 from tests.support.consumer_harness import Rig
 from tests.support.servers import SCHEMA
+
+from projectionist.core.settings.secret import Url
+
+RUNNER = "the_runner"
 
 _TAKE = """do $$ declare one text; begin
 for one in
@@ -38,3 +43,17 @@ async def hand_over(rig: Rig, role: str) -> None:
     await rig.pool.execute(f"alter schema {SCHEMA} owner to {role}; grant all on schema public to {role}")
     await rig.pool.execute(f"grant all on database {urlsplit(rig.database).path[1:]} to {role}")
     await rig.pool.execute(_TAKE.format(role=role, schema=SCHEMA))
+
+
+@asynccontextmanager
+async def as_plain(rig: Rig, role: str = RUNNER) -> AsyncIterator[None]:
+    """What migrates, runs, rebuilds and verifies works as a new role, which has our schema and no further right."""
+    before = rig.settings
+    async with plain(rig, role) as ours:
+        await hand_over(rig, role)
+        postgres = msgspec.structs.replace(before.postgres, url=Url(ours))
+        rig.settings = msgspec.structs.replace(before, postgres=postgres)
+        try:
+            yield
+        finally:
+            rig.settings = before

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.asyncio
 
 SWAP = """
 create table projectionist.orders__g2 (like projectionist.orders__g1 including all);
+alter table projectionist.orders__g2 owner to the_runner;
 update projectionist.generations set state = 'kept';
 insert into projectionist.generations (consumer, generation, state, tables, shape, code)
     select consumer, 2, 'live', tables, shape, code from projectionist.generations;

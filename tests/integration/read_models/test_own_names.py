@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.rebuilding import Yard, dying
+from tests.support.roles import RUNNER
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 
@@ -39,7 +40,9 @@ def _spend(yard: Yard, consumer: str, table: str, revision: int = 1) -> type:
 
 async def test_tables_of_one_name_in_two_schemas_have_nothing_in_common(yard: Yard) -> None:
     rig = yard.rig
-    await rig.pool.execute("create schema sales; create schema billing")
+    await rig.pool.execute(
+        f"create schema sales authorization {RUNNER}; create schema billing authorization {RUNNER}"
+    )
     sales, billing = _spend(yard, "Sales", "sales.orders"), _spend(yard, "Billing", "billing.orders")
     await rig.migrate(sales)
     await rig.publish(OrderPlaced("ann", 100), "o1", 1)
@@ -61,7 +64,7 @@ async def test_tables_of_one_name_in_two_schemas_have_nothing_in_common(yard: Ya
 
 async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own(yard: Yard) -> None:
     rig = yard.rig
-    await rig.pool.execute("create schema sales")
+    await rig.pool.execute(f"create schema sales authorization {RUNNER}")
 
     class Totals(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
         tables = {
@@ -80,7 +83,7 @@ async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own
     await yard.rebuild(Totals)
 
     assert await rig.rows("sales.lines") == [("o1", 100)]
-    async with rig.pool.acquire() as connection:
+    async with rig.connected() as connection:
         await drop(Queries(connection, SCHEMA), await rig.value("select number from {s}.consumers"), 1)
     assert await yard.tables() == ["sales.lines__g2", "sales.orders__g2"]
 
@@ -145,7 +148,7 @@ async def test_a_table_that_does_not_bear_its_mark_is_not_dropped(yard: Yard) ->
     await rig.pool.execute("create table projectionist.orders__g1 as select 'mine' as whose")
     number = await rig.value("select number from {s}.consumers")
 
-    async with rig.pool.acquire() as connection:
+    async with rig.connected() as connection:
         with pytest.raises(RebuildError, match="does not bear the comment 'projectionist: generation 1"):
             await drop(Queries(connection, SCHEMA), number, 1)
 

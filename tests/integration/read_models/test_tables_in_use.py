@@ -60,7 +60,7 @@ async def test_an_index_whose_columns_changed_is_made_anew_and_a_removed_one_is_
     await live.migrate(_indexed(live, Index("b", name="by")))
 
     assert await _columns(live) == ["a, b", "b"]
-    async with live.pool.acquire() as connection:
+    async with live.connected() as connection:
         models = ReadModels(connection, "projectionist")
         assert await models.plan([definition(_indexed(live, Index("b", name="by")))]) == []
 
@@ -123,7 +123,7 @@ async def test_a_reset_names_a_foreign_key_on_a_generation(live: Rig) -> None:
     await live.settle(orders)
     await live.pool.execute("create table mine (id text references projectionist.orders__g1)")
     await live.pool.execute("update projectionist.runners set stopped = clock_timestamp()")
-    async with live.pool.acquire() as connection:
+    async with live.connected() as connection:
         resetting = Resetting(connection, live.nats, SCHEMA)
         with pytest.raises(CannotReset, match='"mine" references "orders__g1"'):
             await resetting.reset("Orders", Act("ann", "again"))
@@ -151,7 +151,7 @@ async def test_a_reset_waits_for_its_table_as_long_as_others_wait_for_a_lock(liv
     await live.migrate(orders)
     yard = Yard(live)
     await yard.rebuild(orders)
-    async with live.pool.acquire() as connection, connection.transaction():
+    async with live.connected() as connection, connection.transaction():
         before = await connection.fetchval("show lock_timeout")
         await drop(yard.desk(connection), await live.value("select number from {s}.consumers"), 1)
         assert await connection.fetchval("show lock_timeout") == before

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncpg
-import msgspec
 import pytest
 from tests.integration.consumers.test_evolve import grown
 from tests.support.rebuilding import Yard
-from tests.support.roles import hand_over, plain
+from tests.support.roles import plain
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
-from projectionist.core.settings.secret import Url
 from projectionist.projections import Projection, on
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.read_models.generations import sweep
@@ -145,7 +143,7 @@ async def test_a_view_of_another_owner_can_be_read_after_a_swap(yard: Yard) -> N
         await rig.pool.execute(
             """
             grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
-            alter view orders owner to the_owner; grant select on orders to the_reader"""
+            alter view orders owner to the_owner; grant select on orders to the_reader; grant the_owner to the_runner"""
         )
         reader = await asyncpg.connect(url)
         assert len(await reader.fetch("select * from orders")) == 2
@@ -183,7 +181,9 @@ async def test_what_stands_around_a_view_that_is_made_anew_is_made_again(yard: Y
     await rig.publish(OrderPlaced("ann", 100), "o1", 1)
     await rig.settle(_spent(yard))
     async with plain(rig, "the_owner"), plain(rig, "the_reader"):
-        await rig.pool.execute("grant create, usage on schema public to the_owner")
+        await rig.pool.execute(
+            "grant create, usage on schema public to the_owner; grant the_owner to the_runner"
+        )
         await rig.pool.execute(AROUND)
         before = await rig.fetch(FACTS)
 
@@ -253,7 +253,7 @@ async def test_a_view_that_is_no_longer_fed_goes_with_the_swap_unless_something_
     await yard.rebuild(renamed)
     assert await rig.value("select to_regclass('spent')") is None
     await rig.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
-    async with rig.pool.acquire() as connection:
+    async with rig.connected() as connection:
         number = await rig.value("select number from {s}.consumers")
         assert await sweep(yard.desk(connection), number) == [1]
     assert await rig.rows("spent_more") == [("o1", 100)]
@@ -309,7 +309,7 @@ async def test_nobody_is_given_a_right_or_a_restriction_by_a_swap(yard: Yard) ->
     async with plain(rig, "the_reader") as url:
         await rig.pool.execute(
             """grant usage on schema projectionist to the_reader;
-            alter default privileges grant select on tables to the_reader"""
+            alter default privileges for role the_runner grant select on tables to the_reader"""
         )
         await rig.migrate(_spent(yard))
         await rig.publish(OrderPlaced("ann", 100), "o1", 1)
@@ -334,7 +334,9 @@ async def test_nobody_is_given_a_right_or_a_restriction_by_a_swap(yard: Yard) ->
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await reader.fetchval("select * from projectionist.spent__g2")
         await reader.close()
-        await rig.pool.execute("alter default privileges revoke select on tables from the_reader")
+        await rig.pool.execute(
+            "alter default privileges for role the_runner revoke select on tables from the_reader"
+        )
 
 
 async def test_a_policy_that_reads_another_generation_is_refused(yard: Yard) -> None:
@@ -357,7 +359,7 @@ async def test_migrate_changes_a_view_of_another_owner(yard: Yard) -> None:
     async with plain(rig, "the_owner"):
         await rig.pool.execute(
             """grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
-            alter view orders owner to the_owner"""
+            alter view orders owner to the_owner; grant the_owner to the_runner"""
         )
         await rig.migrate(grown(rig.stream))
         assert await rig.value("select carrier from orders where order_id = 'o1'") == "none"
@@ -366,13 +368,9 @@ async def test_migrate_changes_a_view_of_another_owner(yard: Yard) -> None:
 async def test_whoever_may_not_change_the_view_is_told_what_to_do(yard: Yard) -> None:
     rig = yard.rig
     orders = await _filled(yard)
-    async with plain(rig, "the_runner") as ours, plain(rig, "the_owner"):
-        await hand_over(rig, "the_runner")
+    async with plain(rig, "the_owner"):
         await rig.pool.execute(
             "grant create on schema public to the_owner; alter view orders owner to the_owner"
-        )
-        rig.settings = msgspec.structs.replace(
-            rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
         )
         with pytest.raises(InTheWay, match="must be owner of view orders"):
             await yard.rebuild(orders)

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
 import msgspec
 import pytest
+import pytest_asyncio
 from tests.support.rebuilding import Yard
-from tests.support.roles import hand_over, plain
+from tests.support.roles import as_plain, plain
 from tests.support.servers import Lab
 from tests.support.shop import OrderPlaced, shop
 from tests.support.standby import standby
 from tests.support.waiting import listening
 
 from projectionist.core.postgres.connections import Connection
-from projectionist.core.settings.secret import Url
 from projectionist.runner.rebuild import reader_snapshots
 from projectionist.runner.rebuild.rebuild import Rebuilt
 
 pytestmark = pytest.mark.asyncio
+
+
+@pytest_asyncio.fixture
+async def yard(yard: Yard) -> AsyncIterator[Yard]:
+    """Builders of a role that is no superuser."""
+    async with as_plain(yard.rig):
+        yield yard
 
 
 async def _filled(yard: Yard) -> type:
@@ -36,12 +44,8 @@ async def _filled(yard: Yard) -> type:
 async def test_a_reader_of_another_role_is_waited_for_by_a_runner_that_is_no_superuser(yard: Yard) -> None:
     rig = yard.rig
     orders = await _filled(yard)
-    async with plain(rig, "the_runner") as ours, plain(rig, "the_reader") as theirs:
-        await hand_over(rig, "the_runner")
+    async with plain(rig, "the_reader") as theirs:
         await rig.pool.execute("grant select on orders to the_reader")
-        rig.settings = msgspec.structs.replace(
-            rig.settings, postgres=msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
-        )
         reader = await asyncpg.connect(theirs)
         await reader.execute("begin isolation level repeatable read; select 1")
         with listening() as heard:

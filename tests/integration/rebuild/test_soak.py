@@ -9,25 +9,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 from tests.support.consumer_harness import Rig
 from tests.support.onlookers import Crowd, Onlooker, Wait, made_to_wait, note
 from tests.support.rebuilding import Yard
-from tests.support.roles import hand_over, plain
+from tests.support.roles import as_plain, plain
 from tests.support.servers import SCHEMA, Lab, Stream
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.standby import standby
 from tests.support.waiting import cancelled, eventually, listening
 
-from projectionist.core.postgres import connections
-from projectionist.core.settings.secret import Url
-from projectionist.projections import Definition, Projection, definition, on
+from projectionist.projections import Projection, on
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.read_models.generations import sweep
-from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 
@@ -162,16 +158,6 @@ class Days:
         """The class as it is now."""
         return sold(self.rig.stream, self.columns, self.revision)
 
-    async def migrate(self, *classes: type) -> None:
-        """Create or evolve tables, as the runners' role."""
-        definitions: list[Definition] = [definition(cls) for cls in classes]
-        connection = await connections.connect(self.rig.settings.postgres, application_name="migrate")
-        try:
-            models = ReadModels(connection, SCHEMA)
-            await models.apply(definitions, await models.plan(definitions))
-        finally:
-            await connection.close()
-
     async def deploy(self) -> None:
         """Start processes with the class as it is now, then stop those of before."""
         before, self._deployed = self._deployed, AsyncExitStack()
@@ -192,7 +178,7 @@ class Days:
                 await self.yard.rebuild(self.cls, accept_differences=True)
             case "column":
                 self.columns += 1
-                await self.migrate(self.cls)
+                await self.rig.migrate(self.cls)
                 await self.deploy()
             case "revision":
                 self.revision += 1
@@ -204,14 +190,12 @@ class Days:
         await self.rig.pool.execute(
             f"update {SCHEMA}.generations set kept_until = now() where state = 'kept'"
         )
-        connection = await connections.connect(self.rig.settings.postgres, application_name="sweep")
-        try:
+        async with self.rig.connected() as connection:
             number = await connection.fetchval(f"select number from {SCHEMA}.consumers where name = 'Sold'")
-            await sweep(Queries(connection, SCHEMA), number)
-        except RebuildError:  # somebody reads it at this moment
-            return False
-        finally:
-            await connection.close()
+            try:
+                await sweep(Queries(connection, SCHEMA), number)
+            except RebuildError:  # somebody reads it at this moment
+                return False
         return True
 
     async def sell(self, *, every_s: float) -> None:
@@ -235,16 +219,13 @@ class Days:
 
 @asynccontextmanager
 async def roles(rig: Rig) -> AsyncIterator[Sequence[str]]:
-    """The runners' role, which has our schema, and the addresses of three readers' roles."""
+    """Let the runners be a plain role; the addresses of three readers' roles."""
     async with (
-        plain(rig, "soak_runner") as ours,
+        as_plain(rig),
         plain(rig, "soak_idler") as idler,
         plain(rig, "soak_distant") as distant,
         plain(rig, "soak_tenant") as tenant,
     ):
-        await hand_over(rig, "soak_runner")
-        postgres = msgspec.structs.replace(rig.settings.postgres, url=Url(ours))
-        rig.settings = msgspec.structs.replace(rig.settings, postgres=postgres)
         yield idler, distant, tenant
 
 
@@ -266,7 +247,7 @@ async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_swee
     rig, batches = yard.rig, Batches(monkeypatch)
     async with roles(rig) as (idler, distant, tenant):
         days = Days(yard)
-        await days.migrate(days.cls, beside(rig.stream))
+        await rig.migrate(days.cls, beside(rig.stream))
         await rig.pool.execute(LOOKED_AT)
         with standby(lab) as copy:
             await copy.configured("hot_standby_feedback = on", "wal_receiver_status_interval = '1s'")
