@@ -27,7 +27,7 @@ update projectionist.generations set state = 'kept';
 insert into projectionist.generations (consumer, generation, state, tables, shape, code)
     select consumer, 2, 'live', tables, shape, code from projectionist.generations;
 update projectionist.consumers set generation = 2, epoch = epoch + 1;
-create or replace view public.orders as select * from projectionist.orders__g2;
+create or replace view public.orders as select orders__g2.* from projectionist.orders__g2, (select) read_only;
 """
 
 

@@ -34,19 +34,21 @@ class Heard(Logged):
 
 @asynccontextmanager
 async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Inside the block every round of catching up ends only when live has applied ten events more."""
+    """Inside the block every round of catching up ends only when live has applied ten events more; three if slowed."""
     rig, numbers = yard.rig, count()
     applied = "select count(*) from {s}.inbox where state = 'applied'"
     whole = CatchUp.round
 
     async def round_(self: CatchUp) -> int:
         done = await whole(self)
-        before = await rig.value(applied)
-        batch = [next(numbers) for _ in range(10)]
+        slowed = bool(braked.counts["brake.held"])
+        batch = [next(numbers) for _ in range(3 if slowed else 10)]
         await rig.publish_all([(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in batch])
 
         async def moved() -> bool:
-            return bool(await rig.value(applied) >= before + 10 or braked.counts["brake.held"])
+            if braked.counts["brake.held"] and not slowed:
+                return True
+            return bool(await rig.value(applied) > batch[-1] + 1)  # all of them, and the one before
 
         await eventually(moved)
         return done
