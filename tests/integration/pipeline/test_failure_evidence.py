@@ -469,3 +469,18 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
     assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o3", "o4", "o5", "o9"]
     assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(3, "refused", "discarded")]
     live.tampered = True
+
+
+async def test_what_was_refused_is_tried_anew_when_it_is_what_is_missing(live: Rig) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
+    async with crew(live, s.Orders) as (hand,):
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
+        await hand.settle(hand.read(OrderPaid(1), "o1", 2, seq=2))
+        assert await live.fetch("select seq, reason from {s}.quarantine") == [(1, "refused")]
+        await live.pool.execute("alter table projectionist.inbox drop constraint odd")
+        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
+
+    assert [row[:2] for row in await live.rows("orders")] == [("o1", "paid")]
+    live.tampered = True
