@@ -64,6 +64,7 @@ async def test_a_sql_projection_with_columns_of_any_type_is_rebuilt(yard: Yard, 
     rebuilt = await yard.rebuild(cls)
 
     assert (rebuilt.generation, rebuilt.compared.rows, rebuilt.compared.differences) == (2, 3, [])
+    assert (rebuilt.events, rebuilt.rows) == (3, 3)
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,10 @@ class BulkPhase:
         if len(build.finished) < build.buckets:
             decisions = Decisions(await queries.rows("select_decisions", build.consumer))
             if self._definition.kind is Kind.SQL:
-                sql = SqlBulk(queries, build, self._shadow, await self._begun(decisions), self.silent)
+                bulk = await self._begun(decisions)
+                sql = SqlBulk(queries, build, self._shadow, bulk, self.silent)
                 await sql.run(self._definition.subjects.filter)
+                self.events = bulk.events
             else:
                 await self._fold(decisions)
             await self._note_own_type()
