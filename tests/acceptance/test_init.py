@@ -77,6 +77,23 @@ async def test_a_folder_that_holds_something_is_refused_and_left_alone(tmp_path:
     assert (file.code, "is a file" in file.err) == (1, True)
 
 
+async def test_here_it_is_written_beside_files_of_ones_own_and_over_none(tmp_path: Path) -> None:
+    for name in ("README.md", "orders"):
+        (tmp_path / name).write_text("mine")
+    refused = await run_projectionist("init", "--here", cwd=tmp_path)
+    assert refused.code == 1
+    assert "README.md, orders would be written over" in refused.err
+    assert not (tmp_path / "projectionist.toml").exists()
+    assert (tmp_path / "orders").read_text() == "mine"
+
+    (tmp_path / "README.md").rename(tmp_path / "mine.md")
+    (tmp_path / "orders").unlink()
+    (tmp_path / "tests").mkdir()
+    assert (await run_projectionist("init", "--here", cwd=tmp_path)).code == 0
+    assert (tmp_path / "mine.md").read_text() == "mine"
+    assert (tmp_path / "tests" / "test_orders.py").exists()
+
+
 async def test_a_new_folder_is_made_and_hidden_files_of_ones_own_stay(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n")
     made = await run_projectionist("init", "--json", cwd=tmp_path)
