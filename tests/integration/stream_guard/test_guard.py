@@ -277,7 +277,7 @@ async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_
 
 
 async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_the_next_start(
-    live: Rig,
+    live: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -285,10 +285,15 @@ async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_
         async with live.running(s.Orders):
             await heard.wait("worker.running")
             (name,) = await durables(live)
-            await changed(live, name, max_ack_pending=7)
+            await changed(live, name, max_ack_pending=7, ack_wait=45)
             await heard.wait("durable.drifted")
             await heard.wait("heart.beat", heard.counts["heart.beat"] + 3)
             assert heard.counts["durable.drifted"] == 1
+    assert (
+        "ack_wait_s is 45, the settings here say 10, max_ack_pending is 7, the settings here say "
+        in caplog.text
+    )
+    assert "another process has other settings" in caplog.text
 
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)

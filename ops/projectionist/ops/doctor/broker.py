@@ -204,7 +204,10 @@ def _durable(
         mend = "A consumer that runs sets it right; have whatever limits what may be ordered of it stop"
         yield attention(about, "durable", "the broker refuses orders as large as ours", mend)
     if drift := durable.drifted(there, config):
-        mend = "A start sets it right; if it comes back, something else manages this durable: have it stop"
+        mend = (
+            "A start sets it right; if it comes back, a process has other settings, "
+            "or something else manages this durable"
+        )
         yield attention(about, "durable", f"{'; '.join(drift)}", mend)
     if there.ack_floor.stream_seq > found.state.last_seq:
         yield attention(

@@ -118,8 +118,8 @@ def limited(found: DurableInfo) -> bool:
 def drifted(found: DurableInfo, config: dict[str, Any]) -> list[str]:
     """Which sizes of the durable are not those of the settings: others change them, or have other settings."""
     return [
-        f"{size} is {is_}, not {config[size]}"
-        for size in ("ack_wait", "max_ack_pending")
+        f"{name} is {is_ / unit:.12g}, the settings here say {config[size] / unit:.12g}"
+        for size, name, unit in (("ack_wait", "ack_wait_s", 1e9), ("max_ack_pending", "max_ack_pending", 1))
         if (is_ := getattr(found.config, size)) != config[size]
     ]
 

@@ -208,7 +208,8 @@ class JetStreamSource:
         drift = durable.drifted(found, durable.configuration(self._wanted))
         if drift and drift != self._drift:
             log.warning(
-                "durable %s has changed: %s; the next start sets it right",
+                "durable %s has changed: %s; another process has other settings, or somebody has edited it: "
+                "whoever starts last sets it to its own",
                 self._wanted.name,
                 ", ".join(drift),
             )
