@@ -86,7 +86,7 @@ async def test_latencies_at_each_rate_and_sizes_with_their_picture(
     assert report.plot.startswith("<svg")
 
 
-@pytest.mark.deadline(240)
+@pytest.mark.deadline(900)  # all contenders, one after the other, each with servers to warm up
 async def test_one_run_of_all_tells_every_figure_that_has_a_goal(
     lab: Lab, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

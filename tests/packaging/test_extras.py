@@ -97,6 +97,7 @@ async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_
                 )
             ).err
         )
+        assert "durable" in await call("retire", NAMED, "--yes", *WHY)
     finally:
         await call("dev", "down")
     assert {name for name, _ in main.found()} - called == {"observe"}, (

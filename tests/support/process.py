@@ -148,7 +148,7 @@ async def projectionist(
 async def run_projectionist(*arguments: str, cwd: Path | None = None, **env: str) -> Ended:
     """Run `projectionist ARGUMENTS` to its end."""
     async with projectionist(*arguments, cwd=cwd, env=env) as child:
-        return await child.ended()
+        return await child.ended(seconds=4 * HANG_S)  # some work for a minute when nothing disturbs them
 
 
 class _Lines(asyncio.Protocol):

@@ -125,7 +125,12 @@ async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_
         with pytest.raises(DatabaseRefusedError, match=told):
             await connections.pool(Postgres(url=Url(url)), application_name="test", most=1)
         given = {**environment(live), "PROJECTIONIST_POSTGRES__URL": url}
-        for words in (["migrate"], ["run", APP], ["relay", APP], ["doctor", APP]):
+        for words in (
+            ["migrate"],
+            ["run", APP],
+            ["relay", "tests.support.relay_app:events"],
+            ["doctor", APP],
+        ):
             async with projectionist(*words, env=given) as child:
                 ended = await child.ended()
             assert ended.code in (1, 3), words

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -98,17 +99,18 @@ async def test_a_postgresql_without_a_connection_to_spare_is_tried_once_a_second
                 async with flowing(load):
                     await heard.wait("batch.acked", 10)
                     async with limited(live, url, what):
-                        attempts = gate.attempts
+                        attempts, begun = gate.attempts, time.monotonic()
                         gate.cut()
                         await heard.wait("postgres.reach.ill")
                         await silent_for(heard, "batch.acked", 3)
-                        assert gate.attempts - attempts <= 5
+                        assert gate.attempts - attempts <= time.monotonic() - begun + 2
                     await heard.wait("postgres.reach.well")
                 await live.settled(s.Orders, s.Spend)
 
     lines = [line for line in told if "PostgreSQL" in line]
     assert len(lines) == 2, told
-    assert "too many connections" in lines[0]
+    # One that was being opened when all were cut off says so instead.
+    assert "too many connections" in lines[0] or "connection was closed" in lines[0]
     await load.check()
     assert await live.failed_tries() == 0
 

@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +28,9 @@ _SETTINGS = {
 }
 _RISKY = {"fsync": "off", "full_page_writes": "off"}
 """For data that need not survive the machine. Commits survive the server: synchronous_commit stays on."""
+
+_SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+"""The one question that a PostgreSQL answers before it knows who asks."""
 
 
 class PostgresServer:
@@ -95,7 +100,7 @@ class PostgresServer:
 
     def ready(self, port: int) -> bool:
         """True if it takes connections on `port`."""
-        return self._noted() == (self.pid(), "ready") and not processes.is_free(port)
+        return self._noted() == (self.pid(), "ready") and _answers(port)
 
     def stop(self) -> None:
         """Stop it if it runs: clients are disconnected, what is committed is written."""
@@ -176,3 +181,13 @@ def _write_secret(path: Path, secret: str, account: SystemAccount) -> None:
         file.write(secret)
     if account.lent:
         os.chown(path, account.uid, account.gid)
+
+
+def _answers(port: int) -> bool:
+    """Tell whether a PostgreSQL answers: one that was just killed holds its port for a moment, and says nothing."""
+    try:
+        with socket.create_connection((processes.HOST, port), timeout=1) as connection:
+            connection.sendall(_SSL_REQUEST)
+            return connection.recv(1) in {b"N", b"S"}
+    except OSError:
+        return False
