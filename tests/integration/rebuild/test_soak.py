@@ -17,7 +17,7 @@ from tests.support.roles import as_plain, plain
 from tests.support.servers import SCHEMA, Lab, Stream
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.standby import standby
-from tests.support.waiting import cancelled, eventually, listening
+from tests.support.waiting import eventually, listening
 
 from projectionist.projections import Projection, on
 from projectionist.runner.batch.types import Batch
@@ -150,7 +150,7 @@ class Days:
     def __init__(self, yard: Yard) -> None:
         self.yard, self.rig = yard, yard.rig
         self.columns, self.revision = 0, 1
-        self.orders = 0
+        self.orders, self.open = 0, True
         self._deployed = AsyncExitStack()
 
     @property
@@ -199,8 +199,8 @@ class Days:
         return True
 
     async def sell(self, *, every_s: float) -> None:
-        """Publish orders without an end."""
-        while True:
+        """Publish orders until the shop is closed, each with both of its events."""
+        while self.open:
             self.orders += 1
             name = f"o{self.orders:06}"
             customer = ("ann", "bob")[self.orders % 2]
@@ -266,7 +266,8 @@ async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_swee
                         await days.step(what)
                         assert not selling.done(), selling.exception()
             finally:
-                await cancelled(selling)
+                days.open = False
+                await selling
                 await days.stop()
         for one in crowd.onlookers:
             assert one.errors == [], one.name
