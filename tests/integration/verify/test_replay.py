@@ -108,6 +108,9 @@ async def test_a_dry_run_tells_and_changes_nothing(yard: Yard) -> None:
     assert (told.settled, told.unsettled, told.outcomes) == (1, 2, {})
     assert await yard.effects() == effects
     assert await rig.value("select count(*) from {s}.audit where verb = 'replay'") == 0
+    assert await rig.value("select count(*) from {s}.runners where stopped is null") == 0, (
+        "nobody runs it any more"
+    )
 
 
 async def test_a_reactor_is_not_replayed_unless_its_settings_say_so(yard: Yard) -> None:

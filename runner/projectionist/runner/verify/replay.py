@@ -106,9 +106,18 @@ class Replayer:
         stream = await api.stream(self._client, self._definition.stream)
         result = Replayed(self._definition.name, span.first, span.last, self._policy)
         consumer = await self._consumer(row)
-        if dry_run:
-            await self._each(span, stream, consumer, None, result)
-            return result
+        try:
+            if dry_run:
+                await self._each(span, stream, consumer, None, result)
+            else:
+                await self._settled(span, stream, consumer, act, result)
+        finally:
+            await self._queries.run("stop_replay_runner", consumer.runner)
+        return result
+
+    async def _settled(
+        self, span: Range, stream: api.Stream, consumer: Consumer, act: Act, result: Replayed
+    ) -> None:
         detail = msgspec.json.encode({"policy": self._policy}).decode()
         about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
         await self._queries.run("insert_audit_entry", consumer.number, *about)
@@ -118,9 +127,7 @@ class Replayer:
             await self._each(span, stream, consumer, BatchSettler(consumer, session), result)
         finally:
             await session.close()
-            await self._queries.run("stop_replay_runner", consumer.runner)
         announce("replay.done")
-        return result
 
     async def _refuse_forgotten(self, consumer: int, span: Range) -> None:
         """Without order what retention has removed from the inbox would look new."""
