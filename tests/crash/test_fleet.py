@@ -171,17 +171,17 @@ async def test_a_revision_that_cannot_be_built_waits_for_better_code_and_stops_n
 
 async def test_a_chore_that_fails_is_told_once_tried_again_and_ends_nothing(live: Rig) -> None:
     s = await migrated(live)
-    await live.fetch("alter table {s}.quarantine rename to gone")
+    await live.fetch("alter table {s}.incidents rename to gone")
 
     async with projectionist("run", APP, env=release(live, "first")) as child:
         await child.heard("worker.running", 3)
         await child.heard("setbacks.noted", 4)
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.value_of("select count(*)::int from {s}.inbox", 3)
-        assert child.err.count("Orders: trying again what other code failed on: UndefinedTableError") == 1
+        assert child.err.count("Orders: closing incidents that are settled: UndefinedTableError") == 1
         child.signal(signal.SIGTERM)
         assert (await child.ended()).code == 0
-    await live.fetch("alter table {s}.gone rename to quarantine")
+    await live.fetch("alter table {s}.gone rename to incidents")
     assert await live.unaccounted(s.Orders) == []
 
 

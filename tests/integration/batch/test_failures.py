@@ -113,9 +113,7 @@ async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: R
     async with live.running(s.Orders):
         await live.value_of("select head from {s}.positions", "waiting")
 
-    assert await live.fetch("select attempts, budget, error_class from {s}.parked") == [
-        (3, 3, "projectionist.projections.handler_results.Retry")
-    ]
+    assert await live.fetch("select attempts, budget, error_class from {s}.parked") == [(3, 3, "Retry")]
     assert await live.value("select due from {s}.positions") is None
     assert await live.value("select sum(n) from {s}.counters where outcome = 'failed'") == 3
 

@@ -256,12 +256,12 @@ async def test_starts_and_replies_are_on_disk_although_the_database_prefers_spee
         f"alter database {database.rpartition('/')[2]} set synchronous_commit = off"
     )
     said = {}
-    for setup in ("steady", "steady_loose"):
+    for setup in ("set_stable_plans", "set_stable_plans_async_commit"):
         link = DatabaseLink(here.settings.postgres, setup, setup=setup)
         async with link.lent() as connection:
             said[setup] = await connection.fetchval("show synchronous_commit")
         await link.close()
-    assert said == {"steady": "on", "steady_loose": "off"}
+    assert said == {"set_stable_plans": "on", "set_stable_plans_async_commit": "off"}
 
 
 async def test_a_wish_that_cannot_be_opened_is_put_aside_and_keeps_no_other_waiting(here: Outbox) -> None:
