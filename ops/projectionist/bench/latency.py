@@ -15,6 +15,7 @@ from projectionist.bench.contenders import Contender, contenders, variants
 from projectionist.bench.ground import ground as made
 from projectionist.bench.load import SOURCE, Load, messages
 from projectionist.bench.trial import caught_up
+from projectionist.bench.variants import BenchIntent, BenchTelling
 from projectionist.core.cloudevents import DEFAULTS
 from projectionist.core.postgres.statements import Statements
 from projectionist.ops.cli.output import table
@@ -128,7 +129,7 @@ async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]
 
 
 def _told_key(identity: str) -> str:
-    return intent_key("BenchTelling", SOURCE, identity, "Told")
+    return intent_key(BenchTelling.__name__, SOURCE, identity, BenchIntent.__name__)
 
 
 async def _watched(
