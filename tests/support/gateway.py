@@ -19,8 +19,6 @@ class Gateway:
         self._upstream = urlsplit(upstream)
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
-        self._made: list[asyncio.StreamWriter] = []
-        """All there were: one that the collector meets before it is closed would fail a test."""
         self._flowing = asyncio.Event()
         self._flowing.set()
         self.url = ""
@@ -67,7 +65,6 @@ class Gateway:
             writer.transport.abort()
             return
         self._writers += [writer, back]
-        self._made += [writer, back]
         loses = asyncio.Event()
         for pump in (self._out(reader, back, loses), self._in(there, writer, loses)):
             task = asyncio.get_running_loop().create_task(pump)
@@ -108,8 +105,6 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.cut()
-        for writer in self._made:
-            writer.close()
 
 
 @asynccontextmanager
