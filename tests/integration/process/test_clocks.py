@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -25,6 +26,7 @@ from projectionist.core.postgres.leases import Leases
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.outbox.providers import Outcome
 from projectionist.outbox.providers.settings import ProviderRetry
+from projectionist.outbox.relay.circuit_breakers import Circuits
 
 pytestmark = pytest.mark.asyncio
 
@@ -206,6 +208,33 @@ async def test_a_relay_goes_on_with_what_is_due_and_leased_by_a_later_clock(
             await rig.all_become("sent")
     assert set(cls.executions.values()) == {1}
     assert cls.executions[down] == 1
+
+
+async def test_a_circuit_that_opens_while_the_clock_goes_back_opens_for_no_longer_than_it_may(
+    clock: Clock, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pause is reckoned by the old clock, and written when the relay has done with what waited by it."""
+    reckoned, noticed = asyncio.Event(), asyncio.Event()
+    keep = Circuits._keep
+
+    async def held(self: Circuits, *fields: Any) -> bool:
+        reckoned.set()
+        await noticed.wait()
+        return await keep(self, *fields)
+
+    monkeypatch.setattr(Circuits, "_keep", held)
+    cls = scripted()
+    async with outbox(database) as rig:
+        key = await rig.want()
+        cls.script[key] = [answer(Outcome.NOT_SENT)]
+        with listening() as heard:
+            async with rig.relaying(made(cls, breaker=BreakerPolicy(failures=1, open_s=1, maximum_s=1))):
+                await reckoned.wait()
+                clock.set(-HOUR)
+                await heard.wait("clock.back")
+                noticed.set()
+                await rig.becomes(key, "sent")
+    assert cls.executions == {key: 1}
 
 
 async def test_a_relay_that_starts_behind_a_clock_that_went_back_takes_up_what_another_had_leased(

@@ -145,6 +145,7 @@ class IntentStore:
         most: int,
         steps: int,
         timeout_s: float,
+        pause_s: float,
         resting: Sequence[str] = (),
         crowd: Sequence[str] = (),
         look: int = 0,
@@ -153,7 +154,7 @@ class IntentStore:
         """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes.
 
         Those for other destinations than the crowd come first; for them it goes on for `look` lanes. `others_only`:
-        the crowd gets nothing of what they leave.
+        the crowd gets nothing of what they leave. `pause_s`: the longest pause of a circuit that is believed.
         """
         token, asked = uuid4(), clock.now()
         lease_s = lease_of(timeout_s)
@@ -170,6 +171,7 @@ class IntentStore:
                 crowd,
                 look,
                 not others_only,
+                pause_s,
             )
         first = rows[0]
         found, others, walked = first["found"], first["others"], first["steps"]
@@ -184,9 +186,7 @@ class IntentStore:
             gone_s=self._theirs.gone_back(first["now"], asked),
         )
 
-    async def shorten_waits(
-        self, provider: str, *, gone_s: float, timeout_s: float, wait_s: float, pause_s: float
-    ) -> None:
+    async def shorten_waits(self, provider: str, *, gone_s: float, timeout_s: float, wait_s: float) -> None:
         """Let nothing wait longer than it may, by whatever clock that was written.
 
         `gone_s`: the clock is known to have gone back by so much, so that the first attempts are longer ago than they
@@ -197,7 +197,7 @@ class IntentStore:
                 leases = Leases(self._link.sql.schema, self._relay)
                 granted = await leases.acquire(connection, f"clock:{provider}", NOTICED_S)
                 gone_s = gone_s if granted is not None else 0.0
-            spans = lease_of(timeout_s), wait_s, pause_s
+            spans = lease_of(timeout_s), wait_s
             await connection.execute(self._link.sql["bring_times_back"], provider, *spans, gone_s)
 
     async def start(self, batch: Sequence[LeasedIntent], horizon_s: float | None) -> list[LeasedIntent]:

@@ -182,7 +182,6 @@ class Sender:
             gone_s=gone_s,
             timeout_s=settings.timeout_s,
             wait_s=settings.retry.maximum_s,
-            pause_s=longest(settings.breaker),
         )
         self._gone_s = None
         if gone_s:
@@ -202,6 +201,7 @@ class Sender:
             most=min(self._shares.free, self._batch),
             steps=STEPS,
             timeout_s=self._settings.timeout_s,
+            pause_s=longest(self._settings.breaker),
             resting=self._still_resting(),
             crowd=crowd,
             look=depth,

@@ -1,17 +1,13 @@
 -- What a clock that has gone back since has written ahead of its time ends in its longest time: a lease after $2 seconds, a
--- wait after $3, a pause of a circuit after $4. $5: what has begun is older than it looks by so many seconds.
-with circuits as (
-    update {schema}.breakers set until = clock_timestamp() + make_interval(secs => $4)
-    where provider = $1 and until > clock_timestamp() + make_interval(secs => $4)
-),
-rates as (
+-- wait after $3. $4: what has begun is older than it looks by so many seconds.
+with rates as (
     update {schema}.buckets set refilled = clock_timestamp() where provider = $1 and refilled > clock_timestamp()
 ),
 ahead as (
     select seq from {schema}.outbox
     where open and provider = $1 and (
         lease_until > clock_timestamp() + make_interval(secs => $2) or due > clock_timestamp() + make_interval(secs => $3)
-        or ($5::float8 > 0 and first_started is not null)
+        or ($4::float8 > 0 and first_started is not null)
     )
     order by seq
     for update
@@ -20,5 +16,5 @@ update {schema}.outbox o
 set lease_until = case when lease_until is not null
         then least(lease_until, clock_timestamp() + make_interval(secs => $2)) end,
     due = case when due is not null then least(due, clock_timestamp() + make_interval(secs => $3)) end,
-    first_started = first_started - make_interval(secs => $5)
+    first_started = first_started - make_interval(secs => $4)
 from ahead where o.seq = ahead.seq

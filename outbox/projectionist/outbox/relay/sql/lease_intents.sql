@@ -1,6 +1,7 @@
 -- Leases heads of one provider's lanes after the lane $2, and says how far it looked. The walk jumps from lane to lane. Heads
 -- for other destinations than the crowd $8 come first: for them it looks at $9 lanes, though there were enough of the crowd,
--- which gets nothing unless $10.
+-- which gets nothing unless $10. A pause of a circuit that lasts longer than $11 seconds was written by a clock that has gone
+-- back since, and counts for nothing.
 with recursive walk (seq, lane, able, other, found, others, steps) as (
     select null::bigint, $2::text collate "C", false, false, 0, 0, 0
     union all
@@ -15,7 +16,8 @@ with recursive walk (seq, lane, able, other, found, others, steps) as (
             and (o.state = 'started' or o.destination <> all ($7::text[]) and not exists (
                 select from {schema}.breakers b
                 where b.provider = $1 and b.destination = o.destination
-                    and (b.held is not null or (b.state <> 'closed' and b.until > clock_timestamp()))
+                    and (b.held is not null or (b.state <> 'closed' and b.until > clock_timestamp()
+                        and b.until <= clock_timestamp() + make_interval(secs => $11)))
             )) as able,
             o.destination <> all ($8::text[]) as other
         from {schema}.outbox o
