@@ -14,6 +14,7 @@ from pathlib import Path
 import nkeys  # type: ignore[import-untyped]  # it comes without types
 import pytest
 import trustme
+from tests.support.gateway import Gateway, gateway
 from tests.support.proxy import proxied
 from tests.support.servers import Lab
 from tests.support.waiting import HANG_S, eventually, listening
@@ -112,6 +113,26 @@ async def test_a_connection_that_carries_nothing_any_more_is_given_up(
             await heard.wait("broker.reconnected")
         assert (await client.request("$JS.API.INFO")).data
         await client.close()
+
+
+async def test_attempts_to_come_back_that_nobody_answers_leave_nothing_open(lab: Lab) -> None:
+    """Python warns of a connection that is forgotten while it is open, and a warning is an error here."""
+    async with gateway(lab.nats_url) as gate:
+        client = await connections.connect(Nats(url=(Url(gate.url),)), name="test")
+        client.options |= {"connect_timeout": 0.2, "reconnect_time_wait": 0.05}
+        gate.stall()
+        with listening() as heard:
+            gate.cut()
+            before = gate.attempts
+            await eventually(lambda: has_tried(gate, before + 3))
+            gate.abandon()
+            await heard.wait("broker.reconnected")
+        assert (await client.request("$JS.API.INFO", timeout=HANG_S)).data
+        await client.close()
+
+
+async def has_tried(gate: Gateway, attempts: int) -> bool:
+    return gate.attempts >= attempts
 
 
 async def test_a_token_is_checked_and_never_shown(

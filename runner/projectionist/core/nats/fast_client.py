@@ -1,4 +1,4 @@
-"""Where Projectionist reaches into nats-py: for speed, and to throw away at a disconnect what was not sent.
+"""Where Projectionist reaches into nats-py: for speed, and to leave nothing of a connection that is over.
 
 Nothing else touches a private name of nats-py. `available()` tries every one of them; where it says why not,
 `projectionist.core.nats.connections` connects with the plain client, which is slower and keeps unsent acks.
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 from nats.aio.client import Client as NatsClient
+from nats.aio.client import Srv
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 from nats.errors import Error as NatsError
@@ -118,6 +119,11 @@ class Client(NatsClient):
         held = self._pending_data_size
         self._pending.clear()
         self._pending_data_size = 0
+        self._abort()
+        return held
+
+    def _abort(self) -> None:
+        """End the connection there is, if any, with all that it has not sent."""
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             with contextlib.suppress(OSError, AttributeError):  # closed already, or not a socket
@@ -125,7 +131,6 @@ class Client(NatsClient):
                     socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE
                 )
             writer.transport.abort()  # close() would wait for a frozen server to take the rest
-        return held
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         """Encrypt where that is wanted: nats-py leaves it to the server, and to whoever stands before it."""
@@ -138,6 +143,14 @@ class Client(NatsClient):
     async def _attempt_reconnect(self) -> None:
         self.discard_pending()
         await super()._attempt_reconnect()
+
+    async def _connect_to_server(self, server: Srv) -> None:
+        """Leave nothing of an attempt that failed: nats-py forgets its connection, open as it is, and its tasks."""
+        self._abort()
+        for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
+            if task is not None:
+                task.cancel()
+        await super()._connect_to_server(server)
 
 
 class _Parser(Parser):
@@ -272,7 +285,8 @@ def _difference() -> str:
     with contextlib.suppress(NatsError):
         _at_once(probe._process_info({}, initial_connection=True))
         return "it cannot be held to TLS"
-    names = {"_attempt_reconnect", "_process_connect_init", "_flush_queue", "_transport", "_io_writer"}
+    names = {"_attempt_reconnect", "_connect_to_server", "_process_connect_init", "_transport", "_io_writer"}
+    names |= {"_reading_task", "_ping_interval_task", "_flush_queue", "_flusher_task"}
     missing = names - set(dir(probe)) - set(dir(TcpTransport()))  # type: ignore[no-untyped-call]  # as above
     return f"it has no {', '.join(sorted(missing))}" if missing else ""
 
