@@ -1,4 +1,4 @@
-"""What a handler answered: intents by slot, and whether the row goes."""
+"""Takes a handler's answer apart: intents by slot, and whether the row is to be deleted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from projectionist.outbox.intents.intent import Intent, Slotted, content_of, options_of
+from projectionist.outbox.intents.intent import EmittedIntent, Intent, Slotted, content_of, options_of
 from projectionist.projections.handler_results import Delete
 
 
 class HandlerResult(msgspec.Struct, gc=False):
     """A handler's answer, taken apart."""
 
-    intents: list[tuple[str, Intent, bytes]]
-    """Slot, intent, and its content as it was when the handler gave it."""
+    intents: list[EmittedIntent]
     delete: bool = False
 
 
@@ -25,7 +24,7 @@ IDLE = HandlerResult([])
 def answer_of(result: object) -> HandlerResult:
     """Take apart what a handler returned; a generator runs here. Raises TypeError for what is no answer."""
     if isinstance(result, Intent):  # nearly always
-        return HandlerResult([(options_of(result).slot, result, content_of(result))])
+        return HandlerResult([EmittedIntent(options_of(result).slot, result, content_of(result))])
     answer = HandlerResult([])
     _take(result, answer)
     return answer
@@ -48,9 +47,9 @@ def _take(result: object, answer: HandlerResult) -> None:
 
 
 def _add(slot: str, intent: Intent, answer: HandlerResult) -> None:
-    if answer.intents and any(slot == taken for taken, _, _ in answer.intents):
+    if answer.intents and any(slot == one.slot for one in answer.intents):
         raise TypeError(
             f"two intents in slot {slot!r} from one event: name the second, "
             f'{type(intent).__name__}(…).slot("second")'
         )
-    answer.intents.append((slot, intent, content_of(intent)))
+    answer.intents.append(EmittedIntent(slot, intent, content_of(intent)))

@@ -167,13 +167,13 @@ async def test_whatever_a_handler_addresses_it_can_be_opened_or_is_refused_at_on
     here: Outbox, where: str, text: str
 ) -> None:
     try:
-        (slot, _, body) = answer_of(Hook(where, text)).intents[0]
+        (emitted,) = answer_of(Hook(where, text)).intents
     except ValueError:
         return
-    name = body_hash(body).hex()
+    body, name = emitted.body, body_hash(emitted.body).hex()
     await write(
         here.connection,
-        msgspec.structs.replace(wish(1, key=name, body=body), slot=slot, destination=where),
+        msgspec.structs.replace(wish(1, key=name, body=body), slot=emitted.slot, destination=where),
     )
     await unpack_all(here.connection, SQL)
     row = await here.connection.fetchrow(

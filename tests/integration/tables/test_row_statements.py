@@ -129,10 +129,10 @@ def test_a_batch_in_memory_ends_where_its_events_end_through_the_table(
         loaded = session.load(["x", "y"])
         singly = fold(definition(Everything), [step], loaded)
         failed |= set(singly.failures)
-        bodies += [reaction.body for reaction in singly.intents]
+        bodies += [emitted.body for _, emitted in singly.intents]
         session.write(singly.rows, loaded)
     assert failed == set(at_once.failures)
-    assert bodies == [reaction.body for reaction in at_once.intents]
+    assert bodies == [emitted.body for _, emitted in at_once.intents]
     kept = {key: shown(row) for key, row in at_once.rows.items() if row is not None}
     assert {key: shown(row) for key, row in session.load(["x", "y"]).items()} == kept
 

@@ -1,4 +1,4 @@
-"""From what handlers asked for to intents: below the mark they are counted, above it they are rows."""
+"""Staging of emitted intents: below the mark they are counted, above it they are rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tests.support.shop import Receipt, shop
 
 from projectionist.core.settings.settings import Policy
 from projectionist.outbox import Intent, intent_key
+from projectionist.outbox.intents.intent import EmittedIntent
 from projectionist.outbox.intents.keys import frozen_body
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.batch.handlers import EmittedIntent
 from projectionist.runner.batch.intents import ordering_key, stage_intents
 from projectionist.runner.batch.writes import BatchWrites
+from projectionist.runner.decoding.delivery import Delivery
 
 
 class Parcel(Intent, provider="courier", destination="depot", order_by="street", on_dead="block"):
@@ -36,20 +37,20 @@ def consumer(mark: int = 0) -> Consumer:
     return made
 
 
-def wished(
+def emitted(
     seq: int, intent: Intent, slot: str = "Receipt", version: int = 1, aggregate: str = "order/o1"
-) -> EmittedIntent:
-    """What a handler asked for about the event at `seq`."""
-    return EmittedIntent(delivery(version, aggregate, seq=seq), slot, intent, frozen_body(intent))
+) -> tuple[Delivery, EmittedIntent]:
+    """An intent that a handler emitted about the event at `seq`."""
+    return delivery(version, aggregate, seq=seq), EmittedIntent(slot, intent, frozen_body(intent))
 
 
 def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() -> None:
     receipt = Receipt("o1")
-    (wish,) = stage_intents([wished(5, receipt)], consumer(), BatchWrites())
+    (staged,) = stage_intents([emitted(5, receipt)], consumer(), BatchWrites())
 
-    assert wish.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail")
-    assert wish.body == frozen_body(receipt)
-    assert (wish.slot, wish.class_name, wish.provider, wish.destination) == (
+    assert staged.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail")
+    assert staged.body == frozen_body(receipt)
+    assert (staged.slot, staged.class_name, staged.provider, staged.destination) == (
         "Mail",
         "Receipt",
         "email",
@@ -58,10 +59,10 @@ def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() 
 
 
 def test_destination_order_and_what_follows_death_are_the_classes_to_say() -> None:
-    (wish,) = stage_intents([wished(5, Parcel("north", "elm"), "Parcel")], consumer(), BatchWrites())
+    (staged,) = stage_intents([emitted(5, Parcel("north", "elm"), "Parcel")], consumer(), BatchWrites())
 
-    assert (wish.destination, wish.on_dead) == ("north", "block")
-    assert wish.ordering == "9:OldOrders7:courier3:elm"
+    assert (staged.destination, staged.on_dead) == ("north", "block")
+    assert staged.ordering == "9:OldOrders7:courier3:elm"
 
 
 def test_by_default_the_intents_of_one_aggregate_for_one_provider_are_in_order() -> None:
@@ -79,17 +80,15 @@ def test_by_default_the_intents_of_one_aggregate_for_one_provider_are_in_order()
 @given(st.lists(st.integers(1, 30), unique=True), st.integers(0, 31))
 def test_every_intent_is_either_written_or_counted_as_suppressed(seqs: list[int], mark: int) -> None:
     writes = BatchWrites()
-    wishes = stage_intents([wished(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
+    staged = stage_intents([emitted(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
 
-    assert sorted(wish.seq for wish in wishes) == sorted(seq for seq in seqs if seq >= mark)
-    assert writes.counts["order.placed", "intents"] == len(wishes)
-    assert writes.counts["order.placed", "suppressed_Receipt"] == len(seqs) - len(wishes)
+    assert sorted(one.seq for one in staged) == sorted(seq for seq in seqs if seq >= mark)
+    assert writes.counts["order.placed", "intents"] == len(staged)
+    assert writes.counts["order.placed", "suppressed_Receipt"] == len(seqs) - len(staged)
 
 
 def test_intents_are_written_in_the_order_they_were_asked_for() -> None:
     order = [("order/b", 1), ("order/a", 1), ("order/a", 2), ("order/b", 3), ("order/a", 10)]
-    asked = [wished(n, Receipt("x"), version=v, aggregate=a) for n, (a, v) in enumerate(order, 1)]
+    asked = [emitted(n, Receipt("x"), version=v, aggregate=a) for n, (a, v) in enumerate(order, 1)]
 
-    assert [
-        (wish.aggregate, wish.version) for wish in stage_intents(asked, consumer(), BatchWrites())
-    ] == order
+    assert [(one.aggregate, one.version) for one in stage_intents(asked, consumer(), BatchWrites())] == order

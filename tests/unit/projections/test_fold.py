@@ -62,9 +62,9 @@ def test_a_row_no_handler_changed_is_not_written() -> None:
 
 
 def test_an_intent_carries_its_slot_and_its_frozen_content() -> None:
-    (reaction,) = folded(OrderSummary, placed(1), ("o-1", OrderPaid("o-1"))).intents
-    assert (reaction.slot, reaction.step.index) == ("Receipt", 1)
-    assert reaction.body == b'{"order_id":"o-1","to":"ann@example.org"}'
+    ((index, emitted),) = folded(OrderSummary, placed(1), ("o-1", OrderPaid("o-1"))).intents
+    assert (emitted.slot, index) == ("Receipt", 1)
+    assert emitted.body == b'{"order_id":"o-1","to":"ann@example.org"}'
 
 
 def test_a_deleted_row_is_gone_and_a_later_event_recreates_it_from_the_defaults() -> None:
@@ -81,7 +81,7 @@ def test_deleting_a_row_that_never_was_writes_nothing() -> None:
 
 def test_a_generator_yields_several_intents_under_their_slots() -> None:
     result = folded(OrderSummary, placed(1), ("o-1", OrderShipped("o-1", ["p-1"])))
-    assert [reaction.slot for reaction in result.intents] == ["Receipt", "warehouse"]
+    assert [emitted.slot for _, emitted in result.intents] == ["Receipt", "warehouse"]
     assert result.rows["o-1"] == ("o-1", "ann@example.org", 100, "placed", '["p-1"]')
 
 
@@ -148,9 +148,7 @@ def test_a_condition_that_writes_leaves_no_trace() -> None:
 def test_a_reactor_has_intents_and_no_rows() -> None:
     result = folded(Welcome, placed(1), placed(2, 0))
     assert result.rows == {}
-    assert [reaction.intent.to for reaction in result.intents if hasattr(reaction.intent, "to")] == [
-        "ann@example.org"
-    ]
+    assert [one.intent.to for _, one in result.intents if hasattr(one.intent, "to")] == ["ann@example.org"]
     assert len(result.idle) == 1
 
 
@@ -323,7 +321,7 @@ def test_an_intent_holds_what_it_held_when_it_was_yielded() -> None:
 
     result = folded(Growing, ("o", OrderPaid("o")), ("o", OrderPaid("o")))
     assert result.rows == {"o": ("o", '["one", "two", "one", "two"]')}
-    assert [r.body for r in result.intents] == [
+    assert [emitted.body for _, emitted in result.intents] == [
         b'{"lines":["one"],"weight":0.0}',
         b'{"lines":["one","two","one"],"weight":0.0}',
     ]

@@ -41,7 +41,7 @@ def one_by_one(steps: list[Step], rows: Rows) -> FoldResult:
 def seen(folded: FoldResult) -> object:
     """What must be equal, by representation: 1 and True, 1.0 and 1.00 are not the same here."""
     return (
-        [(reaction.step.index, reaction.slot, reaction.body) for reaction in folded.intents],
+        [(index, emitted.slot, emitted.body) for index, emitted in folded.intents],
         {unit: (failure.step.index, failure.message) for unit, failure in folded.failures.items()},
     )
 

@@ -123,6 +123,14 @@ class Slotted(msgspec.Struct, frozen=True):
         checked(self.slot, what="slot")
 
 
+class EmittedIntent(msgspec.Struct, frozen=True, gc=False):
+    """An intent that a handler has returned, under its slot, with its content as it was at that moment."""
+
+    slot: str
+    intent: Intent
+    body: bytes
+
+
 def options_of(intent: Intent | type[Intent]) -> IntentOptions:
     """What the class of `intent` declares: provider, slot, destination, ordering."""
     options: IntentOptions = intent.__intent__  # type: ignore[union-attr] # the metaclass puts it on every subclass

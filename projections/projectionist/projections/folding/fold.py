@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from projectionist.core.user_errors import RAISED, is_ours
-from projectionist.outbox.intents.intent import Intent
+from projectionist.outbox.intents.intent import EmittedIntent
 from projectionist.projections.compiled.definition import Definition, Kind
 from projectionist.projections.copying import copied
 from projectionist.projections.folding.failure import Failure, failure_of
@@ -25,22 +25,13 @@ from projectionist.projections.folding.step import Step, Unit
 from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
 
 
-class Reaction(msgspec.Struct, frozen=True, gc=False):
-    """One intent that a step asked for, with its content frozen."""
-
-    step: Step
-    slot: str
-    intent: Intent
-    body: bytes
-
-
 class FoldResult(msgspec.Struct):
     """What a batch comes to."""
 
     rows: dict[Any, Row | None]
     """The rows to write, by key, in database form; None is a row to delete."""
-    intents: list[Reaction]
-    """In the order of their steps, and within a step in the order its handler gave them."""
+    intents: list[tuple[int, EmittedIntent]]
+    """With the index of its step: in the order of steps, and within a step in the order its handler gave them."""
     failures: dict[Unit, Failure]
     idle: list[Step]
     """Those that were applied without effect, because their `when=` said no."""
@@ -62,7 +53,7 @@ def fold(
     alone = definition.sequence == "unordered"
     cut: dict[Unit, int] = dict(excluded or {})
     failures: dict[Unit, Failure] = {}
-    intents: list[Reaction] = []
+    intents: list[tuple[int, EmittedIntent]] = []
     idle: list[Step] = []
     for step in steps:
         unit: Unit = step.index if alone else step.aggregate
@@ -79,7 +70,7 @@ def fold(
         if answer is IDLE:
             idle.append(step)
         elif answer is not None:
-            intents.extend(Reaction(step, slot, intent, body) for slot, intent, body in answer.intents)
+            intents.extend((step.index, one) for one in answer.intents)
     return FoldResult(rows.changed() if rows else {}, intents, failures, idle)
 
 

@@ -132,18 +132,18 @@ class BatchSpans:
         ]
         self._committed_ns = begun_ns
 
-    def inject_into_intents(self, wishes: Iterable[StagedIntent]) -> None:
+    def inject_into_intents(self, staged: Iterable[StagedIntent]) -> None:
         """Write the intents under the spans of their events."""
         contexts = {
             (t.delivery.source, t.delivery.id): t.span.get_span_context()
             for t in self._traced
             if t.place != REPEAT
         }
-        for wish in wishes:
-            context = contexts.get((wish.source, wish.id))
+        for intent in staged:
+            context = contexts.get((intent.source, intent.id))
             if context is not None and context.trace_flags.sampled:
-                wish.traceparent = tracing.written(context)
-                wish.tracestate = context.trace_state.to_header() or None
+                intent.traceparent = tracing.written(context)
+                intent.tracestate = context.trace_state.to_header() or None
 
     def committed(self, now: int, courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> None:
         """End what the commit has made true, at the time of the commit."""

@@ -19,7 +19,7 @@ from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
     from projectionist.core.retry_policy import RetryPolicy
-    from projectionist.outbox import Intent
+    from projectionist.outbox.intents.intent import EmittedIntent
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.folding.failure import Failure
     from projectionist.runner.batch.consumer import Consumer
@@ -33,21 +33,13 @@ Rows = dict[Any, tuple[Any, ...]]
 """Rows in database form, by key."""
 
 
-class EmittedIntent(msgspec.Struct, gc=False):
-    """One intent that a handler asked for, and the event it asked for it about."""
-
-    delivery: Delivery
-    slot: str
-    intent: Intent
-    body: bytes
-
-
 class FoldedBatch(msgspec.Struct):
     """What the handlers made of a batch."""
 
     broken: dict[int, FailedAt]
     """Where a course's run stopped, by the index of the course."""
-    wished: list[EmittedIntent]
+    intents: list[tuple[Delivery, EmittedIntent]]
+    """Intents that handlers emitted, each with the event it is about."""
     rows: dict[Any, tuple[Any, ...] | None]
     """Touched rows in database form; None: to be deleted."""
     present: frozenset[Any]
@@ -90,9 +82,9 @@ class PureHandlers:
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]
             broken[at] = FailedAt(courses[at].tried.index(delivery), failed(failure, delivery, retry))
-        wished = [EmittedIntent(order[r.step.index][1], r.slot, r.intent, r.body) for r in folded.intents]
+        intents = [(order[index][1], one) for index, one in folded.intents]
         idle = [order[step.index][1] for step in folded.idle]
-        return FoldedBatch(broken, wished, folded.rows, frozenset(loaded), idle)
+        return FoldedBatch(broken, intents, folded.rows, frozenset(loaded), idle)
 
     async def _folded(
         self, steps: list[Step], order: Sequence[tuple[int, Delivery]]

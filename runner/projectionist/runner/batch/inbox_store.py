@@ -333,9 +333,9 @@ class InboxStore:
             self._sql["insert_version_winners"], self.consumer, *zip(*sorted(winners), strict=True)
         )
 
-    async def wish(self, incarnation: int, wishes: Sequence[StagedIntent]) -> None:
-        """Write intents, for a relay to open."""
-        rows = [(len(part), encode_intents(part)) for part in intent_chunks(wishes)]
+    async def stage(self, incarnation: int, intents: Sequence[StagedIntent]) -> None:
+        """Write the intents of a batch, for a relay to unpack."""
+        rows = [(len(part), encode_intents(part)) for part in intent_chunks(intents)]
         await self.connection.execute(
             self._sql["insert_intent_batches"], self.consumer, incarnation, *zip(*rows, strict=True)
         )

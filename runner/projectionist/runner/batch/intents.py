@@ -14,8 +14,8 @@ from projectionist.outbox.intents.staging import StagedIntent
 
 if TYPE_CHECKING:
     from projectionist.outbox import Intent, IntentOptions
+    from projectionist.outbox.intents.intent import EmittedIntent
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.handlers import EmittedIntent
     from projectionist.runner.batch.writes import BatchWrites
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -32,20 +32,20 @@ class IntentFactory(msgspec.Struct, frozen=True):
 
 
 def stage_intents(
-    wished: Iterable[EmittedIntent], consumer: Consumer, writes: BatchWrites
+    emitted: Iterable[tuple[Delivery, EmittedIntent]], consumer: Consumer, writes: BatchWrites
 ) -> list[StagedIntent]:
-    """The intents to write, in the order they were asked for; the silent ones are counted."""
-    wishes: list[StagedIntent] = []
+    """Return the intents to write, in the order handlers emitted them; count the silent ones."""
+    staged: list[StagedIntent] = []
     counts, recipes = writes.counts, consumer.recipes
-    for one in wished:
-        delivery, intent = one.delivery, one.intent
+    for delivery, one in emitted:
+        intent = one.intent
         if not consumer.is_real(delivery.seq, delivery.incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
             counts[delivery.type, f"suppressed_{options_of(intent).slot}"] += 1
             continue
         recipe = recipes.get((type(intent), one.slot)) or _recipe(consumer, intent, one.slot)
         options, aggregate = recipe.options, delivery.aggregate
-        wishes.append(
+        staged.append(
             StagedIntent(
                 recipe.key(delivery.source, delivery.id),
                 delivery.source,
@@ -69,7 +69,7 @@ def stage_intents(
             )
         )
         counts[delivery.type, "intents"] += 1
-    return wishes
+    return staged
 
 
 _MOST_RECIPES = 1000

@@ -21,19 +21,12 @@ from projectionist.projections.folding.step import Step
 from projectionist.projections.reactor_answers import answer_of
 from projectionist.projections.tables.ddl import sql_names
 from projectionist.projections.tables.sql_tables import resolved
-from projectionist.runner.batch.handlers import (
-    EmittedIntent,
-    FoldedBatch,
-    failed,
-    later,
-    ordered,
-    preset,
-    step_of,
-)
+from projectionist.runner.batch.handlers import FoldedBatch, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import FailedAt
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
+    from projectionist.outbox.intents.intent import EmittedIntent
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.retry_policy import Refusal
@@ -186,24 +179,24 @@ class SqlHandlers:
         self.at = None
         broken = preset(courses, self._consumer.policy.retry, refusal)
         stopped: set[int] = set()
-        wished: list[EmittedIntent] = []
+        intents: list[tuple[Delivery, EmittedIntent]] = []
         for index, (at, delivery) in enumerate(ordered(courses, broken)):
             step = step_of(self._consumer.definition, index, delivery)
             if step is None or at in stopped:
                 continue
             self.at = delivery.aggregate or delivery.id
-            failure = await self._run(step, delivery, wished, each=each)
+            failure = await self._run(step, delivery, intents, each=each)
             if failure is not None:
                 stopped.add(at)
                 broken[at] = FailedAt(courses[at].tried.index(delivery), failure)
         self.at = None
-        return FoldedBatch(broken, wished, {}, frozenset(), [])
+        return FoldedBatch(broken, intents, {}, frozenset(), [])
 
     async def write(self, folded: FoldedBatch) -> None:
         """Nothing is left to write: the handlers have."""
 
     async def _run(
-        self, step: Step, delivery: Delivery, wished: list[EmittedIntent], *, each: bool
+        self, step: Step, delivery: Delivery, intents: list[tuple[Delivery, EmittedIntent]], *, each: bool
     ) -> EventFailure | None:
         handler, retry = step.handler, self._consumer.policy.retry
         event = copied(step.event) if handler.copies else step.event
@@ -235,7 +228,7 @@ class SqlHandlers:
             if is_cancelled(error):
                 raise
             return failed(failure_of(step, error), delivery, retry)
-        wished.extend(EmittedIntent(delivery, slot, intent, body) for slot, intent, body in answer.intents)
+        intents.extend((delivery, one) for one in answer.intents)
         return None
 
     def _is_outage(self, error: Exception) -> bool:

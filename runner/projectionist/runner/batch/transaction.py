@@ -113,7 +113,7 @@ class Transaction:
             for index, one in enumerate(courses):
                 self._close(one, folded.broken.get(index))
             # Intents are written under the spans of their events; without any, spans have time until all is done.
-            trail = self._trail(courses, begun_ns) if folded.wished else None
+            trail = self._trail(courses, begun_ns) if folded.intents else None
             await self._write(folded, trail)
             if self.consumer.marks is not None:
                 await self._mark(courses, folded, self.consumer.marks)
@@ -124,7 +124,7 @@ class Transaction:
         if fresh:
             self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
-        if not folded.wished:
+        if not folded.intents:
             trail = self._trail(courses, begun_ns)
         if trail is not None:
             trail.committed(over_ns, courses, folded.broken)
@@ -324,12 +324,12 @@ class Transaction:
         if folded.idle:
             self.writes.counts["", "condition_false"] += len(folded.idle)
             await self.store.idle(folded.idle)
-        wishes = stage_intents(folded.wished, self.consumer, self.writes)
-        self.writes.wishes = len(wishes)
+        staged = stage_intents(folded.intents, self.consumer, self.writes)
+        self.writes.staged = len(staged)
         if trail is not None:
-            trail.inject_into_intents(wishes)
-        if wishes:
-            await self.store.wish(self.incarnation, wishes)
+            trail.inject_into_intents(staged)
+        if staged:
+            await self.store.stage(self.incarnation, staged)
         if self.writes.counts:
             self.writes.counts = self.consumer.kinds.bounded(self.writes.counts)
             await self.store.count(self.consumer.runner, self.writes.counts)

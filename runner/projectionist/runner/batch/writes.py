@@ -140,7 +140,7 @@ class BatchWrites:
         self.kept: list[StillQuarantined] = []
         self.incidents: list[Incident] = []
         self.winners: list[tuple[str, int, str, str]] = []
-        self.wishes = 0
+        self.staged = 0
         """How many intents were written."""
         self.counts: Counter[tuple[str, str]] = Counter()
 

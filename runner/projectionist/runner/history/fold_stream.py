@@ -92,7 +92,7 @@ class Folding:
             self._fail(delivery, f"{type(error).__name__}: {error}")
             return
         if answer is not None:
-            self._silent.update(slot for slot, _, _ in answer.intents)
+            self._silent.update(one.slot for one in answer.intents)
 
     def _fail(self, delivery: Delivery, error: str) -> None:
         self.stumbles.append(handler_failure(delivery, error))

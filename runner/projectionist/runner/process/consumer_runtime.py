@@ -169,7 +169,7 @@ class ConsumerRuntime:
         for one in applied:
             if one.trail is not None:
                 one.trail.acked()
-        if any(one.writes.wishes for one in applied):
+        if any(one.writes.staged for one in applied):
             self._access.wake()
         if self._drain is not None and any(one.writes.parked for one in applied):
             self._drain.wake()
