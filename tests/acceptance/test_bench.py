@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.process import run_projectionist
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 from projectionist.bench import latency, live, size
 from projectionist.bench.contenders import variants
@@ -22,16 +22,16 @@ pytestmark = pytest.mark.asyncio
 SMALL = ("bench", "live", "--events", "2000", "--aggregates", "200", "--repeats", "1")
 
 
-def servers(lab: Lab, database: str) -> dict[str, str]:
-    return {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": lab.nats_url}
+def addresses(servers: Servers, database: str) -> dict[str, str]:
+    return {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": servers.nats_url}
 
 
 async def test_it_prints_ratios_for_programs_and_none_is_out_of_all_bounds(
-    lab: Lab, database: str, tmp_path: Path
+    servers: Servers, database: str, tmp_path: Path
 ) -> None:
     """The bounds are wide: what falls through them is no noise, but something done for each event."""
     several = ("bench", "live", "--events", "10000", "--aggregates", "1000", "--repeats", "1", "--json")
-    ended = await run_projectionist(*several, cwd=tmp_path, **servers(lab, database))
+    ended = await run_projectionist(*several, cwd=tmp_path, **addresses(servers, database))
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     live = found["live"]
@@ -61,10 +61,10 @@ async def test_without_urls_it_brings_servers_of_its_own_and_people_get_a_table(
 
 
 async def test_latencies_at_each_rate_and_sizes_with_their_picture(
-    lab: Lab, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this process, with a moment for each rate and small sizes: there are no options for that."""
-    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     monkeypatch.setattr(latency, "SECONDS", 0.3)
     monkeypatch.setattr(latency, "WARM_S", 0.1)
     monkeypatch.setattr(latency, "RATES", (50, 400))
@@ -88,14 +88,14 @@ async def test_latencies_at_each_rate_and_sizes_with_their_picture(
 
 @pytest.mark.deadline(900)  # all contenders, one after the other, each with servers to warm up
 async def test_one_run_of_all_tells_every_figure_that_has_a_goal(
-    lab: Lab, database: str, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(latency, "SECONDS", 0.3)
     monkeypatch.setattr(latency, "WARM_S", 0.1)
     monkeypatch.setattr(latency, "RATES", (50, 400))
     monkeypatch.setattr(live, "TRACED_ROUNDS", 1)
     monkeypatch.setattr(live, "variants", lambda _: {"plain": variants()["plain"]})
-    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     said: list[str] = []
     asked = Asked(events=2000, aggregates=200, repeats=1)
     report = await suite("all", asked, settings, None, said.append)
@@ -132,9 +132,9 @@ def figure(document: dict[str, Any], name: str) -> float:
 
 
 async def test_what_cannot_be_measured_is_refused_with_a_remedy(
-    lab: Lab, database: str, tmp_path: Path
+    servers: Servers, database: str, tmp_path: Path
 ) -> None:
-    given = servers(lab, database)
+    given = addresses(servers, database)
     ended = await run_projectionist(*SMALL, "--sync", "always", cwd=tmp_path, **given)
     assert (ended.code, "Set sync_interval in your NATS server" in ended.err) == (1, True)
     ended = await run_projectionist(*SMALL, cwd=tmp_path, PROJECTIONIST_POSTGRES__URL=database)

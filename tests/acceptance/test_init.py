@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import ROOT, projectionist, run_projectionist
 
 from projectionist.ops.commands import init
@@ -33,30 +33,35 @@ async def python(folder: Path, *words: str, **env: str) -> str:
     return said
 
 
-async def test_the_project_passes_its_test_and_follows_its_stream(live: Rig, tmp_path: Path) -> None:
+async def test_the_project_passes_its_test_and_follows_its_stream(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     written = await run_projectionist("init", cwd=tmp_path)
     assert written.code == 0, written.err
     assert "Next: projectionist dev up && projectionist migrate" in written.out
     assert "1 passed" in await python(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
-    servers = {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
-    assert (await run_projectionist("migrate", cwd=tmp_path, **servers)).code == 0
+    addresses = {
+        "PROJECTIONIST_POSTGRES__URL": live.database,
+        "PROJECTIONIST_NATS__URL": live.servers.nats_url,
+    }
+    assert (await run_projectionist("migrate", cwd=tmp_path, **addresses)).code == 0
     try:
-        assert "placed by bob" in await python(tmp_path, "-m", "orders.publish", "bob", **servers)
-        async with projectionist("run", cwd=tmp_path, env=servers) as process:
+        assert "placed by bob" in await python(tmp_path, "-m", "orders.publish", "bob", **addresses)
+        async with projectionist("run", cwd=tmp_path, env=addresses) as process:
             await process.heard("worker.running")
-            await python(tmp_path, "-m", "orders.publish", **servers)
+            await python(tmp_path, "-m", "orders.publish", **addresses)
             await live.value_of(
                 "select array_agg(customer order by customer) from order_summary", ["ann", "bob"]
             )
             process.signal(signal.SIGTERM)
             assert (await process.ended()).code == 0
-        status = await run_projectionist("status", "--json", cwd=tmp_path, **servers)
+        status = await run_projectionist("status", "--json", cwd=tmp_path, **addresses)
         [one] = json.loads(status.out)["consumers"]
         assert (one["name"], one["outcomes"]["applied"]) == ("OrderSummary", 2)
     finally:
         await live.nats.jetstream().delete_stream("ORDERS")
-    live.tampered = True  # its stream is not the rig's
+    live.tampered = True  # its stream is not the harness's
 
 
 async def test_its_code_is_as_clean_as_ours(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.waiting import eventually
 
@@ -70,7 +70,7 @@ class Paid(Event, type="day.paid"):
     """It was paid."""
 
 
-async def publish(live: Rig) -> None:
+async def publish(live: ConsumerHarness) -> None:
     """What producers send that day: half of the amounts have a comma, one is garbage, one a test; one event is lost."""
     for n in range(20):
         await live.publish(Placed(f"{n},50" if n % 2 else f"{n}.50"), f"o{n}", 1, id=f"placed-{n}")
@@ -83,26 +83,26 @@ async def publish(live: Rig) -> None:
 
 
 @asynccontextmanager
-async def running(desk: Desk) -> AsyncIterator[None]:
+async def running(cli: Cli) -> AsyncIterator[None]:
     """The consumers at work in a process of their own, which ends as one does at a deployment."""
-    async with projectionist("run", "day:app", cwd=desk.folder) as process:
+    async with projectionist("run", "day:app", cwd=cli.folder) as process:
         await process.heard("worker.running")
         yield
         process.signal(signal.SIGTERM)
         assert (await process.ended()).code == 0
 
 
-async def groups(desk: Desk) -> list[tuple[Any, ...]]:
+async def groups(cli: Cli) -> list[tuple[Any, ...]]:
     """What waits, as the operator sees it."""
-    found = (await desk.seen("parked", "list"))["groups"]
+    found = (await cli.seen("parked", "list"))["groups"]
     return [(g["count"], g["waiting"], g["cause"], g["why"]) for g in found]
 
 
-async def see(desk: Desk, expected: list[tuple[Any, ...]]) -> None:
+async def see(cli: Cli, expected: list[tuple[Any, ...]]) -> None:
     """Look until it is so."""
 
     async def so() -> bool:
-        found = await groups(desk)
+        found = await groups(cli)
         assert found == expected, found
         return True
 
@@ -110,48 +110,48 @@ async def see(desk: Desk, expected: list[tuple[Any, ...]]) -> None:
 
 
 @pytest.mark.deadline(240)
-async def test_an_operators_day(live: Rig, tmp_path: Path) -> None:
-    desk = Desk(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\nlate_s = 0\n")
+async def test_an_operators_day(live: ConsumerHarness, tmp_path: Path) -> None:
+    cli = Cli(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\nlate_s = 0\n")
     (tmp_path / "day.py").write_text(SHOP.format(stream=live.stream.name))
     library = tmp_path / "site-packages" / "parsing.py"
     library.parent.mkdir()
     library.write_text(BAD)
     why = ("--consumer", "Orders", "--reason", "release 7 reads commas")
-    await desk.done("migrate", "day:app")
+    await cli.done("migrate", "day:app")
     await publish(live)
 
     # The bad release: twelve orders fail, what follows them waits, and one order lacks an event.
-    async with running(desk):
+    async with running(cli):
         await see(
-            desk,
+            cli,
             [
                 (12, 12, "failed", WRONG),
                 (12, 0, "blocked", "behind an event that failed"),
                 (1, 1, "gap", "behind missing versions: lost"),
             ],
         )
-        assert (await desk.run("status")).code == 3
-    [sample] = (await desk.seen("parked", "show", "placed-1"))["events"]
+        assert (await cli.run("status")).code == 3
+    [sample] = (await cli.seen("parked", "show", "placed-1"))["events"]
     assert sample["error"] == "could not convert string to float: '1,50'"
     assert "in cents" in sample["stack"]
 
     # The fix is in an installed library: the handlers' fingerprint stays, and nothing is tried again by itself.
     library.write_text(GOOD)
-    async with running(desk):
-        done = await desk.seen("parked", "retry", "--error", WRONG, *why)
+    async with running(cli):
+        done = await cli.seen("parked", "retry", "--error", WRONG, *why)
         assert (done["changed"], done["left"]) == (["placed-1"], 11)
         await see(
-            desk,
+            cli,
             [
                 (11, 11, "failed", WRONG),
                 (11, 0, "blocked", "behind an event that failed"),
                 (1, 1, "gap", "behind missing versions: lost"),
             ],
         )
-        done = await desk.seen("parked", "retry", "--error", WRONG, "--all", *why)
+        done = await cli.seen("parked", "retry", "--error", WRONG, "--all", *why)
         assert (len(done["changed"]), done["left"]) == (11, 0)
         await see(
-            desk,
+            cli,
             [
                 (2, 2, "failed", WRONG),
                 (2, 0, "blocked", "behind an event that failed"),
@@ -160,28 +160,28 @@ async def test_an_operators_day(live: Rig, tmp_path: Path) -> None:
         )
         (tmp_path / "fixed.json").write_text('{"amount": "7.00"}')
         edit = ("--data", "fixed.json", "--consumer", "Orders", "--reason", "as the customer says")
-        await desk.done("parked", "edit", "placed-garbage", *edit)
-        await desk.done("parked", "skip", "placed-test", "--consumer", "Orders", "--reason", "a test")
+        await cli.done("parked", "edit", "placed-garbage", *edit)
+        await cli.done("parked", "skip", "placed-test", "--consumer", "Orders", "--reason", "a test")
         lost = ("--aggregate", "order/lost", "--versions", "2..2", "--reason", "the producer never sent it")
-        await desk.done("parked", "accept-gap", "--consumer", "Orders", *lost)
-        await see(desk, [])
-        assert (await desk.seen("incidents", "list", "--each"))["incidents"] == []
+        await cli.done("parked", "accept-gap", "--consumer", "Orders", *lost)
+        await see(cli, [])
+        assert (await cli.seen("incidents", "list", "--each"))["incidents"] == []
         assert await live.fetch("select kind, closed is not null from {s}.incidents") == [("lost", True)]
         await eventually(lambda: live.value("select bool_and(status = 'paid') from orders"))
-        [left] = (await desk.seen("status"))["attention"]
+        [left] = (await cli.seen("status"))["attention"]
         assert "no relay runs" in str(left)  # nobody has begun to send the receipts
 
         rows = await live.rows("orders", order="order_id")
         assert {row[0]: row[1] for row in rows}["garbage"] == 700
         assert len(rows) == 23
-        acts = (await desk.seen("audit", "--who", "ann"))["acts"]
+        acts = (await cli.seen("audit", "--who", "ann"))["acts"]
         assert [act["verb"] for act in acts] == [*["retry"] * 12, "edit", "skip", "accept-gap"]
         assert {act["object"] for act in acts[12:15]} == {
             f"Orders: order/{name}" for name in ("garbage", "test", "lost")
         }
 
-        assert (await desk.run("rebuild", "day:app", "Orders")).code == 0
-        verified = await desk.run("verify", "day:app", "Orders", "--all")
+        assert (await cli.run("rebuild", "day:app", "Orders")).code == 0
+        verified = await cli.run("verify", "day:app", "Orders", "--all")
         assert verified.code == 0, verified.out + verified.err
     assert await live.rows("orders", order="order_id") == rows
     assert await live.value("select count(distinct id) = 23 and count(*) = 23 from {s}.intents")

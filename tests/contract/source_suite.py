@@ -15,7 +15,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.nats import connections
@@ -39,8 +39,8 @@ async def quiet(_: Exception) -> None:
 class Bench:
     """One stream, one client under test, and a client of the test's own."""
 
-    def __init__(self, lab: Lab, stream: Stream, stack: AsyncExitStack) -> None:
-        self.lab, self.stream, self._stack = lab, stream, stack
+    def __init__(self, servers: Servers, stream: Stream, stack: AsyncExitStack) -> None:
+        self.servers, self.stream, self._stack = servers, stream, stack
         self.client: Client
         self.js: JetStreamContext
 
@@ -50,13 +50,13 @@ class Bench:
             "reconnect_time_wait": 0.05,
             "error_cb": quiet,
         }
-        own = await nats.connect(self.lab.nats_url, **options)
+        own = await nats.connect(self.servers.nats_url, **options)
         self._stack.push_async_callback(own.close)
         self.js = own.jetstream()
         self.client = await self.connect(url)
 
     async def connect(self, url: str = "") -> Client:
-        client = await connections.connect(Nats(url=(Url(url or self.lab.nats_url),)), name="test")
+        client = await connections.connect(Nats(url=(Url(url or self.servers.nats_url),)), name="test")
         self._stack.push_async_callback(client.close)
         return client
 
@@ -124,10 +124,10 @@ class SourceSuite:
         """What a subclass changes before a client is made."""
 
     @pytest_asyncio.fixture
-    async def bench(self, lab: Lab, stream: Stream, way: None) -> AsyncIterator[Bench]:
+    async def bench(self, servers: Servers, stream: Stream, way: None) -> AsyncIterator[Bench]:
         async with AsyncExitStack() as stack:
-            bench = Bench(lab, stream, stack)
-            await bench.start(lab.nats_url)
+            bench = Bench(servers, stream, stack)
+            await bench.start(servers.nats_url)
             yield bench
 
     async def test_every_event_arrives_once_and_in_order_with_subject_headers_and_data(
@@ -442,14 +442,14 @@ class SourceSuite:
         before = await take_all(source, 6)
         with listening() as heard:
             waiting = asyncio.ensure_future(source.take(10, MANY, 0))
-            bench.lab.kill_nats()
+            bench.servers.kill_nats()
 
             async def away() -> bool:
                 return not bench.client.is_connected
 
             await eventually(away)
             assert source.ack(before) == 0
-            bench.lab.up()
+            bench.servers.up()
             await heard.wait("source.resumed")
         assert source.ack(before) == 0
         await eventually(lambda: publishes(bench))

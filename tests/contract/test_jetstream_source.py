@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.contract.source_suite import Bench, SourceSuite, take_all
 from tests.support.proxy import proxied
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.nats import fast_client
@@ -19,10 +19,12 @@ class TestOnTheWire(SourceSuite):
     async def test_it_is_the_wire(self, bench: Bench) -> None:
         assert isinstance(bench.client, fast_client.Client)
 
-    async def test_acks_that_a_dead_connection_held_are_never_sent(self, lab: Lab, stream: Stream) -> None:
+    async def test_acks_that_a_dead_connection_held_are_never_sent(
+        self, servers: Servers, stream: Stream
+    ) -> None:
         """On the plain client they are: public names cannot take them back."""
-        async with proxied(lab.nats_url) as proxy, AsyncExitStack() as stack:
-            bench = Bench(lab, stream, stack)
+        async with proxied(servers.nats_url) as proxy, AsyncExitStack() as stack:
+            bench = Bench(servers, stream, stack)
             await bench.start(proxy.url)
             client = bench.client
             assert isinstance(client, fast_client.Client)

@@ -13,7 +13,7 @@ import pytest
 from nats.aio.client import Client
 from tests.support import stub_provider as stubs
 from tests.support.mail_server import HANG, MailServer, mail_server
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.stub_provider import StubProvider, stub_provider
 
 from projectionist.core.errors import ProjectionistError, SettingsError
@@ -146,8 +146,8 @@ class _StreamWorld(World):
 
 class TestNatsPublish(ProviderContract):
     @pytest.fixture(autouse=True)
-    def _stream_of_this_test(self, lab: Lab, stream: Stream) -> None:
-        self.url, self.stream = lab.nats_url, stream
+    def _stream_of_this_test(self, servers: Servers, stream: Stream) -> None:
+        self.url, self.stream = servers.nats_url, stream
 
     @asynccontextmanager
     async def world(self) -> AsyncIterator[World]:

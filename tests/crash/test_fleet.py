@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.crash.test_run import stop
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.fleet_app import APP, raised, release
 from tests.support.process import projectionist
 from tests.support.scrape import free_port, get
@@ -20,13 +20,15 @@ from projectionist.projections import definition
 pytestmark = pytest.mark.asyncio
 
 
-async def migrated(live: Rig) -> Any:
+async def migrated(live: ConsumerHarness) -> Any:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend, s.Mailer)
     return s
 
 
-async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes(live: Rig) -> None:
+async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes(
+    live: ConsumerHarness,
+) -> None:
     s = await migrated(live)
     async with (
         projectionist("run", APP, env=release(live, "first")) as old,
@@ -59,7 +61,7 @@ async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes
 
 
 async def test_a_release_goes_back_to_the_one_before_where_it_is_told_to_and_the_later_one_ends_that_alone(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = await migrated(live)
     for name in ("first", "second"):
@@ -88,7 +90,9 @@ async def test_a_release_goes_back_to_the_one_before_where_it_is_told_to_and_the
     assert definition(s.Orders).code != definition(mended(live.stream)).code
 
 
-async def test_a_process_of_which_newer_code_has_every_consumer_ends_and_names_them(live: Rig) -> None:
+async def test_a_process_of_which_newer_code_has_every_consumer_ends_and_names_them(
+    live: ConsumerHarness,
+) -> None:
     await migrated(live)
     async with projectionist("run", APP, "--only", "Orders", "Spend", env=release(live, "first")) as old:
         await old.heard("worker.running", 2)
@@ -104,7 +108,7 @@ async def test_a_process_of_which_newer_code_has_every_consumer_ends_and_names_t
 
 
 async def test_a_consumer_that_cannot_begin_is_told_once_and_begins_when_it_can_while_others_work(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Mailer)
@@ -129,7 +133,7 @@ async def test_a_consumer_that_cannot_begin_is_told_once_and_begins_when_it_can_
     assert await live.rows("spend") == [("ann", 1, 1)]
 
 
-async def test_a_process_none_of_whose_consumers_can_begin_ends_and_says_why(live: Rig) -> None:
+async def test_a_process_none_of_whose_consumers_can_begin_ends_and_says_why(live: ConsumerHarness) -> None:
     async with projectionist("run", APP, env=release(live, "first")) as child:
         ended = await child.ended()
 
@@ -140,7 +144,7 @@ async def test_a_process_none_of_whose_consumers_can_begin_ends_and_says_why(liv
 
 
 async def test_a_revision_that_cannot_be_built_waits_for_better_code_and_stops_no_other_consumer(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = await migrated(live)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -169,7 +173,7 @@ async def test_a_revision_that_cannot_be_built_waits_for_better_code_and_stops_n
     assert await live.rows("spend") == [("ann", 1, 1), ("bob", 1, 1)]
 
 
-async def test_a_chore_that_fails_is_told_once_tried_again_and_ends_nothing(live: Rig) -> None:
+async def test_a_chore_that_fails_is_told_once_tried_again_and_ends_nothing(live: ConsumerHarness) -> None:
     s = await migrated(live)
     await live.fetch("alter table {s}.incidents rename to gone")
 
@@ -185,7 +189,7 @@ async def test_a_chore_that_fails_is_told_once_tried_again_and_ends_nothing(live
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_health_names_the_consumer_that_ended_and_not_the_others(live: Rig) -> None:
+async def test_health_names_the_consumer_that_ended_and_not_the_others(live: ConsumerHarness) -> None:
     """What an orchestrator asks for is not ready; what serves goes on."""
     await migrated(live)
     port = free_port()

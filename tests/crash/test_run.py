@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Child, projectionist
 from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.asyncio
 POINTS = ["entered", "claimed", "judged", "folded", "written", "committed"]
 
 
-async def scene(live: Rig) -> Any:
+async def scene(live: ConsumerHarness) -> Any:
     """A parked run that can be drained, a poison, a repeat, and plain orders; nothing of it acked but the run."""
     s = await begin(live)
     await go_on(live)
     return s
 
 
-async def begin(live: Rig) -> Any:
+async def begin(live: ConsumerHarness) -> Any:
     """The parked run."""
     s = shop(live.stream)
     s.trouble.poison.add("bad")
@@ -38,7 +38,7 @@ async def begin(live: Rig) -> Any:
     return s
 
 
-async def go_on(live: Rig) -> None:
+async def go_on(live: ConsumerHarness) -> None:
     """All the rest."""
     history = [
         ("o2", [OrderPlaced("bob", 2), OrderNoted("bad"), OrderPaid()]),
@@ -51,7 +51,7 @@ async def go_on(live: Rig) -> None:
     await live.publish(OrderPaid(), "o3", 2, id="o3:2")
 
 
-async def assert_as_if_nothing_had_happened(live: Rig, s: Any) -> None:
+async def assert_as_if_nothing_had_happened(live: ConsumerHarness, s: Any) -> None:
     """Go on in a process that is not ended, and compare with the reckoning."""
     policy = msgspec.structs.replace(live.policy, ack_wait_s=1)
     await live.settle(s.Orders, s.Spend, policy=policy)
@@ -68,7 +68,9 @@ async def assert_as_if_nothing_had_happened(live: Rig, s: Any) -> None:
 
 
 @pytest.mark.parametrize("point", [*(f"batch.{point}" for point in POINTS), "batch.acked"])
-async def test_a_process_killed_in_its_first_batch_leaves_nothing_half_done(live: Rig, point: str) -> None:
+async def test_a_process_killed_in_its_first_batch_leaves_nothing_half_done(
+    live: ConsumerHarness, point: str
+) -> None:
     s = await scene(live)
     async with projectionist("run", APP, env=environment(live, poison="bad"), kill_at={point: 1}) as child:
         assert (await child.ended()).code == -signal.SIGKILL
@@ -79,7 +81,7 @@ async def test_a_process_killed_in_its_first_batch_leaves_nothing_half_done(live
 
 @pytest.mark.parametrize("point", [*(f"batch.{point}" for point in POINTS), "due.settled"])
 async def test_a_process_killed_in_the_middle_of_a_drain_leaves_nothing_half_done(
-    live: Rig, point: str
+    live: ConsumerHarness, point: str
 ) -> None:
     s = await scene(live)
     env = environment(live, poison="bad", consumer_defaults__drain_limit="1")
@@ -91,7 +93,7 @@ async def test_a_process_killed_in_the_middle_of_a_drain_leaves_nothing_half_don
     await assert_as_if_nothing_had_happened(live, s)
 
 
-async def test_of_two_processes_one_is_killed_and_the_other_finishes_its_work(live: Rig) -> None:
+async def test_of_two_processes_one_is_killed_and_the_other_finishes_its_work(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     env = environment(live, batch__max_rows="50")
@@ -121,7 +123,9 @@ async def stop(child: Child) -> None:
     assert "Traceback" not in ended.err
 
 
-async def test_a_process_asked_to_stop_in_mid_batch_finishes_it_acks_it_and_leaves(live: Rig) -> None:
+async def test_a_process_asked_to_stop_in_mid_batch_finishes_it_acks_it_and_leaves(
+    live: ConsumerHarness,
+) -> None:
     s = await scene(live)
     env = environment(live, poison="bad", consumer_defaults__ack_wait_s="30")
     async with projectionist("run", APP, "--only", "Orders", env=env, pause_at={"batch.judged": 1}) as child:
@@ -140,7 +144,7 @@ async def test_a_process_asked_to_stop_in_mid_batch_finishes_it_acks_it_and_leav
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_an_idle_process_stops_at_once(live: Rig) -> None:
+async def test_an_idle_process_stops_at_once(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     env = environment(live, run__shutdown_s="600")  # so that its end does not come of the deadline
@@ -155,7 +159,9 @@ async def test_an_idle_process_stops_at_once(live: Rig) -> None:
 
 
 @pytest.mark.parametrize("how", ["a second signal", "the deadline"])
-async def test_a_batch_that_cannot_finish_is_rolled_back_and_delivered_again(live: Rig, how: str) -> None:
+async def test_a_batch_that_cannot_finish_is_rolled_back_and_delivered_again(
+    live: ConsumerHarness, how: str
+) -> None:
     s = await begin(live)
     number = await live.value("select number from {s}.consumers where name = 'Orders'")
     shutdown = "600" if how == "a second signal" else "0.5"
@@ -178,7 +184,9 @@ async def test_a_batch_that_cannot_finish_is_rolled_back_and_delivered_again(liv
     await assert_as_if_nothing_had_happened(live, s)
 
 
-async def test_a_process_waits_for_its_stream_says_so_once_and_begins_when_it_is_there(live: Rig) -> None:
+async def test_a_process_waits_for_its_stream_says_so_once_and_begins_when_it_is_there(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     js = live.nats.jetstream()
@@ -195,7 +203,9 @@ async def test_a_process_waits_for_its_stream_says_so_once_and_begins_when_it_is
     assert len(await live.rows("orders")) == 1
 
 
-async def test_a_process_whose_connection_is_lost_at_its_start_waits_and_begins_then(live: Rig) -> None:
+async def test_a_process_whose_connection_is_lost_at_its_start_waits_and_begins_then(
+    live: ConsumerHarness,
+) -> None:
     s = await scene(live)
     number = await live.value("select number from {s}.consumers where name = 'Orders'")
     env = environment(live, poison="bad")
@@ -217,7 +227,7 @@ async def test_a_process_whose_connection_is_lost_at_its_start_waits_and_begins_
     await assert_as_if_nothing_had_happened(live, s)
 
 
-async def test_a_process_of_older_code_ends_with_one_line_that_says_what_to_do(live: Rig) -> None:
+async def test_a_process_of_older_code_ends_with_one_line_that_says_what_to_do(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await live.settle(s.Orders)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import Outbox, answer, made, outbox, scripted
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture
-def desk(live: Rig, tmp_path: Path) -> Desk:
-    return Desk(live, tmp_path)
+def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
+    return Cli(live, tmp_path)
 
 
 @pytest_asyncio.fixture
-async def intents(live: Rig) -> AsyncIterator[Outbox]:
+async def intents(live: ConsumerHarness) -> AsyncIterator[Outbox]:
     live.tampered = True  # intents without events
     async with outbox(live.database) as made:
         yield made
@@ -43,31 +43,33 @@ def texts(shown: dict[str, Any]) -> list[str]:
     return [f"{one['about']}: {one['text']}" for one in shown["attention"]]
 
 
-async def examined(live: Rig, *classes: type) -> list[Check]:
+async def examined(live: ConsumerHarness, *classes: type) -> list[Check]:
     app = App(projections=classes, providers={"email": Smtp})
     found = await examine(app, app.definitions, live.settings)
     return [one for one in found.checks if one.level == "attention"]
 
 
-async def test_where_all_is_well_nothing_is_to_be_done(live: Rig, desk: Desk) -> None:
+async def test_where_all_is_well_nothing_is_to_be_done(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        ended = await desk.run("status", "--json")
+        ended = await cli.run("status", "--json")
     assert ended.code == 0, ended.out
-    assert (await desk.run("outbox", "list")).code == 0
+    assert (await cli.run("outbox", "list")).code == 0
 
 
-async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(live: Rig, desk: Desk) -> None:
+async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.refused.add("bad")
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("bad"), "o1", 1)
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        ended = await desk.run("status")
-        shown = await desk.seen("status")
+        ended = await cli.run("status")
+        shown = await cli.seen("status")
         async with live.pool.acquire() as connection:
             await StateMetrics([definition(s.Orders)], live.settings).look(connection, live.nats)
     assert ended.code == 3
@@ -102,45 +104,45 @@ async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(li
     ],
 )
 async def test_what_nobody_applies_is_seen(
-    live: Rig, desk: Desk, statement: str, told: str, remedy: str
+    live: ConsumerHarness, cli: Cli, statement: str, told: str, remedy: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
     await live.value(statement)
 
-    ended = await desk.run("status")
+    ended = await cli.run("status")
     assert ended.code == 3
     assert f"{told}. {remedy}\n" in ended.out
-    assert texts(await desk.seen("status")) == [told]
+    assert texts(await cli.seen("status")) == [told]
     assert [one for one in await examined(live, s.Orders) if one.about == "Orders"]
 
 
 async def test_intents_without_a_relay_are_seen_by_all_who_look_and_a_relay_is_shown(
-    live: Rig, desk: Desk, intents: Outbox
+    live: ConsumerHarness, cli: Cli, intents: Outbox
 ) -> None:
     await intents.want("email")
     told = "email: 1 intents wait, and no relay runs that sends them"
 
     for command in (("status",), ("outbox", "list"), ("outbox", "list", "--each")):
-        ended = await desk.run(*command)
+        ended = await cli.run(*command)
         assert (ended.code, f"{told}. `projectionist relay`" in ended.out) == (3, True), command
-        assert texts(await desk.seen(*command)) == [told]
+        assert texts(await cli.seen(*command)) == [told]
     assert [one.found for one in await examined(live) if one.about == "outbox"] == [told.partition(": ")[2]]
 
     with listening() as heard:
         async with intents.relaying(made(scripted(), "email")):
             await heard.wait("relay.beat")
-            shown = await desk.seen("status")
+            shown = await cli.seen("status")
             [relay] = shown["outbox"]["relays"]
             assert (relay["providers"], relay["silent_s"] < 20) == (["email"], True)
             assert texts(shown) == []
-            assert f"{relay['host']}:{relay['pid']}" in await desk.done("status")
-    assert (await desk.seen("status"))["outbox"]["relays"] == []
+            assert f"{relay['host']}:{relay['pid']}" in await cli.done("status")
+    assert (await cli.seen("status"))["outbox"]["relays"] == []
 
 
 async def test_intents_that_wait_for_a_person_and_circuits_that_are_open_are_seen(
-    live: Rig, desk: Desk, intents: Outbox
+    live: ConsumerHarness, cli: Cli, intents: Outbox
 ) -> None:
     stub = scripted()
     key = await intents.want()
@@ -151,14 +153,14 @@ async def test_intents_that_wait_for_a_person_and_circuits_that_are_open_are_see
         f"insert into {SCHEMA}.breakers (provider, destination, state, until) values ('stub', 'x', 'open', 'infinity')"
     )
     wanted = ["stub: 1 intents are dead", "stub: the circuits of 1 destinations are open, after failures"]
-    assert texts(await desk.seen("status")) == wanted
-    assert texts(await desk.seen("outbox", "list")) == wanted
-    assert (await desk.run("status")).code == (await desk.run("outbox", "list")).code == 3
+    assert texts(await cli.seen("status")) == wanted
+    assert texts(await cli.seen("outbox", "list")) == wanted
+    assert (await cli.run("status")).code == (await cli.run("outbox", "list")).code == 3
     assert len([one for one in await examined(live) if one.about == "outbox"]) == 2
 
 
 async def test_a_relay_that_is_killed_is_shown_as_silent_and_counts_for_nothing(
-    live: Rig, intents: Outbox
+    live: ConsumerHarness, intents: Outbox
 ) -> None:
     await intents.want("email")
     await intents.connection.execute(
@@ -172,7 +174,7 @@ async def test_a_relay_that_is_killed_is_shown_as_silent_and_counts_for_nothing(
     assert set(told) == {"email", "web-1:7"}
 
 
-async def test_a_count_that_reached_its_bound_says_so(live: Rig, intents: Outbox) -> None:
+async def test_a_count_that_reached_its_bound_says_so(live: ConsumerHarness, intents: Outbox) -> None:
     for _ in range(3):
         await intents.want("email")
     async with live.pool.acquire() as connection:
@@ -182,7 +184,7 @@ async def test_a_count_that_reached_its_bound_says_so(live: Rig, intents: Outbox
     assert all_of_them.troubles[0].text == "3 intents wait, and no relay runs that sends them"
 
 
-async def test_a_process_that_was_killed_is_one_thing_to_look_at(live: Rig) -> None:
+async def test_a_process_that_was_killed_is_one_thing_to_look_at(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await live.settle(s.Orders, s.Spend)

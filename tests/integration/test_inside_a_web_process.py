@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import ROOT
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment
@@ -20,7 +20,7 @@ from projectionist.runner.process.run import run
 pytestmark = pytest.mark.asyncio
 
 
-async def test_sigterm_ends_the_server_and_with_it_runner_and_relay(live: Rig) -> None:
+async def test_sigterm_ends_the_server_and_with_it_runner_and_relay(live: ConsumerHarness) -> None:
     """Each of them took the signal for itself: the server stayed, without its projections, until it was killed."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -51,7 +51,7 @@ async def test_sigterm_ends_the_server_and_with_it_runner_and_relay(live: Rig) -
     assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
 
 
-async def test_what_ends_a_consumer_for_good_is_raised_to_whoever_embeds_it(live: Rig) -> None:
+async def test_what_ends_a_consumer_for_good_is_raised_to_whoever_embeds_it(live: ConsumerHarness) -> None:
     """Not in a group of groups, and not swallowed."""
     s = shop(live.stream)
     with pytest.raises(ProjectionistError, match="migrate"):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.installed import Installed, built
 from tests.support.otlp import sink
 from tests.support.scrape import free_port, get
@@ -129,9 +129,9 @@ async def test_with_embedded_alone_what_brings_its_own_servers_does_its_work(
     ],
 )
 async def test_with_one_extra_alone_its_relay_runs(
-    wheel: Path, live: Rig, tmp_path: Path, extra: str, provider: str, settings: str
+    wheel: Path, live: ConsumerHarness, tmp_path: Path, extra: str, provider: str, settings: str
 ) -> None:
-    installed, env = Installed(tmp_path / "venv", wheel, extra), servers(live)
+    installed, env = Installed(tmp_path / "venv", wheel, extra), addresses(live)
     shop = tmp_path / "shop"
     shop.mkdir()
     await project(installed, shop, provider, settings, **env)
@@ -144,21 +144,21 @@ async def test_with_one_extra_alone_its_relay_runs(
     live.tampered = True
 
 
-def servers(live: Rig) -> dict[str, str]:
-    return {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
+def addresses(live: ConsumerHarness) -> dict[str, str]:
+    return {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.servers.nats_url}
 
 
 async def test_with_telemetry_alone_an_endpoint_in_the_environment_gets_traces_and_metrics(
-    wheel: Path, live: Rig, tmp_path: Path
+    wheel: Path, live: ConsumerHarness, tmp_path: Path
 ) -> None:
     installed = Installed(tmp_path / "venv", wheel, "telemetry")
     shop = tmp_path / "shop"
     shop.mkdir()
-    await project(installed, shop, "NatsPublish", 'subject = "x"', **servers(live))
-    await installed.call("-m", "orders.publish", "ann", cwd=shop, **servers(live))
+    await project(installed, shop, "NatsPublish", 'subject = "x"', **addresses(live))
+    await installed.call("-m", "orders.publish", "ann", cwd=shop, **addresses(live))
     with sink() as collected:
         env = {
-            **servers(live),
+            **addresses(live),
             "OTEL_EXPORTER_OTLP_ENDPOINT": collected.url,
             "PROJECTIONIST_TELEMETRY__SAMPLE": "1",
             "PROJECTIONIST_TELEMETRY__EVERY_S": "0.2",
@@ -173,22 +173,26 @@ async def test_with_telemetry_alone_an_endpoint_in_the_environment_gets_traces_a
     live.tampered = True
 
 
-async def test_with_prometheus_alone_an_observer_is_scraped(wheel: Path, live: Rig, tmp_path: Path) -> None:
+async def test_with_prometheus_alone_an_observer_is_scraped(
+    wheel: Path, live: ConsumerHarness, tmp_path: Path
+) -> None:
     installed, port = Installed(tmp_path / "venv", wheel, "prometheus"), free_port()
     shop = tmp_path / "shop"
     shop.mkdir()
-    await project(installed, shop, "NatsPublish", 'subject = "x"', **servers(live))
-    env = {**servers(live), "PROJECTIONIST_TELEMETRY__EXPORTER": "prometheus"}
+    await project(installed, shop, "NatsPublish", 'subject = "x"', **addresses(live))
+    env = {**addresses(live), "PROJECTIONIST_TELEMETRY__EXPORTER": "prometheus"}
     async with installed.serving(port, "observe", cwd=shop, **env):
         text = (await get(port, "/metrics")).text
         assert "projectionist_consumer_runners{" in text
     live.tampered = True
 
 
-async def test_with_bench_alone_all_contenders_take_part(wheel: Path, live: Rig, tmp_path: Path) -> None:
+async def test_with_bench_alone_all_contenders_take_part(
+    wheel: Path, live: ConsumerHarness, tmp_path: Path
+) -> None:
     installed = Installed(tmp_path / "venv", wheel, "bench")
     for what in ("live", "relay"):
         small = ("--events", "300", "--aggregates", "30", "--repeats", "1", "--json")
-        said = await installed.call("bench", what, *small, cwd=tmp_path, **servers(live))
+        said = await installed.call("bench", what, *small, cwd=tmp_path, **addresses(live))
         assert json.loads(said.out)[what]["skipped"] == {}, said.out
     live.tampered = True

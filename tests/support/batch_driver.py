@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from tests.support.consumer_harness import Rig, headers_of
+from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.servers import SCHEMA
 
 from projectionist.core.errors import ProjectionistError
@@ -30,14 +30,14 @@ from projectionist.runner.process.database_access import DatabaseAccess
 _sequences = count(1)
 
 
-class Hand:
+class BatchDriver:
     """One process of a consumer, batch by batch as the test says."""
 
-    def __init__(self, consumer: Consumer, session: BatchSession, rig: Rig) -> None:
+    def __init__(self, consumer: Consumer, session: BatchSession, harness: ConsumerHarness) -> None:
         self.consumer = consumer
         self.session = session
         self.settler = BatchSettler(consumer, session)
-        self._rig = rig
+        self._harness = harness
 
     def read(
         self,
@@ -55,7 +55,7 @@ class Hand:
         place = aggregate if kind == "order" else f"{kind}/{aggregate}"
         found = self.consumer.reader.read(
             arrival(
-                self._rig.stream.subject("order", aggregate),
+                self._harness.stream.subject("order", aggregate),
                 headers_of(
                     event, aggregate, version, id=id or f"{place}:{version}", source=source, kind=kind
                 ),
@@ -92,10 +92,10 @@ class Stalled(ProjectionistError):
     """Raised in the middle of a batch, which is rolled back."""
 
 
-def stalled(hand: Hand, *, fails: bool = False) -> tuple[asyncio.Event, asyncio.Event]:
+def stalled(driver: BatchDriver, *, fails: bool = False) -> tuple[asyncio.Event, asyncio.Event]:
     """Have the hand's next batch stop before it writes; events that say it has, and that it may go on (or fail)."""
     reached, go_on = asyncio.Event(), asyncio.Event()
-    make = hand.session._model
+    make = driver.session._model
 
     def slowly(connection: Any, consumer: Any) -> Any:
         model: Any = make(connection, consumer)
@@ -112,7 +112,7 @@ def stalled(hand: Hand, *, fails: bool = False) -> tuple[asyncio.Event, asyncio.
         model.write = held
         return model
 
-    hand.session._model = slowly
+    driver.session._model = slowly
     return reached, go_on
 
 
@@ -124,19 +124,21 @@ def arrival(subject: str, headers: dict[str, str], data: bytes, seq: int, *, del
 
 
 @asynccontextmanager
-async def crew(
-    rig: Rig, cls: type, hands: int = 1, policy: Policy | None = None
-) -> AsyncIterator[list[Hand]]:
+async def batch_drivers(
+    harness: ConsumerHarness, cls: type, drivers: int = 1, policy: Policy | None = None
+) -> AsyncIterator[list[BatchDriver]]:
     """So many processes of one consumer, whose read model is there."""
-    stream = await api.stream(rig.nats, rig.stream.name)
-    access = DatabaseAccess(rig.pool, SCHEMA)
-    made: list[Hand] = []
+    stream = await api.stream(harness.nats, harness.stream.name)
+    access = DatabaseAccess(harness.pool, SCHEMA)
+    made: list[BatchDriver] = []
     try:
-        for _ in range(hands):
-            consumer = await access.join(definition(cls), policy or rig.policy, stream)
-            session = BatchSession(consumer, rig.settings.postgres, lambda c, who: model_for(c, who, SCHEMA))
-            made.append(Hand(consumer, session, rig))
+        for _ in range(drivers):
+            consumer = await access.join(definition(cls), policy or harness.policy, stream)
+            session = BatchSession(
+                consumer, harness.settings.postgres, lambda c, who: model_for(c, who, SCHEMA)
+            )
+            made.append(BatchDriver(consumer, session, harness))
         yield made
     finally:
-        for hand in made:
-            await hand.session.close()
+        for driver in made:
+            await driver.session.close()

@@ -1,4 +1,4 @@
-"""An operator's terminal: the command line in a folder whose settings lead to a rig's servers."""
+"""An operator's terminal: the command line in a folder whose settings lead to a harness's servers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Ended, run_projectionist
 
 
-class Desk:
+class Cli:
     """Runs `projectionist …` as a person would."""
 
-    def __init__(self, live: Rig, folder: Path, *, more: str = "", **env: str) -> None:
-        text = f'[postgres]\nurl = "{live.database}"\n[nats]\nurl = ["{live.lab.nats_url}"]\n{more}'
+    def __init__(self, live: ConsumerHarness, folder: Path, *, more: str = "", **env: str) -> None:
+        text = f'[postgres]\nurl = "{live.database}"\n[nats]\nurl = ["{live.servers.nats_url}"]\n{more}'
         (folder / "projectionist.toml").write_text(text)
         self.folder = folder
         self._env = {"PROJECTIONIST_ACTOR": "ann"} | env

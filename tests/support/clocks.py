@@ -1,4 +1,4 @@
-"""A lab whose PostgreSQL lives by a clock that the test sets: that of another machine, after a failover."""
+"""Servers whose PostgreSQL lives by a clock that the test sets: that of another machine, after a failover."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from tests.support import debian
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 
 class Clock:
@@ -30,7 +30,7 @@ class Clock:
 
 
 @contextmanager
-def clocked() -> Iterator[tuple[Lab, Clock]]:
+def clocked() -> Iterator[tuple[Servers, Clock]]:
     """Servers of their own, and the clock of their PostgreSQL."""
     library = debian.library("faketime/libfaketimeMT.so.1")
     folder = Path(tempfile.mkdtemp(prefix="clock-"))
@@ -45,12 +45,12 @@ def clocked() -> Iterator[tuple[Lab, Clock]]:
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",
         }
-        lab = Lab()
+        servers = Servers()
         with mock.patch.dict(os.environ, preloaded):
-            lab.__enter__()
+            servers.__enter__()
         try:
-            yield lab, clock
+            yield servers, clock
         finally:
-            lab.__exit__(None, None, None)
+            servers.__exit__(None, None, None)
     finally:
         shutil.rmtree(folder)

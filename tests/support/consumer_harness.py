@@ -1,4 +1,4 @@
-"""A rig for live consumers: real servers, the real worker in this process, and an independent look at the result."""
+"""Live consumers for a test: real servers, the real worker in this process, and an independent look at the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from tests.support.servers import SCHEMA, Lab, Stream
+from tests.support.servers import SCHEMA, Servers, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually
 
 from projectionist.core.nats import connections
@@ -74,13 +74,13 @@ _NEVER = {
 }
 
 
-class Rig:
-    """One database, one stream, and consumers on them. Made by `rig`."""
+class ConsumerHarness:
+    """One database, one stream, and consumers on them. Made by `harness`."""
 
     def __init__(
-        self, lab: Lab, database: str, stream: Stream, settings: Settings, js: Client, pool: Any
+        self, servers: Servers, database: str, stream: Stream, settings: Settings, js: Client, pool: Any
     ) -> None:
-        self.lab = lab
+        self.servers = servers
         self.database = database
         self.stream = stream
         self.settings = settings
@@ -105,7 +105,7 @@ class Rig:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[db.Connection]:
         """A connection of the role that the consumers work as."""
-        connection = await db.connect(self.settings.postgres, application_name="rig")
+        connection = await db.connect(self.settings.postgres, application_name="harness")
         try:
             yield connection
         finally:
@@ -169,12 +169,14 @@ class Rig:
             settings = msgspec.structs.replace(settings, consumer_defaults=policy)
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
-        clients = [await connections.connect(settings.nats, name=f"rig {n}") for n in range(processes)]
+        clients = [await connections.connect(settings.nats, name=f"harness {n}") for n in range(processes)]
         access = await self._access(settings)
-        crews = [[ConsumerWorker(definition(cls), settings, c, access) for cls in consumers] for c in clients]
-        workers = [worker for crew in crews for worker in crew]
+        groups = [
+            [ConsumerWorker(definition(cls), settings, c, access) for cls in consumers] for c in clients
+        ]
+        workers = [worker for group in groups for worker in group]
         running = (
-            [supervise([Supervised(worker) for worker in crew]) for crew in crews]
+            [supervise([Supervised(worker) for worker in group]) for group in groups]
             if supervised
             else [worker.run() for worker in workers]
         )
@@ -200,10 +202,10 @@ class Rig:
                 raise result
 
     async def _access(self, settings: Settings) -> DatabaseAccess:
-        """The rig's own, unless what runs is to see another server, or this one through something."""
+        """The harness's own, unless what runs is to see another server, or this one through something."""
         pool, heartbeat_s = self.pool, settings.run.heartbeat_s
         if settings.postgres != self._postgres:
-            pool = await db.pool(settings.postgres, application_name="rig", most=8)
+            pool = await db.pool(settings.postgres, application_name="harness", most=8)
             self._pools.append(pool)
         elif settings.run == self._run:
             return self.access
@@ -379,7 +381,7 @@ class Rig:
         for what, sql in _NEVER.items():
             assert await self.fetch(sql) == [], what
 
-    async def lab_connection(self) -> asyncpg.Connection[asyncpg.Record]:
+    async def own_connection(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection to the database that is nobody else's; the test closes it."""
         return await asyncpg.connect(self.database)
 
@@ -419,17 +421,17 @@ def headers_of(
 
 
 @asynccontextmanager
-async def rig(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
-    """A rig on the lab's servers."""
+async def harness(servers: Servers, database: str, stream: Stream) -> AsyncIterator[ConsumerHarness]:
+    """A harness on these servers."""
     settings = Settings(
         postgres=Postgres(url=Url(database), schema=SCHEMA),
-        nats=Nats(url=(Url(lab.nats_url),)),
+        nats=Nats(url=(Url(servers.nats_url),)),
         run=Run(heartbeat_s=0.2),
         consumer_defaults=PATIENCE,
     )
-    client = await nats.connect(lab.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
-    pool = await db.pool(settings.postgres, application_name="rig", most=8)
-    made = Rig(lab, database, stream, settings, client, pool)
+    client = await nats.connect(servers.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
+    pool = await db.pool(settings.postgres, application_name="harness", most=8)
+    made = ConsumerHarness(servers, database, stream, settings, client, pool)
     try:
         yield made
     finally:

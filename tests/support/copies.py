@@ -9,15 +9,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 
 @asynccontextmanager
-async def copy_beside(lab: Lab, database: str) -> AsyncIterator[str]:
+async def copy_beside(servers: Servers, database: str) -> AsyncIterator[str]:
     """The URL of a copy in the same cluster, dropped afterwards. Sessions of the original are ended for it."""
     parts = urlsplit(database)
     name = parts.path[1:]
-    admin = await asyncpg.connect(lab.postgres_url)
+    admin = await asyncpg.connect(servers.postgres_url)
     try:
         await copy_of(admin, name)
         yield parts._replace(path=f"/{name}_copy").geturl()
@@ -39,27 +39,27 @@ async def copy_of(admin: asyncpg.Connection[asyncpg.Record], name: str) -> None:
 
 
 @contextmanager
-def dump_elsewhere(lab: Lab, database: str) -> Iterator[str]:
+def dump_elsewhere(servers: Servers, database: str) -> Iterator[str]:
     """The URL of a dump of the database, restored in another cluster under the same name."""
     name = urlsplit(database).path[1:]
-    programs = lab._servers.postgres._programs
-    with Lab() as other:
+    programs = servers._servers.postgres._programs
+    with Servers() as other:
         there = urlsplit(other.postgres_url)._replace(path=f"/{name}").geturl()
         subprocess.run(
             [programs / "psql", "-q", other.postgres_url, "-c", f"create database {name}"], check=True
         )
-        loaded(lab, there, dumped(lab, database))
+        loaded(servers, there, dumped(servers, database))
         yield there
 
 
-def dumped(lab: Lab, database: str) -> bytes:
+def dumped(servers: Servers, database: str) -> bytes:
     """A dump of the database."""
-    command: list[str | Path] = [lab._servers.postgres._programs / "pg_dump", database]
+    command: list[str | Path] = [servers._servers.postgres._programs / "pg_dump", database]
     return subprocess.run(command, check=True, capture_output=True).stdout
 
 
-def loaded(lab: Lab, database: str, dump: bytes) -> None:
+def loaded(servers: Servers, database: str, dump: bytes) -> None:
     """Restore a dump there."""
-    psql = lab._servers.postgres._programs / "psql"
+    psql = servers._servers.postgres._programs / "psql"
     command: list[str | Path] = [psql, "-q", "-v", "ON_ERROR_STOP=1", database]
     subprocess.run(command, check=True, input=dump, capture_output=True)

@@ -1,4 +1,4 @@
-"""The fixtures of the lab; the servers start with the first test that asks for one."""
+"""The fixtures every test may ask for; the servers start with the first test that asks for one."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from tests.support.consumer_harness import Rig, rig
-from tests.support.rebuilding import Yard
-from tests.support.servers import Lab, Stream
+from tests.support.consumer_harness import ConsumerHarness, harness
+from tests.support.rebuilding import RebuildHarness
+from tests.support.servers import Servers, Stream
 from tests.support.spans import listening_to_spans
 
 
 @pytest.fixture(scope="session")
-def lab() -> Iterator[Lab]:
+def servers() -> Iterator[Servers]:
     """Both servers, for the whole session."""
     # A terminated session would leave its servers behind: let SIGTERM end it the way Ctrl-C does.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Lab() as lab:
-        yield lab
+    with Servers() as servers:
+        yield servers
     signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
-def database(lab: Lab) -> Iterator[str]:
+def database(servers: Servers) -> Iterator[str]:
     """The URL of a database of this test alone, migrated."""
-    url = lab.make_database()
+    url = servers.make_database()
     yield url
-    lab.drop_database(url)
+    servers.drop_database(url)
 
 
 @pytest.fixture
-def stream(lab: Lab) -> Iterator[Stream]:
+def stream(servers: Servers) -> Iterator[Stream]:
     """A stream of this test alone."""
-    stream = lab.make_stream()
+    stream = servers.make_stream()
     yield stream
-    lab.delete_stream(stream)
+    servers.delete_stream(stream)
 
 
 @pytest_asyncio.fixture
-async def live(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Rig]:
-    """A rig for live consumers on a database and a stream of this test alone; what it leaves must be sound."""
-    async with rig(lab, database, stream) as made:
+async def live(servers: Servers, database: str, stream: Stream) -> AsyncIterator[ConsumerHarness]:
+    """A harness for live consumers on a database and a stream of this test alone; what it leaves must be sound."""
+    async with harness(servers, database, stream) as made:
         yield made
         await made.assert_sound()
 
@@ -65,10 +65,10 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 
 
 @pytest_asyncio.fixture
-async def yard(lab: Lab, database: str, stream: Stream) -> AsyncIterator[Yard]:
-    """A rig with builders."""
-    async with rig(lab, database, stream) as made:
-        yield Yard(made)
+async def rebuilds(servers: Servers, database: str, stream: Stream) -> AsyncIterator[RebuildHarness]:
+    """A harness with builders."""
+    async with harness(servers, database, stream) as made:
+        yield RebuildHarness(made)
 
 
 kept = pytest.fixture(listening_to_spans)

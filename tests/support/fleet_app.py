@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderRow, mended, shop
 from tests.support.shop_app import environment
@@ -19,7 +19,7 @@ from projectionist.runner import App
 APP = "tests.support.fleet_app:app"
 
 
-def release(live: Rig, name: str, **settings: str) -> Mapping[str, str]:
+def release(live: ConsumerHarness, name: str, **settings: str) -> Mapping[str, str]:
     """What a process of this release needs to know."""
     return {
         **environment(live, run__heartbeat_s="0.2", **settings),

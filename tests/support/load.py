@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.waiting import cancelled
 
@@ -17,7 +17,7 @@ from projectionist.core.settings.secret import Url
 
 
 def tuned(
-    rig: Rig,
+    harness: ConsumerHarness,
     *,
     url: str | None = None,
     nats: str | None = None,
@@ -26,10 +26,10 @@ def tuned(
     policy: dict[str, Any] | None = None,
     rows: int = 1000,
 ) -> None:
-    """Have what the rig runs from now on use other settings than its own."""
-    replace, settings = msgspec.structs.replace, rig.settings
+    """Have what the harness runs from now on use other settings than its own."""
+    replace, settings = msgspec.structs.replace, harness.settings
     asked = (postgres or {}) | ({"url": Url(url)} if url else {})
-    rig.settings = replace(
+    harness.settings = replace(
         settings,
         postgres=replace(settings.postgres, **asked),
         batch=replace(settings.batch, max_rows=rows),
@@ -42,8 +42,8 @@ def tuned(
 class Load:
     """Orders that are placed and paid, published while the consumers work."""
 
-    def __init__(self, rig: Rig, shop: SimpleNamespace) -> None:
-        self._rig = rig
+    def __init__(self, harness: ConsumerHarness, shop: SimpleNamespace) -> None:
+        self._harness = harness
         self._shop = shop
         self.orders = 0
         self._over = False
@@ -52,7 +52,7 @@ class Load:
         """Publish so many further orders."""
         first, self.orders = self.orders, self.orders + orders
         numbers = range(first, self.orders)
-        await self._rig.publish_all(
+        await self._harness.publish_all(
             [(OrderPlaced("ann", n), f"o{n:05}", 1, f"p{n}") for n in numbers]
             + [(OrderPaid(), f"o{n:05}", 2, f"q{n}") for n in numbers]
         )
@@ -69,18 +69,21 @@ class Load:
 
     async def check(self) -> None:
         """Nothing lost, nothing twice, nothing stuck: stream against tables, by a fold of our own."""
-        rig, numbers = self._rig, range(self.orders)
-        assert await rig.rows("orders") == [(f"o{n:05}", "paid", n, '["placed", "paid"]') for n in numbers]
-        assert await rig.rows("spend") == [("ann", self.orders, sum(numbers))] * bool(self.orders)
-        assert await rig.value("select count(*) from {s}.intents") == self.orders
-        assert await rig.value("select count(*) from {s}.parked") == 0
-        assert await rig.value("select count(*) from {s}.quarantine") == 0
+        harness, numbers = self._harness, range(self.orders)
+        assert await harness.rows("orders") == [
+            (f"o{n:05}", "paid", n, '["placed", "paid"]') for n in numbers
+        ]
+        assert await harness.rows("spend") == [("ann", self.orders, sum(numbers))] * bool(self.orders)
+        assert await harness.value("select count(*) from {s}.intents") == self.orders
+        assert await harness.value("select count(*) from {s}.parked") == 0
+        assert await harness.value("select count(*) from {s}.quarantine") == 0
         assert (
-            await rig.value("select count(*) from {s}.positions where head <> 'clear' or version <> 2") == 0
+            await harness.value("select count(*) from {s}.positions where head <> 'clear' or version <> 2")
+            == 0
         )
-        assert await rig.value("select count(*) from {s}.tried") == 0
+        assert await harness.value("select count(*) from {s}.tried") == 0
         for cls in (self._shop.Orders, self._shop.Spend):
-            assert await rig.unaccounted(cls) == []
+            assert await harness.unaccounted(cls) == []
 
 
 @asynccontextmanager

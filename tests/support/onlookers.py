@@ -63,7 +63,7 @@ def made_to_wait(wait: Wait, stalls: Sequence[Wait]) -> float:
     return wait.ended - wait.began - beside
 
 
-class Crowd:
+class Onlookers:
     """Looks through all its onlookers' eyes inside the block."""
 
     def __init__(self, *onlookers: Onlooker, beside: str) -> None:

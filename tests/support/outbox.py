@@ -1,4 +1,4 @@
-"""A rig for the relay: intents by plain SQL, a provider that obeys a script and keeps a ledger, the real relay."""
+"""A harness for the relay: intents by plain SQL, a provider that obeys a script and keeps a ledger, the real relay."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def made(
 
 @asynccontextmanager
 async def outbox(database: str) -> AsyncIterator[Outbox]:
-    """A rig on one migrated database."""
+    """A harness on one migrated database."""
     connection = await asyncpg.connect(database)
     try:
         yield Outbox(connection, database)

@@ -1,4 +1,4 @@
-"""A real pgbouncer before the lab's PostgreSQL."""
+"""A real pgbouncer before the session's PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.support import debian
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 from projectionist.ops.embedded import processes
 
 
 @contextmanager
-def pooler(lab: Lab, database: str, mode: str, **settings: str) -> Iterator[str]:
+def pooler(servers: Servers, database: str, mode: str, **settings: str) -> Iterator[str]:
     """The URL of the same database behind a pgbouncer in this pool mode; `settings` are more lines of its file."""
     program, parts = debian.program("pgbouncer"), urlsplit(database)
-    account = lab._servers.postgres.account
-    folder = Path(tempfile.mkdtemp(prefix="pooler-", dir=lab._servers.home))
+    account = servers._servers.postgres.account
+    folder = Path(tempfile.mkdtemp(prefix="pooler-", dir=servers._servers.home))
     try:
         port, file = processes.free_port(), folder / "pgbouncer.ini"
         target = f"host={parts.hostname} port={parts.port} user={parts.username} password={parts.password}"

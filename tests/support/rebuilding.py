@@ -1,4 +1,4 @@
-"""Builders on a rig, and what a test looks at to see that they were silent and right."""
+"""Builders on a harness, and what a test looks at to see that they were silent and right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from nats.aio.client import Client
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.waiting import eventually
 
@@ -53,11 +53,11 @@ class Slow(Logged):
         await self.free.wait()
 
 
-class Yard:
-    """A rig, and builders on it."""
+class RebuildHarness:
+    """A harness, and builders on it."""
 
-    def __init__(self, rig: Rig) -> None:
-        self.rig = rig
+    def __init__(self, harness: ConsumerHarness) -> None:
+        self.harness = harness
         self._asleep: dict[asyncio.Future[Rebuilt], threading.Event] = {}
 
     def free(self, building: asyncio.Future[Rebuilt]) -> None:
@@ -66,30 +66,30 @@ class Yard:
 
     async def rebuild(self, cls: type, *, progress: Progress | None = None, **options: Any) -> Rebuilt:
         """Rebuild a consumer to its end."""
-        client = await connections.connect(self.rig.settings.nats, name="builder")
+        client = await connections.connect(self.harness.settings.nats, name="builder")
         try:
             one = definition(cls)
             told = progress or Logged(one.name)
-            return await Rebuild(one, self.rig.settings, client, told, Options(**options)).run()
+            return await Rebuild(one, self.harness.settings, client, told, Options(**options)).run()
         finally:
             await client.close()
 
     async def verify(self, cls: type, sample: int | None = None) -> Verified:
         """Verify so many rows of a consumer, or all of them."""
-        async with self._desk("verifier") as (desk, client):
+        async with self._queries("verifier") as (queries, client):
             one = definition(cls)
-            return await Verifier(desk, one, self.rig.settings, client, Logged(one.name)).run(sample)
+            return await Verifier(queries, one, self.harness.settings, client, Logged(one.name)).run(sample)
 
     async def mend(self, cls: type, key: str) -> Recomputed:
         """Recompute one row."""
-        async with self._desk("mender") as (desk, client):
-            return await recompute(desk, definition(cls), self.rig.settings, client, key, ACT)
+        async with self._queries("mender") as (queries, client):
+            return await recompute(queries, definition(cls), self.harness.settings, client, key, ACT)
 
     @asynccontextmanager
-    async def _desk(self, name: str) -> AsyncIterator[tuple[Queries, Client]]:
-        client = await connections.connect(self.rig.settings.nats, name=name)
+    async def _queries(self, name: str) -> AsyncIterator[tuple[Queries, Client]]:
+        client = await connections.connect(self.harness.settings.nats, name=name)
         try:
-            async with self.rig.connected() as connection:
+            async with self.harness.connected() as connection:
                 yield Queries(connection, SCHEMA), client
         finally:
             await client.close()
@@ -135,24 +135,24 @@ class Yard:
 
     async def settled(self, *consumers: type) -> None:
         """Wait until these consumers have settled every event of the stream."""
-        await self.rig.settled(*consumers)
+        await self.harness.settled(*consumers)
         for cls in consumers:
             assert await eventually(partial(self._accounts, cls))
 
     async def _accounts(self, cls: type) -> bool:
-        return not await self.rig.unaccounted(cls)
+        return not await self.harness.unaccounted(cls)
 
     async def moments_pass(self) -> None:
         """The lease of a builder that is dead or asleep runs out."""
-        await self.rig.pool.execute("update projectionist.leases set expires_at = clock_timestamp()")
+        await self.harness.pool.execute("update projectionist.leases set expires_at = clock_timestamp()")
 
     async def give_up(self, cls: type) -> int | None:
         """Abort the open build."""
-        return await give_up(definition(cls), self.rig.settings)
+        return await give_up(definition(cls), self.harness.settings)
 
     async def effects(self) -> Effects:
         """The outbox and the journal, as they stand."""
-        fetch = self.rig.fetch
+        fetch = self.harness.fetch
         return Effects(
             await fetch("select * from {s}.intents order by seq"),
             await fetch("select * from {s}.inbox order by consumer, source, id"),
@@ -160,13 +160,13 @@ class Yard:
             await fetch("select * from {s}.parked order by consumer, source, id"),
         )
 
-    def desk(self, connection: Connection) -> Queries:
+    def queries(self, connection: Connection) -> Queries:
         """A builder's desk on a connection of the test's."""
         return Queries(connection, SCHEMA)
 
     async def generation(self, cls: type) -> int:
         """The live generation."""
-        found: int = await self.rig.value(
+        found: int = await self.harness.value(
             "select generation from {s}.consumers where name = $1", definition(cls).name
         )
         return found
@@ -175,11 +175,11 @@ class Yard:
         """The rows of a projection, in order."""
         table = definition(cls).table
         assert table is not None
-        return await self.rig.rows(table.name)
+        return await self.harness.rows(table.name)
 
     async def tables(self) -> list[str]:
         """Every generation's table there is."""
-        rows = await self.rig.fetch(
+        rows = await self.harness.fetch(
             "select tablename::text from pg_tables where schemaname = $1 and tablename ~ '__g[0-9]+$' order by 1",
             SCHEMA,
         )
@@ -187,7 +187,7 @@ class Yard:
 
     async def positions(self) -> list[str]:
         """Every table of positions of a build."""
-        rows = await self.rig.fetch(
+        rows = await self.harness.fetch(
             "select tablename::text from pg_tables where schemaname = $1 and tablename ~ '^build_positions_'",
             SCHEMA,
         )
@@ -220,11 +220,11 @@ app = App(projections=[made.Orders, made.Spend])
 """
 
 
-def shop_app(folder: Path, rig: Rig) -> dict[str, str]:
+def shop_app(folder: Path, harness: ConsumerHarness) -> dict[str, str]:
     """Write the shop as an app `orders:app` for the real command line; the environment it runs in."""
-    (folder / "orders.py").write_text(SHOP_APP.format(name=rig.stream.name))
+    (folder / "orders.py").write_text(SHOP_APP.format(name=harness.stream.name))
     return {
-        "PROJECTIONIST_POSTGRES__URL": rig.database,
-        "PROJECTIONIST_NATS__URL": rig.lab.nats_url,
+        "PROJECTIONIST_POSTGRES__URL": harness.database,
+        "PROJECTIONIST_NATS__URL": harness.servers.nats_url,
         "PROJECTIONIST_RUN__HEARTBEAT_S": "0.2",
     }

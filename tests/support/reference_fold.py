@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 
 Row = tuple[Any, ...]
 
@@ -42,12 +42,12 @@ class Reckoning(NamedTuple):
     """The identities of the events that asked for one."""
 
 
-async def facts(rig: Rig) -> list[Fact]:
+async def facts(harness: ConsumerHarness) -> list[Fact]:
     """The whole stream, by an ordinary subscription."""
-    js = rig.nats.jetstream()
-    if not (await js.stream_info(rig.stream.name)).state.messages:
+    js = harness.nats.jetstream()
+    if not (await js.stream_info(harness.stream.name)).state.messages:
         return []
-    subscription = await js.subscribe(rig.stream.subjects, ordered_consumer=True)
+    subscription = await js.subscribe(harness.stream.subjects, ordered_consumer=True)
     found = []
     while True:
         message = await subscription.next_msg(5)
@@ -67,10 +67,10 @@ async def facts(rig: Rig) -> list[Fact]:
             return found
 
 
-async def decisions(rig: Rig, consumer: str) -> Decisions:
+async def decisions(harness: ConsumerHarness, consumer: str) -> Decisions:
     """What was decided about a consumer's events, by its name."""
     made = Decisions(set(), set(), {}, {})
-    rows = await rig.fetch(
+    rows = await harness.fetch(
         "select kind, aggregate, version, coalesce(upto, version), source, id, data from {s}.decisions"
         " where consumer = (select number from {s}.consumers where name = $1) order by number",
         consumer,

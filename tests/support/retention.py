@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.settings.settings import Policy
@@ -28,46 +28,50 @@ _AGED = {
 }
 
 
-async def age(rig: Rig, days: float) -> None:
+async def age(harness: ConsumerHarness, days: float) -> None:
     """Have everything in the tables be so many days older than it is."""
     for table, columns in _AGED.items():
         changed = ", ".join(f"{name} = {name} - $1::float8 * interval '1 day'" for name in columns)
-        await rig.pool.execute(f"update projectionist.{table} set {changed}", days)
+        await harness.pool.execute(f"update projectionist.{table} set {changed}", days)
 
 
-async def forgets_after(rig: Rig, days: float) -> None:
+async def forgets_after(harness: ConsumerHarness, days: float) -> None:
     """Have the stream keep a message for so many days."""
-    await rig.nats.jetstream().update_stream(
-        name=rig.stream.name, subjects=[rig.stream.subjects], max_age=days * DAY
+    await harness.nats.jetstream().update_stream(
+        name=harness.stream.name, subjects=[harness.stream.subjects], max_age=days * DAY
     )
 
 
-async def sent(rig: Rig) -> None:
+async def sent(harness: ConsumerHarness) -> None:
     """Have a relay, or so it seems, have carried out all intents."""
-    await rig.fetch("select from {s}.intents limit 0")  # which opens what was wished for
-    await rig.pool.execute(
+    await harness.fetch("select from {s}.intents limit 0")  # which opens what was wished for
+    await harness.pool.execute(
         "update projectionist.intents set state = 'sent', settled = clock_timestamp() where state = 'open'"
     )
-    await rig.pool.execute("delete from projectionist.outbox")
+    await harness.pool.execute("delete from projectionist.outbox")
 
 
 async def purge(
-    rig: Rig, *classes: type, dry_run: bool = False, policy: Policy | None = None, **retention: Any
+    harness: ConsumerHarness,
+    *classes: type,
+    dry_run: bool = False,
+    policy: Policy | None = None,
+    **retention: Any,
 ) -> PurgeReport:
-    """Purge for these consumers, by the rig's settings but for the retention given."""
+    """Purge for these consumers, by the harness's settings but for the retention given."""
     settings = msgspec.structs.replace(
-        rig.settings,
-        retention=msgspec.structs.replace(rig.settings.retention, **retention),
-        consumer_defaults=policy or rig.settings.consumer_defaults,
+        harness.settings,
+        retention=msgspec.structs.replace(harness.settings.retention, **retention),
+        consumer_defaults=policy or harness.settings.consumer_defaults,
     )
 
     @asynccontextmanager
     async def lend() -> AsyncIterator[Connection]:
-        async with rig.pool.acquire() as connection:
+        async with harness.pool.acquire() as connection:
             yield connection
 
     names = [definition(cls).name for cls in classes]
-    return await Purger(lend, settings, names, streams(rig.nats), rest=0).run(dry_run=dry_run)
+    return await Purger(lend, settings, names, streams(harness.nats), rest=0).run(dry_run=dry_run)
 
 
 def went(report: PurgeReport) -> dict[str, int]:

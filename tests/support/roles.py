@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import msgspec
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 
 from projectionist.core.settings.secret import Url
@@ -23,37 +23,37 @@ loop execute one; end loop; end $$"""
 
 
 @asynccontextmanager
-async def plain(rig: Rig, role: str) -> AsyncIterator[str]:
+async def plain(harness: ConsumerHarness, role: str) -> AsyncIterator[str]:
     """The database's URL for a new role without any right of its own; what it made goes with it."""
-    await rig.pool.execute(f"create role {role} login password 'secret'")
-    parts = urlsplit(rig.database)
+    await harness.pool.execute(f"create role {role} login password 'secret'")
+    parts = urlsplit(harness.database)
     try:
         yield parts._replace(netloc=f"{role}:secret@{parts.netloc.rpartition('@')[2]}").geturl()
     finally:
-        await rig.pool.execute(
+        await harness.pool.execute(
             f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '{role}'"
         )
-        await rig.pool.execute(
+        await harness.pool.execute(
             f"reassign owned by {role} to current_user; drop owned by {role}; drop role {role}"
         )
 
 
-async def hand_over(rig: Rig, role: str) -> None:
+async def hand_over(harness: ConsumerHarness, role: str) -> None:
     """Make a role the owner of our schema and of every table and view, as if it had migrated itself."""
-    await rig.pool.execute(f"alter schema {SCHEMA} owner to {role}; grant all on schema public to {role}")
-    await rig.pool.execute(f"grant all on database {urlsplit(rig.database).path[1:]} to {role}")
-    await rig.pool.execute(_TAKE.format(role=role, schema=SCHEMA))
+    await harness.pool.execute(f"alter schema {SCHEMA} owner to {role}; grant all on schema public to {role}")
+    await harness.pool.execute(f"grant all on database {urlsplit(harness.database).path[1:]} to {role}")
+    await harness.pool.execute(_TAKE.format(role=role, schema=SCHEMA))
 
 
 @asynccontextmanager
-async def as_plain(rig: Rig, role: str = RUNNER) -> AsyncIterator[None]:
+async def as_plain(harness: ConsumerHarness, role: str = RUNNER) -> AsyncIterator[None]:
     """What migrates, runs, rebuilds and verifies works as a new role, which has our schema and no further right."""
-    before = rig.settings
-    async with plain(rig, role) as ours:
-        await hand_over(rig, role)
+    before = harness.settings
+    async with plain(harness, role) as ours:
+        await hand_over(harness, role)
         postgres = msgspec.structs.replace(before.postgres, url=Url(ours))
-        rig.settings = msgspec.structs.replace(before, postgres=postgres)
+        harness.settings = msgspec.structs.replace(before, postgres=postgres)
         try:
             yield
         finally:
-            rig.settings = before
+            harness.settings = before

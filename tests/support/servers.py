@@ -1,4 +1,4 @@
-"""The lab: both embedded servers for one test session, a migrated template database, streams."""
+"""Both embedded servers for one test session, a migrated template database, streams."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Stream(msgspec.Struct, frozen=True):
         return ".".join((self.name, *tokens))
 
 
-class Lab:
+class Servers:
     """Servers with fsync and full-page writes off: they survive `kill -9`, the machine need not.
 
-    All methods block, so that tests of either kind can call them; the lab has an event loop of its own.
+    All methods block, so that tests of either kind can call them; they have an event loop of their own.
     """
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import shop
 
@@ -14,13 +14,13 @@ from projectionist.runner import App
 APP = "tests.support.shop_app:app"
 
 
-def environment(live: Rig, *, poison: str = "", **settings: str) -> Mapping[str, str]:
-    """What a process needs to know to run the app on the rig's servers; `settings` go by their names in it."""
+def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> Mapping[str, str]:
+    """What a process needs to know to run the app on the harness's servers; `settings` go by their names in it."""
     return {
         "LAB_STREAM": live.stream.name,
         "LAB_POISON": poison,
         "PROJECTIONIST_POSTGRES__URL": live.database,
-        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+        "PROJECTIONIST_NATS__URL": live.servers.nats_url,
         "PROJECTIONIST_CONSUMER_DEFAULTS__ACK_WAIT_S": "1",
         "PROJECTIONIST_CONSUMER_DEFAULTS__LATE_S": "0",
         **{f"PROJECTIONIST_{name.upper()}": value for name, value in settings.items()},

@@ -1,4 +1,4 @@
-"""A second PostgreSQL that follows the lab's, until it is cut off or takes its place."""
+"""A second PostgreSQL that follows the session's, until it is cut off or takes its place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 from tests.support.waiting import eventually
 
 from projectionist.ops.embedded import processes
@@ -21,8 +21,8 @@ from projectionist.ops.embedded.postgres import _SETTINGS
 class Standby:
     """Its server takes reads from the beginning, and writes once it is promoted."""
 
-    def __init__(self, lab: Lab, port: int) -> None:
-        self._lab = lab
+    def __init__(self, servers: Servers, port: int) -> None:
+        self._servers = servers
         self._port = port
 
     def url(self, primary: str) -> str:
@@ -33,8 +33,8 @@ class Standby:
 
     async def caught_up(self) -> None:
         """Return when it has all that the primary has now."""
-        primary = await asyncpg.connect(self._lab.postgres_url)
-        here = await asyncpg.connect(self.url(self._lab.postgres_url))
+        primary = await asyncpg.connect(self._servers.postgres_url)
+        here = await asyncpg.connect(self.url(self._servers.postgres_url))
         try:
             end = await primary.fetchval("select pg_current_wal_lsn()::text")
 
@@ -48,7 +48,7 @@ class Standby:
 
     async def configured(self, *settings: str) -> None:
         """Change its settings."""
-        here = await asyncpg.connect(self.url(self._lab.postgres_url))
+        here = await asyncpg.connect(self.url(self._servers.postgres_url))
         try:
             for setting in settings:
                 await here.execute(f"alter system set {setting}")
@@ -58,7 +58,7 @@ class Standby:
 
     async def told(self) -> None:
         """Return when it has told the primary of the snapshots that there are now."""
-        primary = await asyncpg.connect(self._lab.postgres_url)
+        primary = await asyncpg.connect(self._servers.postgres_url)
         try:
             asked = await primary.fetchval("select clock_timestamp()")
 
@@ -75,7 +75,7 @@ class Standby:
 
     async def cut_off(self) -> None:
         """Have nothing more arrive from the primary."""
-        here = await asyncpg.connect(self.url(self._lab.postgres_url))
+        here = await asyncpg.connect(self.url(self._servers.postgres_url))
         try:
             await here.execute("alter system set primary_conninfo = ''")
             await here.execute("select pg_reload_conf()")
@@ -89,7 +89,7 @@ class Standby:
 
     async def promote(self) -> None:
         """Let it take writes, on a timeline of its own."""
-        here = await asyncpg.connect(self.url(self._lab.postgres_url))
+        here = await asyncpg.connect(self.url(self._servers.postgres_url))
         try:
             assert await here.fetchval("select pg_promote()")
         finally:
@@ -97,10 +97,10 @@ class Standby:
 
 
 @contextmanager
-def standby(lab: Lab) -> Iterator[Standby]:
-    """A standby of the lab's PostgreSQL, running."""
-    server, parts = lab._servers.postgres, urlsplit(lab.postgres_url)
-    folder = Path(tempfile.mkdtemp(prefix="standby-", dir=lab._servers.home))
+def standby(servers: Servers) -> Iterator[Standby]:
+    """A standby of the session's PostgreSQL, running."""
+    server, parts = servers._servers.postgres, urlsplit(servers.postgres_url)
+    folder = Path(tempfile.mkdtemp(prefix="standby-", dir=servers._servers.home))
     server.account.own(folder)
     environment = {**server._environment, "PGPASSWORD": str(parts.password)}
     source = ("-h", processes.HOST, "-p", str(parts.port), "-U", "postgres")
@@ -120,7 +120,7 @@ def standby(lab: Lab) -> Iterator[Standby]:
             environment=environment,
         )
         try:
-            yield Standby(lab, port)
+            yield Standby(servers, port)
         finally:
             processes.end(pid, str(data), (signal.SIGINT, signal.SIGQUIT), seconds=20)
     finally:

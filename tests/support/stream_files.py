@@ -10,16 +10,16 @@ from pathlib import Path
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 from tests.support.waiting import eventually
 
 
 class StreamFiles:
-    """Those of one stream of the lab; `client` comes back by itself when the server was down."""
+    """Those of one stream of the session's server; `client` comes back by itself when the server was down."""
 
-    def __init__(self, lab: Lab, client: Client, stream: str, folder: Path) -> None:
-        self._lab, self._client, self._stream = lab, client, stream
-        self._place = next((lab._servers.home / "nats").glob(f"**/streams/{stream}"))
+    def __init__(self, servers: Servers, client: Client, stream: str, folder: Path) -> None:
+        self._servers, self._client, self._stream = servers, client, stream
+        self._place = next((servers._servers.home / "nats").glob(f"**/streams/{stream}"))
         self._copy = folder / "copy"
 
     async def keep(self) -> None:
@@ -35,9 +35,9 @@ class StreamFiles:
         shutil.copytree(self._copy, self._place)
 
     async def _restart(self, between: Callable[[], object]) -> None:
-        self._lab._servers.nats.stop()
+        self._servers._servers.nats.stop()
         await asyncio.to_thread(between)
-        await asyncio.to_thread(self._lab.up)
+        await asyncio.to_thread(self._servers.up)
         await eventually(self._answers)
 
     async def _answers(self) -> bool:

@@ -18,98 +18,98 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest_asyncio.fixture
-async def rig(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as rig:
-        yield rig
+async def harness(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as harness:
+        yield harness
 
 
-async def cli(rig: Outbox, *arguments: str) -> Ended:
-    assert rig.settings.postgres.url is not None
+async def cli(harness: Outbox, *arguments: str) -> Ended:
+    assert harness.settings.postgres.url is not None
     return await run_projectionist(
-        "outbox", *arguments, PROJECTIONIST_POSTGRES__URL=rig.settings.postgres.url.reveal()
+        "outbox", *arguments, PROJECTIONIST_POSTGRES__URL=harness.settings.postgres.url.reveal()
     )
 
 
-async def seen(rig: Outbox, *arguments: str) -> Any:
-    ended = await cli(rig, *arguments, "--json")
+async def seen(harness: Outbox, *arguments: str) -> Any:
+    ended = await cli(harness, *arguments, "--json")
     assert ended.code in (0, 3), ended.err
     return msgspec.json.decode(ended.out)
 
 
-async def dead(rig: Outbox, count: int = 1, *, on_dead: str = "pass") -> list[str]:
+async def dead(harness: Outbox, count: int = 1, *, on_dead: str = "pass") -> list[str]:
     """Intents that the provider has refused."""
     stub = scripted()
-    keys = [await rig.want(lane=f"order/{n}", on_dead=on_dead) for n in range(count)]
+    keys = [await harness.want(lane=f"order/{n}", on_dead=on_dead) for n in range(count)]
     for key in keys:
         stub.script[key] = [answer(Outcome.REFUSED, reason="quota used up", status="402")]
-    async with rig.relaying(made(stub)):
-        await rig.all_become("dead")
+    async with harness.relaying(made(stub)):
+        await harness.all_become("dead")
     return keys
 
 
-async def in_doubt(rig: Outbox) -> str:
+async def in_doubt(harness: Outbox) -> str:
     """An intent of which nobody knows whether it was carried out."""
     stub = scripted(FORGETS)
-    key = await rig.want(lane="order/1")
+    key = await harness.want(lane="order/1")
     stub.script[key] = [execute_in_silence]
-    async with rig.relaying(made(stub)):
-        await rig.becomes(key, "reconcile")
+    async with harness.relaying(made(stub)):
+        await harness.becomes(key, "reconcile")
     return key
 
 
-async def test_the_list_is_grouped_by_error_and_says_what_waits_for_a_person(rig: Outbox) -> None:
-    assert await seen(rig, "list") == {"groups": [], "attention": []}
-    assert (await cli(rig, "list")).code == 0
-    keys = await dead(rig, 3)
-    ready = await rig.want("other")
-    groups = (await seen(rig, "list"))["groups"]
+async def test_the_list_is_grouped_by_error_and_says_what_waits_for_a_person(harness: Outbox) -> None:
+    assert await seen(harness, "list") == {"groups": [], "attention": []}
+    assert (await cli(harness, "list")).code == 0
+    keys = await dead(harness, 3)
+    ready = await harness.want("other")
+    groups = (await seen(harness, "list"))["groups"]
     assert [(g["count"], g["state"], g["provider"], g["error"], g["sample"]) for g in groups] == [
         (3, "dead", "stub", "quota used up", keys[0]),
         (1, "ready", "other", None, ready),
     ]
-    ended = await cli(rig, "list")
+    ended = await cli(harness, "list")
     assert ended.code == 3
     assert "quota used up" in ended.out
 
 
-async def test_filters_choose(rig: Outbox) -> None:
-    await dead(rig, 2)
-    other = await rig.want("other", destination="acme", name="Hook")
+async def test_filters_choose(harness: Outbox) -> None:
+    await dead(harness, 2)
+    other = await harness.want("other", destination="acme", name="Hook")
     for filters in (
         ["--provider", "other"],
         ["--destination", "acme"],
         ["--intent", "Hook"],
         ["--state", "ready"],
     ):
-        assert [row["key"] for row in (await seen(rig, "list", "--each", *filters))["intents"]] == [other]
-    assert len((await seen(rig, "list", "--each", "--error", "quota used up"))["intents"]) == 2
-    assert (await seen(rig, "list", "--each", "--older", "3600"))["intents"] == []
-    assert len((await seen(rig, "list", "--each", "--limit", "1"))["intents"]) == 1
+        assert [row["key"] for row in (await seen(harness, "list", "--each", *filters))["intents"]] == [other]
+    assert len((await seen(harness, "list", "--each", "--error", "quota used up"))["intents"]) == 2
+    assert (await seen(harness, "list", "--each", "--older", "3600"))["intents"] == []
+    assert len((await seen(harness, "list", "--each", "--limit", "1"))["intents"]) == 1
 
 
-async def test_one_intent_is_shown_with_its_attempts_and_without_its_content(rig: Outbox) -> None:
-    (key,) = await dead(rig)
-    shown = await seen(rig, "show", key)
+async def test_one_intent_is_shown_with_its_attempts_and_without_its_content(harness: Outbox) -> None:
+    (key,) = await dead(harness)
+    shown = await seen(harness, "show", key)
     (attempt,) = shown["attempts"]
     assert (shown["state"], attempt["status"], attempt["outcome"]) == ("dead", "402", "refused")
     assert "body" not in shown
-    assert (await seen(rig, "show", key, "--body"))["body"] == '{"n":1}'
-    assert "quota used up" in (await cli(rig, "show", key)).out
+    assert (await seen(harness, "show", key, "--body"))["body"] == '{"n":1}'
+    assert "quota used up" in (await cli(harness, "show", key)).out
 
 
-async def test_a_sample_goes_before_the_group(rig: Outbox) -> None:
-    keys = await dead(rig, 3)
-    first = await seen(rig, "retry", "--state", "dead", "--reason", "quota raised")
+async def test_a_sample_goes_before_the_group(harness: Outbox) -> None:
+    keys = await dead(harness, 3)
+    first = await seen(harness, "retry", "--state", "dead", "--reason", "quota raised")
     assert first == {"changed": [keys[0]], "unchanged": {}, "left": 2}
     stub = scripted()
-    async with rig.relaying(made(stub)):
-        await rig.becomes(keys[0], "sent")
-        rest = await seen(rig, "retry", "--state", "dead", "--reason", "the sample went well", "--all")
+    async with harness.relaying(made(stub)):
+        await harness.becomes(keys[0], "sent")
+        rest = await seen(harness, "retry", "--state", "dead", "--reason", "the sample went well", "--all")
         assert (sorted(rest["changed"]), rest["left"]) == (sorted(keys[1:]), 0)
-        await rig.all_become("sent")
-    acts = (await seen(rig, "show", keys[1], "--as", "ada"))["acts"]
+        await harness.all_become("sent")
+    acts = (await seen(harness, "show", keys[1], "--as", "ada"))["acts"]
     assert [(act["verb"], act["reason"]) for act in acts] == [("retry", "the sample went well")]
-    audit = await rig.connection.fetchrow("select * from projectionist.audit order by number limit 1")
+    audit = await harness.connection.fetchrow("select * from projectionist.audit order by number limit 1")
     assert audit is not None
     assert (audit["object"], audit["detail"]) == (
         f"intent {keys[0]}",
@@ -117,97 +117,97 @@ async def test_a_sample_goes_before_the_group(rig: Outbox) -> None:
     )
 
 
-async def test_a_retry_sends_the_same_key_and_bytes_with_a_new_count_of_tries(rig: Outbox) -> None:
-    (key,) = await dead(rig)
-    await cli(rig, "retry", key, "--reason", "quota raised")
-    row = await rig.row(key)
+async def test_a_retry_sends_the_same_key_and_bytes_with_a_new_count_of_tries(harness: Outbox) -> None:
+    (key,) = await dead(harness)
+    await cli(harness, "retry", key, "--reason", "quota raised")
+    row = await harness.row(key)
     assert (row["state"], row["attempt"], row["spent"]) == ("ready", 1, 0)
     stub = scripted()
-    async with rig.relaying(made(stub)):
-        await rig.becomes(key, "sent")
+    async with harness.relaying(made(stub)):
+        await harness.becomes(key, "sent")
     assert [request.key for request in stub.sent] == [key]
 
 
-async def test_a_dead_one_that_was_passed_goes_to_the_end_of_its_lane(rig: Outbox) -> None:
-    (first,) = await dead(rig)
-    second = await rig.want(lane="order/0")
-    await cli(rig, "retry", first, "--reason", "quota raised")
-    third = await rig.want(lane="order/0")
+async def test_a_dead_one_that_was_passed_goes_to_the_end_of_its_lane(harness: Outbox) -> None:
+    (first,) = await dead(harness)
+    second = await harness.want(lane="order/0")
+    await cli(harness, "retry", first, "--reason", "quota raised")
+    third = await harness.want(lane="order/0")
     stub = scripted()
-    async with rig.relaying(made(stub)):
-        await rig.all_become("sent")
+    async with harness.relaying(made(stub)):
+        await harness.all_become("sent")
     assert [request.key for request in stub.sent] == [second, first, third]
 
 
-async def test_a_dead_one_that_blocks_is_sent_first_or_discarded(rig: Outbox) -> None:
-    (first,) = await dead(rig, on_dead="block")
-    second = await rig.want(lane="order/0")
+async def test_a_dead_one_that_blocks_is_sent_first_or_discarded(harness: Outbox) -> None:
+    (first,) = await dead(harness, on_dead="block")
+    second = await harness.want(lane="order/0")
     stub = scripted()
-    async with rig.relaying(made(stub)) as relay:
-        assert (await cli(rig, "discard", first, "--reason", "customer left")).code == 0
+    async with harness.relaying(made(stub)) as relay:
+        assert (await cli(harness, "discard", first, "--reason", "customer left")).code == 0
         relay.wake()
-        await rig.becomes(second, "sent")
-    assert await rig.state(first) == "discarded"
+        await harness.becomes(second, "sent")
+    assert await harness.state(first) == "discarded"
     assert stub.executions == {second: 1}
 
 
-async def test_what_was_carried_out_is_resolved_as_sent_and_those_behind_it_go_on(rig: Outbox) -> None:
-    key = await in_doubt(rig)
-    behind = await rig.want(lane="order/1")
-    await cli(rig, "resolve", key, "--sent", "--provider-id", "ch_7", "--reason", "seen in the dashboard")
-    row = await rig.row(key)
+async def test_what_was_carried_out_is_resolved_as_sent_and_those_behind_it_go_on(harness: Outbox) -> None:
+    key = await in_doubt(harness)
+    behind = await harness.want(lane="order/1")
+    await cli(harness, "resolve", key, "--sent", "--provider-id", "ch_7", "--reason", "seen in the dashboard")
+    row = await harness.row(key)
     assert (row["state"], row["open"], row["provider_id"]) == ("sent", False, "ch_7")
     stub = scripted()
-    async with rig.relaying(made(stub)):
-        await rig.becomes(behind, "sent")
+    async with harness.relaying(made(stub)):
+        await harness.becomes(behind, "sent")
     assert stub.executions == {behind: 1}
 
 
 @pytest.mark.parametrize("act", [["resolve", "--not-sent"], ["retry"]])
-async def test_what_was_not_carried_out_is_sent_again_knowingly(rig: Outbox, act: list[str]) -> None:
-    key = await in_doubt(rig)
+async def test_what_was_not_carried_out_is_sent_again_knowingly(harness: Outbox, act: list[str]) -> None:
+    key = await in_doubt(harness)
     verb, *rest = act
-    await cli(rig, verb, key, *rest, "--reason", "not in the dashboard")
+    await cli(harness, verb, key, *rest, "--reason", "not in the dashboard")
     stub = scripted(FORGETS)
-    async with rig.relaying(made(stub)):
-        await rig.becomes(key, "sent")
+    async with harness.relaying(made(stub)):
+        await harness.becomes(key, "sent")
     assert stub.executions == {key: 1}
-    (recorded,) = (await seen(rig, "show", key))["acts"]
+    (recorded,) = (await seen(harness, "show", key))["acts"]
     assert recorded["verb"] == ("retry" if verb == "retry" else "resolve-not-sent")
 
 
-async def test_a_retry_does_not_wait_for_what_is_due_later(rig: Outbox) -> None:
+async def test_a_retry_does_not_wait_for_what_is_due_later(harness: Outbox) -> None:
     stub = scripted()
-    key = await rig.want()
+    key = await harness.want()
     stub.script[key] = [answer(Outcome.RETRY)]
-    async with rig.relaying(made(stub, retry=SLOW)):
-        await eventually(lambda: rig.attempts(key))
-        await eventually(lambda: due(rig, key))
-    await cli(rig, "retry", key, "--reason", "the provider is back")
-    assert (await rig.row(key))["spent"] == 1, "its tries are not given back"
-    async with rig.relaying(made(stub, retry=SLOW)):
-        await rig.becomes(key, "sent")
+    async with harness.relaying(made(stub, retry=SLOW)):
+        await eventually(lambda: harness.attempts(key))
+        await eventually(lambda: due(harness, key))
+    await cli(harness, "retry", key, "--reason", "the provider is back")
+    assert (await harness.row(key))["spent"] == 1, "its tries are not given back"
+    async with harness.relaying(made(stub, retry=SLOW)):
+        await harness.becomes(key, "sent")
 
 
-async def test_a_held_destination_is_opened_by_a_retry(rig: Outbox) -> None:
+async def test_a_held_destination_is_opened_by_a_retry(harness: Outbox) -> None:
     stub = scripted()
-    first = await rig.want(destination="acme", lane="a")
+    first = await harness.want(destination="acme", lane="a")
     stub.script[first] = [answer(Outcome.REFUSED, hold=True)]
-    async with rig.relaying(made(stub)) as relay:
-        await rig.becomes(first, "held")
-        await eventually(lambda: rig.connection.fetchval("select held from projectionist.breakers"))
-        second = await rig.want(destination="acme", lane="b")
+    async with harness.relaying(made(stub)) as relay:
+        await harness.becomes(first, "held")
+        await eventually(lambda: harness.connection.fetchval("select held from projectionist.breakers"))
+        second = await harness.want(destination="acme", lane="b")
         (group,) = (
-            await seen(rig, "list", "--state", "held", "--destination", "acme", "--error", "refused")
+            await seen(harness, "list", "--state", "held", "--destination", "acme", "--error", "refused")
         )["groups"]
         assert group["count"] == 1
-        assert len((await seen(rig, "list", "--each", "--state", "held"))["intents"]) == 2, (
+        assert len((await seen(harness, "list", "--each", "--state", "held"))["intents"]) == 2, (
             "the one behind is shown too"
         )
-        await cli(rig, "retry", "--state", "held", "--all", "--reason", "acme is back")
+        await cli(harness, "retry", "--state", "held", "--all", "--reason", "acme is back")
         relay.wake()
-        await rig.becomes(first, "sent")
-        await rig.becomes(second, "sent")
+        await harness.becomes(first, "sent")
+        await harness.becomes(second, "sent")
 
 
 @pytest.mark.parametrize(
@@ -226,23 +226,23 @@ async def test_a_held_destination_is_opened_by_a_retry(rig: Outbox) -> None:
     ],
 )
 async def test_a_call_that_means_nothing_says_what_to_do(
-    rig: Outbox, arguments: list[str], code: int, error: str
+    harness: Outbox, arguments: list[str], code: int, error: str
 ) -> None:
-    ended = await cli(rig, *arguments)
+    ended = await cli(harness, *arguments)
     assert (ended.code, ended.err.startswith(f"error: {error}")) == (code, True), ended.err
 
 
-async def test_what_is_settled_is_not_changed_and_said_so(rig: Outbox) -> None:
-    key = await rig.want()
-    async with rig.relaying(made(scripted())):
-        await rig.becomes(key, "sent")
+async def test_what_is_settled_is_not_changed_and_said_so(harness: Outbox) -> None:
+    key = await harness.want()
+    async with harness.relaying(made(scripted())):
+        await harness.becomes(key, "sent")
     for verb in (["retry"], ["discard"], ["resolve", "--not-sent"]):
-        ended = await cli(rig, verb[0], key, *verb[1:], "--reason", "x")
+        ended = await cli(harness, verb[0], key, *verb[1:], "--reason", "x")
         assert ended.code == 3
         assert f"{key} is sent" in ended.out
-    assert await rig.state(key) == "sent"
-    assert await rig.connection.fetchval("select count(*) from projectionist.audit") == 0
+    assert await harness.state(key) == "sent"
+    assert await harness.connection.fetchval("select count(*) from projectionist.audit") == 0
 
 
-async def due(rig: Outbox, key: str) -> object:
-    return (await rig.row(key))["due"]
+async def due(harness: Outbox, key: str) -> object:
+    return (await harness.row(key))["due"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.batch_driver import Hand, crew, stalled
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import BatchDriver, batch_drivers, stalled
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.operator import Act, NotThere, TooLate
@@ -27,31 +27,31 @@ GOOD = b'{"text": "mended"}'
 class Scene:
     """One aggregate brought to a head, its events named by their versions, and the hand that brought it there."""
 
-    def __init__(self, rig: Rig, cls: type, hand: Hand, trouble: Any) -> None:
-        self.rig, self.cls, self.hand, self.trouble = rig, cls, hand, trouble
+    def __init__(self, harness: ConsumerHarness, cls: type, driver: BatchDriver, trouble: Any) -> None:
+        self.harness, self.cls, self.driver, self.trouble = harness, cls, driver, trouble
 
     async def stand(self) -> tuple[int, str, int]:
         """Where the aggregate stands."""
-        return await self.rig.head(self.cls, AGGREGATE)
+        return await self.harness.head(self.cls, AGGREGATE)
 
     async def is_due(self) -> bool:
         """Whether its head is to be tried now."""
-        return bool(await self.rig.value("select due <= clock_timestamp() from {s}.positions"))
+        return bool(await self.harness.value("select due <= clock_timestamp() from {s}.positions"))
 
     async def history(self) -> list[str]:
         """What has been applied, by the row."""
-        return list(msgspec.json.decode(await self.rig.value("select history::text from orders")))
+        return list(msgspec.json.decode(await self.harness.value("select history::text from orders")))
 
 
 @asynccontextmanager
-async def scene(live: Rig, head: str) -> AsyncIterator[Scene]:
+async def scene(live: ConsumerHarness, head: str) -> AsyncIterator[Scene]:
     """Version 1 is applied; what follows makes the head."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, policy=ONE) as (hand,):
+    async with batch_drivers(live, s.Orders, policy=ONE) as (driver,):
 
         async def settle(event: Any, version: int) -> None:
-            await hand.settle(hand.read(event, "o1", version, id=str(version)))
+            await driver.settle(driver.read(event, "o1", version, id=str(version)))
 
         await settle(OrderPlaced("ann", 1), 1)
         match head:
@@ -75,13 +75,13 @@ async def scene(live: Rig, head: str) -> AsyncIterator[Scene]:
             await live.pool.execute(
                 "update projectionist.positions set head = 'waiting', finding = 'lost', due = null"
             )
-        yield Scene(live, s.Orders, hand, s.trouble)
+        yield Scene(live, s.Orders, driver, s.trouble)
 
 
 Verb = Callable[[ParkedActions], Awaitable[None]]
 
 
-async def act(live: Rig, cls: type, verb: Verb) -> None:
+async def act(live: ConsumerHarness, cls: type, verb: Verb) -> None:
     """Do it as the command line would."""
     async with live.verbs(cls) as verbs:
         await verb(verbs)
@@ -135,7 +135,7 @@ def edit(version: int) -> Verb:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 async def test_what_does_not_fit_is_refused_and_changes_nothing(
-    live: Rig, head: str, verb: Verb, refusal: type[Exception]
+    live: ConsumerHarness, head: str, verb: Verb, refusal: type[Exception]
 ) -> None:
     async with scene(live, head) as at:
         tables = ("positions", "parked", "inbox", "decisions", "audit")
@@ -174,7 +174,7 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 async def test_what_fits_moves_the_aggregate_and_is_recorded(
-    live: Rig,
+    live: ConsumerHarness,
     head: str,
     verb: Verb,
     stands: tuple[int, str, int],
@@ -195,24 +195,26 @@ async def test_what_fits_moves_the_aggregate_and_is_recorded(
         ]
         at.trouble.poison.clear()
         at.trouble.later.clear()
-        await at.hand.settle_due()
+        await at.driver.settle_due()
         assert await at.history() == then
 
 
-async def test_a_retry_adds_one_try_to_a_spent_budget(live: Rig) -> None:
+async def test_a_retry_adds_one_try_to_a_spent_budget(live: ConsumerHarness) -> None:
     async with scene(live, "failed") as at:
         await live.pool.execute(
             "update projectionist.parked set attempts = 10, budget = 10 where version = 2"
         )
         await act(live, at.cls, retry)
-        await at.hand.settle_due()
+        await at.driver.settle_due()
 
         rows = await live.fetch("select attempts, budget from {s}.parked where version = 2")
         assert rows == [(11, 11)]
         assert await at.stand() == (1, "waiting", 3)
 
 
-async def test_a_skipped_head_is_skipped_in_the_inbox_and_its_decision_names_it(live: Rig) -> None:
+async def test_a_skipped_head_is_skipped_in_the_inbox_and_its_decision_names_it(
+    live: ConsumerHarness,
+) -> None:
     async with scene(live, "waiting") as at:
         await act(live, at.cls, skip)
 
@@ -222,13 +224,13 @@ async def test_a_skipped_head_is_skipped_in_the_inbox_and_its_decision_names_it(
         assert (await live.states(at.cls))["2"] == "skipped"
 
 
-async def test_a_discarded_follower_is_stepped_over_in_its_turn(live: Rig) -> None:
+async def test_a_discarded_follower_is_stepped_over_in_its_turn(live: ConsumerHarness) -> None:
     async with scene(live, "waiting") as at:
         await act(live, at.cls, discard(3))
         assert await at.stand() == (1, "waiting", 3)
         at.trouble.poison.clear()
         await act(live, at.cls, retry)
-        await at.hand.settle_due()
+        await at.driver.settle_due()
 
         assert await at.stand() == (4, "clear", 0)
         assert await at.history() == ["placed", "2", "4"]
@@ -236,17 +238,17 @@ async def test_a_discarded_follower_is_stepped_over_in_its_turn(live: Rig) -> No
         assert await live.value("select count(*) from {s}.parked") == 0
 
 
-async def test_a_discarded_follower_that_nobody_can_read_is_stepped_over_too(live: Rig) -> None:
+async def test_a_discarded_follower_that_nobody_can_read_is_stepped_over_too(live: ConsumerHarness) -> None:
     async with scene(live, "gap") as at:
         await live.pool.execute("update projectionist.parked set data = '{' where version = 3")
         await act(live, at.cls, discard(3))
         await act(live, at.cls, accept)
-        await at.hand.settle_due()
+        await at.driver.settle_due()
 
         assert await at.history() == ["placed", "4"]
 
 
-async def test_an_edit_keeps_both_hashes_and_a_redelivery_is_a_plain_duplicate(live: Rig) -> None:
+async def test_an_edit_keeps_both_hashes_and_a_redelivery_is_a_plain_duplicate(live: ConsumerHarness) -> None:
     async with scene(live, "waiting") as at:
         first = await live.value("select hash from {s}.inbox where id = '2'")
         await act(live, at.cls, edit(2))
@@ -254,9 +256,9 @@ async def test_an_edit_keeps_both_hashes_and_a_redelivery_is_a_plain_duplicate(l
             (first, b"digest")
         ]
         assert await live.fetch("select data, hash from {s}.decisions") == [(GOOD, b"digest")]
-        await at.hand.settle_due()
+        await at.driver.settle_due()
 
-        await at.hand.settle(at.hand.read(OrderNoted("2"), "o1", 2, id="2", seq=9_999))
+        await at.driver.settle(at.driver.read(OrderNoted("2"), "o1", 2, id="2", seq=9_999))
 
         assert await at.history() == ["placed", "mended", "3", "4"]
         assert await live.value("select hash from {s}.inbox where id = '2'") == first
@@ -264,17 +266,17 @@ async def test_an_edit_keeps_both_hashes_and_a_redelivery_is_a_plain_duplicate(l
         assert await live.value("select count(*) from {s}.incidents") == 0
 
 
-async def test_accepting_a_part_of_a_gap_leaves_the_rest_of_it(live: Rig) -> None:
+async def test_accepting_a_part_of_a_gap_leaves_the_rest_of_it(live: ConsumerHarness) -> None:
     async with scene(live, "clear") as at:
-        await at.hand.settle(at.hand.read(OrderPaid(), "o1", 6, id="6"))
+        await at.driver.settle(at.driver.read(OrderPaid(), "o1", 6, id="6"))
         await act(live, at.cls, lambda verbs: verbs.accept_gap(AGGREGATE, 2, 3, ACT))
-        await at.hand.settle_due()
+        await at.driver.settle_due()
         assert await at.stand() == (3, "gap", 1)
 
         with pytest.raises(NotThere, match="Missing are 4 to 5"):
             await act(live, at.cls, lambda verbs: verbs.accept_gap(AGGREGATE, 4, 6, ACT))
         await act(live, at.cls, lambda verbs: verbs.accept_gap(AGGREGATE, 4, 5, ACT))
-        await at.hand.settle_due()
+        await at.driver.settle_due()
         assert await at.stand() == (6, "clear", 0)
 
 
@@ -288,13 +290,15 @@ async def test_accepting_a_part_of_a_gap_leaves_the_rest_of_it(live: Rig) -> Non
         lambda verbs: verbs.discard(("shop", "unknown"), ACT),
     ],
 )
-async def test_what_the_operator_saw_and_is_no_longer_so_is_too_late(live: Rig, verb: Verb) -> None:
+async def test_what_the_operator_saw_and_is_no_longer_so_is_too_late(
+    live: ConsumerHarness, verb: Verb
+) -> None:
     async with scene(live, "waiting") as at:
         with pytest.raises(TooLate):
             await act(live, at.cls, verb)
 
 
-async def test_an_aggregate_nobody_has_seen_is_said_so(live: Rig) -> None:
+async def test_an_aggregate_nobody_has_seen_is_said_so(live: ConsumerHarness) -> None:
     async with scene(live, "clear") as at:
         with pytest.raises(NotThere, match="never seen"):
             await act(live, at.cls, lambda verbs: verbs.retry("order/none", ACT))
@@ -307,14 +311,16 @@ async def test_an_act_without_a_name_or_a_reason_is_none() -> None:
 
 
 @pytest.mark.parametrize("verb", [edit(2), discard(2), skip, retry], ids=["edit", "discard", "skip", "retry"])
-async def test_a_verb_that_waits_for_a_drain_sees_what_the_drain_has_done(live: Rig, verb: Verb) -> None:
+async def test_a_verb_that_waits_for_a_drain_sees_what_the_drain_has_done(
+    live: ConsumerHarness, verb: Verb
+) -> None:
     """The drainer holds the old bytes of version 2: an edit now would be audited, and never happen."""
     async with scene(live, "waiting") as at:
         at.trouble.poison.clear()
         await act(live, at.cls, retry)
-        await at.hand.session.close()  # so that the next batch makes its model anew
-        reached, go_on = stalled(at.hand)
-        drain = asyncio.create_task(at.hand.settle(due=[AGGREGATE]))
+        await at.driver.session.close()  # so that the next batch makes its model anew
+        reached, go_on = stalled(at.driver)
+        drain = asyncio.create_task(at.driver.settle(due=[AGGREGATE]))
         await reached.wait()
         late = asyncio.create_task(act(live, at.cls, verb))
         await live.blocked()
@@ -326,17 +332,19 @@ async def test_a_verb_that_waits_for_a_drain_sees_what_the_drain_has_done(live: 
         assert (await at.history())[:2] == ["placed", "2"]
 
 
-async def test_without_order_an_event_is_edited_tried_again_and_discarded_by_its_name(live: Rig) -> None:
+async def test_without_order_an_event_is_edited_tried_again_and_discarded_by_its_name(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.update({"a", "b", "c"})
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(*(hand.read(OrderNoted(n), "o1", None, id=n) for n in "abc"))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(*(driver.read(OrderNoted(n), "o1", None, id=n) for n in "abc"))
         await act(live, s.Orders, lambda verbs: verbs.edit(("shop", "a"), GOOD, b"digest", ACT))
         await act(live, s.Orders, lambda verbs: verbs.discard(("shop", "b"), ACT))
         s.trouble.poison.clear()
         await act(live, s.Orders, lambda verbs: verbs.retry_entry(("shop", "c"), ACT))
-        await hand.settle_due()
+        await driver.settle_due()
 
     assert await live.states(s.Orders) == {"a": "applied", "b": "discarded", "c": "applied"}
     assert sorted(msgspec.json.decode((await live.rows("orders"))[0][3])) == ["c", "mended"]
@@ -347,7 +355,7 @@ async def test_without_order_an_event_is_edited_tried_again_and_discarded_by_its
     assert await live.fetch("select verb from {s}.audit order by 1") == [("discard",), ("edit",), ("retry",)]
 
 
-async def test_an_event_in_order_is_retried_by_its_aggregate(live: Rig) -> None:
+async def test_an_event_in_order_is_retried_by_its_aggregate(live: ConsumerHarness) -> None:
     async with scene(live, "waiting") as at:
         with pytest.raises(NotThere, match="Retry its aggregate"):
             await act(live, at.cls, lambda verbs: verbs.retry_entry(("shop", "2"), ACT))

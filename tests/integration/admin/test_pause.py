@@ -8,9 +8,9 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "maintenance")
 
 
-async def ack_floor(live: Rig, cls: type) -> int:
+async def ack_floor(live: ConsumerHarness, cls: type) -> int:
     """How far the broker says that a consumer has settled its stream."""
     durable = await live.value("select durable from {s}.consumers where name = $1", definition(cls).name)
     info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
@@ -32,14 +32,14 @@ async def ack_floor(live: Rig, cls: type) -> int:
 
 
 async def test_nothing_is_applied_or_acked_while_paused_and_all_of_it_afterwards(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
-    desk, s = Desk(live, tmp_path), shop(live.stream)
+    cli, s = Cli(live, tmp_path), shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     async with live.running(s.Orders, s.Spend):
         await live.settled(s.Orders, s.Spend)
-        assert await desk.done("pause", "Orders", *WHY) == "Orders: is paused\n"
+        assert await cli.done("pause", "Orders", *WHY) == "Orders: is paused\n"
         with listening() as heard:
             await live.publish(OrderPaid(5), "o1", 2)
             await live.publish(OrderNoted("late"), "o1", 3)
@@ -55,40 +55,40 @@ async def test_nothing_is_applied_or_acked_while_paused_and_all_of_it_afterwards
             == 1
         )
 
-        assert await desk.done("resume", "Orders", *WHY) == "Orders: goes on\n"
+        assert await cli.done("resume", "Orders", *WHY) == "Orders: goes on\n"
         await live.settled(s.Orders)
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
     assert await ack_floor(live, s.Orders) == 3
 
 
-async def test_status_says_who_has_paused_it_and_why(live: Rig, tmp_path: Path) -> None:
-    desk, s = Desk(live, tmp_path), shop(live.stream)
+async def test_status_says_who_has_paused_it_and_why(live: ConsumerHarness, tmp_path: Path) -> None:
+    cli, s = Cli(live, tmp_path), shop(live.stream)
     await live.migrate(s.Orders)
-    assert (await desk.seen("pause", "Orders", *WHY)) == {"consumer": "Orders", "changed": True}
-    assert await desk.done("pause", "Orders", *WHY) == "Orders: was paused already\n"
+    assert (await cli.seen("pause", "Orders", *WHY)) == {"consumer": "Orders", "changed": True}
+    assert await cli.done("pause", "Orders", *WHY) == "Orders: was paused already\n"
 
-    shown = await desk.done("status")
+    shown = await cli.done("status")
     assert "Orders: paused by ann at " in shown
     assert shown.rstrip().endswith(": maintenance. `projectionist resume Orders --reason …`")
-    [one] = (await desk.seen("status"))["consumers"]
+    [one] = (await cli.seen("status"))["consumers"]
     assert (one["paused"], one["pause"]["who"], one["pause"]["reason"]) == (True, "ann", "maintenance")
 
-    await desk.done("resume", "Orders", "--reason", "done", "--as", "bob")
-    assert await desk.done("resume", "Orders", *WHY) == "Orders: was not paused\n"
-    [one] = (await desk.seen("status"))["consumers"]
+    await cli.done("resume", "Orders", "--reason", "done", "--as", "bob")
+    assert await cli.done("resume", "Orders", *WHY) == "Orders: was not paused\n"
+    [one] = (await cli.seen("status"))["consumers"]
     assert (one["paused"], one["pause"]) == (False, None)
-    acts = (await desk.seen("audit", "--consumer", "Orders"))["acts"]
+    acts = (await cli.seen("audit", "--consumer", "Orders"))["acts"]
     assert [(a["who"], a["verb"], a["reason"]) for a in acts] == [
         ("ann", "pause", "maintenance"),
         ("bob", "resume", "done"),
     ]
-    assert "there is no consumer 'Nobody'" in await desk.refused("pause", "Nobody", *WHY)
+    assert "there is no consumer 'Nobody'" in await cli.refused("pause", "Nobody", *WHY)
 
 
-async def test_a_pause_survives_the_processes(live: Rig, tmp_path: Path) -> None:
-    desk, s = Desk(live, tmp_path), shop(live.stream)
+async def test_a_pause_survives_the_processes(live: ConsumerHarness, tmp_path: Path) -> None:
+    cli, s = Cli(live, tmp_path), shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
-    await desk.done("pause", "Orders", *WHY)
+    await cli.done("pause", "Orders", *WHY)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     for _ in range(2):
         async with projectionist("run", APP, env=environment(live)) as process:
@@ -96,39 +96,43 @@ async def test_a_pause_survives_the_processes(live: Rig, tmp_path: Path) -> None
             await eventually(lambda: live.value("select count(*) from spend"))
     assert await live.rows("orders") == []
 
-    await desk.done("resume", "Orders", *WHY)
+    await cli.done("resume", "Orders", *WHY)
     async with projectionist("run", APP, env=environment(live)):
         await eventually(lambda: live.value("select count(*) from orders"))
     assert json.loads((await live.rows("orders"))[0][3]) == ["placed"]
 
 
-async def test_a_pause_waits_for_the_open_batch_and_the_next_one_sees_it(live: Rig, tmp_path: Path) -> None:
-    desk, s = Desk(live, tmp_path), shop(live.stream)
+async def test_a_pause_waits_for_the_open_batch_and_the_next_one_sees_it(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    cli, s = Cli(live, tmp_path), shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
+    async with batch_drivers(live, s.Orders) as (driver,):
         holder = await asyncpg.connect(live.database)
         transaction = holder.transaction()
         await transaction.start()
-        store, _ = await hand.session.ready()
+        store, _ = await driver.session.ready()
         await holder.execute(store._sql["lock_consumer_shared"], store._barrier)
-        pausing = asyncio.create_task(desk.done("pause", "Orders", *WHY))
+        pausing = asyncio.create_task(cli.done("pause", "Orders", *WHY))
         await live.blocked()
         assert not pausing.done()
         await transaction.commit()
         await holder.close()
         await pausing
         with pytest.raises(Paused):
-            await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+            await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
 
 
-async def test_a_batch_that_never_ends_is_not_waited_for_for_ever(live: Rig, tmp_path: Path) -> None:
-    desk, s = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
+async def test_a_batch_that_never_ends_is_not_waited_for_for_ever(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    cli, s = Cli(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        store, _ = await hand.session.ready()
+    async with batch_drivers(live, s.Orders) as (driver,):
+        store, _ = await driver.session.ready()
         holder = await asyncpg.connect(live.database)
         async with holder.transaction():
             await holder.execute(store._sql["lock_consumer_shared"], store._barrier)
-            told = await desk.refused("pause", "Orders", *WHY)
+            told = await cli.refused("pause", "Orders", *WHY)
         await holder.close()
     assert "a batch of 'Orders' has been open for longer than lock_s" in told

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -22,16 +22,16 @@ pytestmark = pytest.mark.asyncio
 ME = Act("ann", "the producer forgot it")
 
 
-async def without_version(live: Rig, event: Any, aggregate: str = "o1", **headers: str) -> int:
+async def without_version(live: ConsumerHarness, event: Any, aggregate: str = "o1", **headers: str) -> int:
     """An event whose aggregate has no version: it cannot be read where order counts."""
     return await live.publish(event, aggregate, None, headers=headers)
 
 
-async def entries(live: Rig) -> list[tuple[Any, ...]]:
+async def entries(live: ConsumerHarness) -> list[tuple[Any, ...]]:
     return await live.fetch("select seq, state, reason, attempts from {s}.quarantine order by seq")
 
 
-async def accounted_once(live: Rig, cls: type) -> None:
+async def accounted_once(live: ConsumerHarness, cls: type) -> None:
     """Every sequence has one outcome, and none has two."""
     assert await live.unaccounted(cls) == []
     twice = await live.fetch(
@@ -46,18 +46,18 @@ async def accounted_once(live: Rig, cls: type) -> None:
     assert twice == []
 
 
-async def released(live: Rig, count: int = 1) -> None:
+async def released(live: ConsumerHarness, count: int = 1) -> None:
     await eventually(
         lambda: live.value("select count(*) = $1 from {s}.quarantine where state = 'released'", count)
     )
 
 
-async def tried(live: Rig, times: int = 1) -> None:
+async def tried(live: ConsumerHarness, times: int = 1) -> None:
     await eventually(lambda: live.value("select count(*) > 0 from {s}.quarantine where attempts = $1", times))
 
 
 async def test_headers_that_were_missing_are_supplied_and_the_event_is_settled_like_any_other(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -93,7 +93,7 @@ async def test_headers_that_were_missing_are_supplied_and_the_event_is_settled_l
     }
 
 
-async def test_corrected_data_is_read_instead_and_both_hashes_are_on_record(live: Rig) -> None:
+async def test_corrected_data_is_read_instead_and_both_hashes_are_on_record(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     event: dict[str, Any] = {
@@ -121,7 +121,7 @@ async def test_corrected_data_is_read_instead_and_both_hashes_are_on_record(live
     await accounted_once(live, s.Orders)
 
 
-async def test_the_last_edit_counts_and_may_take_a_header_away(live: Rig) -> None:
+async def test_the_last_edit_counts_and_may_take_a_header_away(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5), **{"ce-time": "yesterday"})
@@ -137,7 +137,7 @@ async def test_the_last_edit_counts_and_may_take_a_header_away(live: Rig) -> Non
     assert await live.head(s.Orders, "order/o1") == (1, "clear", 0)
 
 
-async def test_a_retry_reads_by_the_settings_of_now(live: Rig) -> None:
+async def test_a_retry_reads_by_the_settings_of_now(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5), **{"x-version": "1"})
@@ -153,7 +153,7 @@ async def test_a_retry_reads_by_the_settings_of_now(live: Rig) -> None:
     await accounted_once(live, s.Orders)
 
 
-async def test_what_still_cannot_be_read_stays_and_its_attempts_are_counted(live: Rig) -> None:
+async def test_what_still_cannot_be_read_stays_and_its_attempts_are_counted(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5))
@@ -169,7 +169,7 @@ async def test_what_still_cannot_be_read_stays_and_its_attempts_are_counted(live
     await accounted_once(live, s.Orders)
 
 
-async def test_new_code_reads_by_itself_what_older_code_could_not(live: Rig) -> None:
+async def test_new_code_reads_by_itself_what_older_code_could_not(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5), **{"x-version": "1"})
@@ -215,7 +215,9 @@ async def test_new_code_reads_by_itself_what_older_code_could_not(live: Rig) -> 
 
 
 @pytest.mark.parametrize("which", ["identity", "version"])
-async def test_what_contradicts_another_event_can_only_be_discarded(live: Rig, which: str) -> None:
+async def test_what_contradicts_another_event_can_only_be_discarded(
+    live: ConsumerHarness, which: str
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
@@ -239,7 +241,7 @@ async def test_what_contradicts_another_event_can_only_be_discarded(live: Rig, w
     await accounted_once(live, s.Orders)
 
 
-async def test_the_version_of_a_discarded_contradiction_is_not_stepped_over(live: Rig) -> None:
+async def test_the_version_of_a_discarded_contradiction_is_not_stepped_over(live: ConsumerHarness) -> None:
     """It was applied, by the other event: a third claimant is a contradiction again, not a late one."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -259,7 +261,7 @@ async def test_the_version_of_a_discarded_contradiction_is_not_stepped_over(live
     ]
 
 
-async def test_a_discarded_entry_is_done_with(live: Rig) -> None:
+async def test_a_discarded_entry_is_done_with(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5))
@@ -285,7 +287,9 @@ async def test_a_discarded_entry_is_done_with(live: Rig) -> None:
     await accounted_once(live, s.Orders)
 
 
-async def test_an_entry_that_becomes_an_event_behind_a_gap_parks_with_its_corrected_bytes(live: Rig) -> None:
+async def test_an_entry_that_becomes_an_event_behind_a_gap_parks_with_its_corrected_bytes(
+    live: ConsumerHarness,
+) -> None:
     """Never as a reference: the stream holds what cannot be read."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -311,7 +315,7 @@ async def test_an_entry_that_becomes_an_event_behind_a_gap_parks_with_its_correc
     await accounted_once(live, s.Orders)
 
 
-async def test_an_entry_that_turns_out_to_be_a_known_event_is_its_duplicate(live: Rig) -> None:
+async def test_an_entry_that_turns_out_to_be_a_known_event_is_its_duplicate(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
@@ -328,7 +332,7 @@ async def test_an_entry_that_turns_out_to_be_a_known_event_is_its_duplicate(live
 
 @pytest.mark.parametrize("which", ["identity", "version"])
 async def test_an_entry_that_turns_out_to_contradict_another_event_stays_for_that_reason(
-    live: Rig, which: str
+    live: ConsumerHarness, which: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -345,7 +349,7 @@ async def test_an_entry_that_turns_out_to_contradict_another_event_stays_for_tha
     await accounted_once(live, s.Orders)
 
 
-async def test_a_discard_that_comes_before_the_batch_has_locked_the_entry_wins(live: Rig) -> None:
+async def test_a_discard_that_comes_before_the_batch_has_locked_the_entry_wins(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5))
@@ -369,7 +373,7 @@ async def test_a_discard_that_comes_before_the_batch_has_locked_the_entry_wins(l
 
 
 async def test_an_edit_of_what_has_become_an_event_is_told_that_it_is_late(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -384,7 +388,7 @@ async def test_an_edit_of_what_has_become_an_event_is_told_that_it_is_late(
         assert "released" in str(told.value.remedy)
 
 
-async def waits_for_a_row(live: Rig) -> bool:
+async def waits_for_a_row(live: ConsumerHarness) -> bool:
     return bool(
         await live.value(
             "select count(*) > 0 from pg_stat_activity where datname = current_database()"
@@ -393,7 +397,7 @@ async def waits_for_a_row(live: Rig) -> bool:
     )
 
 
-async def test_two_processes_settle_each_entry_once(live: Rig) -> None:
+async def test_two_processes_settle_each_entry_once(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for order in range(20):
@@ -415,7 +419,7 @@ async def test_two_processes_settle_each_entry_once(live: Rig) -> None:
 LARGE = Policy(max_event_bytes=2_000)
 
 
-async def too_large(live: Rig) -> int:
+async def too_large(live: ConsumerHarness) -> int:
     """An event in structured mode above the size limit: only its beginning is kept."""
     event: dict[str, Any] = {
         "specversion": "1.0",
@@ -431,7 +435,7 @@ async def too_large(live: Rig) -> int:
 
 
 async def test_an_entry_of_which_only_the_beginning_was_kept_is_read_from_the_stream(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -456,7 +460,7 @@ async def test_an_entry_of_which_only_the_beginning_was_kept_is_read_from_the_st
 
 
 async def test_where_the_rest_of_it_is_gone_an_entry_stays_until_somebody_supplies_the_data(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -477,7 +481,9 @@ async def test_where_the_rest_of_it_is_gone_an_entry_stays_until_somebody_suppli
     assert await live.value("select history::text from orders") == '["short"]'
 
 
-async def test_an_entry_of_an_earlier_stream_of_this_name_keeps_its_place_there(live: Rig) -> None:
+async def test_an_entry_of_an_earlier_stream_of_this_name_keeps_its_place_there(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await without_version(live, OrderPlaced("ann", 5), **{"ce-id": "a"})
@@ -492,7 +498,7 @@ async def test_an_entry_of_an_earlier_stream_of_this_name_keeps_its_place_there(
     assert await live.fetch("select id, incarnation, seq from {s}.inbox where id = 'a'") == [("a", 1, seq)]
 
 
-async def test_the_stream_may_come_again_whole_without_changing_anything(live: Rig) -> None:
+async def test_the_stream_may_come_again_whole_without_changing_anything(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
@@ -513,7 +519,7 @@ async def test_the_stream_may_come_again_whole_without_changing_anything(live: R
     await accounted_once(live, s.Orders)
 
 
-async def test_without_order_quarantine_is_read_again_too(live: Rig) -> None:
+async def test_without_order_quarantine_is_read_again_too(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("ann", 5), "o1", 1, headers={"ce-schemaversion": "one"})
@@ -528,7 +534,9 @@ async def test_without_order_quarantine_is_read_again_too(live: Rig) -> None:
     await accounted_once(live, s.Orders)
 
 
-async def test_a_corrected_event_that_fails_is_the_failed_head_of_its_aggregate(live: Rig) -> None:
+async def test_a_corrected_event_that_fails_is_the_failed_head_of_its_aggregate(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)

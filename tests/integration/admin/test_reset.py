@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
 from projectionist.core.operator import Act
@@ -24,17 +24,19 @@ ACT = Act("ann", "ticket 7")
 
 
 @pytest.fixture
-def desk(live: Rig, tmp_path: Path) -> Desk:
-    return Desk(live, tmp_path)
+def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
+    return Cli(live, tmp_path)
 
 
-async def history(live: Rig, order: str) -> list[str]:
+async def history(live: ConsumerHarness, order: str) -> list[str]:
     """What the row of an order tells."""
     text = await live.value("select history::text from orders where order_id = $1", order)
     return list(msgspec.json.decode(text))
 
 
-async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(live: Rig, desk: Desk) -> None:
+async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
@@ -43,7 +45,7 @@ async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(live: Ri
     before, spend = await live.rows("orders"), await live.fetch("select * from {s}.inbox where consumer = 2")
     await live.value("update projectionist.orders__g1 set status = 'wrong' returning 1")
 
-    done = await desk.seen("reset", "Orders", "--yes", *WHY)
+    done = await cli.seen("reset", "Orders", "--yes", *WHY)
     assert (done["positions"], done["inbox"], done["parked"], done["effects_from"]) == (1, 2, 0, 3)
     assert await live.rows("orders") == []
     assert await live.fetch("select * from {s}.inbox where consumer = 2") == spend
@@ -58,11 +60,11 @@ async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(live: Ri
         ("e4", 1),
     ]
     assert await live.value("select n from {s}.counters where outcome like 'suppressed%'") == 1
-    [act] = (await desk.seen("audit", "--verb", "reset"))["acts"]
+    [act] = (await cli.seen("audit", "--verb", "reset"))["acts"]
     assert (act["who"], act["reason"], act["detail"]["inbox"]) == ("ann", "rows were edited by hand", 2)
 
 
-async def test_the_type_whose_ids_are_keys_is_found_out_again(live: Rig, desk: Desk) -> None:
+async def test_the_type_whose_ids_are_keys_is_found_out_again(live: ConsumerHarness, cli: Cli) -> None:
     """A first event of a wrong type made its own type that one; then `subjects` were given that leave it out."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -73,26 +75,28 @@ async def test_the_type_whose_ids_are_keys_is_found_out_again(live: Rig, desk: D
     assert await live.head(s.Orders, "order/8") == (0, "waiting", 1)
 
     await live.nats.jetstream().delete_msg(live.stream.name, 1)
-    await desk.done("reset", "Orders", "--partial", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--partial", "--yes", *WHY)
     await live.settle(s.Orders)
     assert await live.value("select own_type from {s}.consumers") == "order"
     assert await live.rows("orders") == [("8", "placed", 5, '["placed"]')]
 
 
-async def test_a_reader_who_does_not_end_is_named_as_what_is_in_the_way(live: Rig, tmp_path: Path) -> None:
-    desk, s = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
+async def test_a_reader_who_does_not_end_is_named_as_what_is_in_the_way(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    cli, s = Cli(live, tmp_path, PROJECTIONIST_POSTGRES__LOCK_S="0.2"), shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
     async with live.pool.acquire() as reader, reader.transaction():
         await reader.fetch("select * from orders")
-        assert "reading the rows of Orders" in await desk.refused("reset", "Orders", "--yes", *WHY)
+        assert "reading the rows of Orders" in await cli.refused("reset", "Orders", "--yes", *WHY)
     assert await live.rows("orders") == [("o1", "placed", 5, '["placed"]')]
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
 
 
 async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_processes(
-    live: Rig, desk: Desk
+    live: ConsumerHarness, cli: Cli
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -102,14 +106,14 @@ async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_
         await live.settled(s.Orders)
         before = await live.rows("orders")
         await live.value_of("select count(*) from {s}.runners where stopped is null", 2)
-        assert "2 processes run Orders. `projectionist pause Orders" in await desk.refused(
+        assert "2 processes run Orders. `projectionist pause Orders" in await cli.refused(
             "reset", "Orders", "--yes", *WHY
         )
-        await desk.done("pause", "Orders", *WHY)
-        await desk.done("reset", "Orders", "--yes", *WHY)
+        await cli.done("pause", "Orders", *WHY)
+        await cli.done("reset", "Orders", "--yes", *WHY)
         assert await live.rows("orders") == []
         await live.publish(OrderPaid(), "o1", 2)
-        await desk.done("resume", "Orders", *WHY)
+        await cli.done("resume", "Orders", *WHY)
         await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 31)
         await live.settled(s.Orders)
     after = await live.rows("orders")
@@ -118,20 +122,20 @@ async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_
     assert await live.value("select count(*) from {s}.incidents") == 0
 
 
-async def test_without_yes_it_says_what_would_go_and_does_nothing(live: Rig, desk: Desk) -> None:
+async def test_without_yes_it_says_what_would_go_and_does_nothing(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
 
-    ended = await desk.run("reset", "Orders", *WHY)
+    ended = await cli.run("reset", "Orders", *WHY)
     assert ended.code == 2
     assert "1 positions, 1 inbox entries and 0 parked events would go" in ended.out
     assert "say --yes" in ended.err
     assert len(await live.rows("orders")) == 1
 
 
-async def decide_all(live: Rig, s: Any) -> None:
+async def decide_all(live: ConsumerHarness, s: Any) -> None:
     """One of each decision: a skip, a discard, an edit, an accepted gap and, by rule, a winner; all mended then."""
     s.trouble.poison.update({"skipped", "edited"})
     await live.publish(OrderPlaced("ann", 1), "skip", 1)
@@ -158,7 +162,7 @@ async def decide_all(live: Rig, s: Any) -> None:
 
 
 @pytest.mark.parametrize("limits", [1, 1000], ids=["one at a time", "all at once"])
-async def test_decisions_of_before_are_obeyed(live: Rig, desk: Desk, limits: int) -> None:
+async def test_decisions_of_before_are_obeyed(live: ConsumerHarness, cli: Cli, limits: int) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await decide_all(live, s)
@@ -169,7 +173,7 @@ async def test_decisions_of_before_are_obeyed(live: Rig, desk: Desk, limits: int
     heads = "select aggregate, version, head, parked from {s}.positions order by 1"
     stood = await live.fetch(heads)
 
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     await live.settle(s.Orders, limits=msgspec.structs.replace(live.settings.batch, max_rows=limits))
 
     assert await live.rows("orders") == before
@@ -185,26 +189,30 @@ async def test_decisions_of_before_are_obeyed(live: Rig, desk: Desk, limits: int
     }
 
 
-async def test_a_winner_of_before_is_obeyed_when_its_rival_comes_first(live: Rig, desk: Desk) -> None:
+async def test_a_winner_of_before_is_obeyed_when_its_rival_comes_first(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await decide_all(live, s)
     await live.value(
         "update {s}.decisions set id = 'second' where kind = 'winner' returning 1"
     )  # as if the second had been met first, by another process
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     await live.settle(s.Orders)
 
     assert await history(live, "won") == ["second"]
     assert (await live.states(s.Orders))["first"] == "quarantined"
 
 
-async def test_decisions_are_obeyed_for_what_is_parked_on_the_way_too(live: Rig, desk: Desk) -> None:
+async def test_decisions_are_obeyed_for_what_is_parked_on_the_way_too(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     """Stored first, all pass through the parked ones, some as references to the stream's bytes."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await decide_all(live, s)
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     async with live.running(
         s.Orders, policy=Policy(ack="after-store", parked_limit=1, ack_wait_s=10, late_s=0)
     ):
@@ -214,7 +222,7 @@ async def test_decisions_are_obeyed_for_what_is_parked_on_the_way_too(live: Rig,
     assert await history(live, "gap") == ["placed", "end"]
 
 
-async def test_without_order_discards_and_edits_are_obeyed(live: Rig, desk: Desk) -> None:
+async def test_without_order_discards_and_edits_are_obeyed(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     s.trouble.poison.update({"a", "b"})
@@ -226,24 +234,24 @@ async def test_without_order_discards_and_edits_are_obeyed(live: Rig, desk: Desk
         await verbs.edit(("shop", "b"), b'{"text": "fine"}', b"digest", ACT)
     await live.settle(s.Orders)
     s.trouble.poison.clear()
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     await live.settle(s.Orders)
 
     assert sorted(await history(live, "o1")) == ["c", "fine"]
     assert await live.states(s.Orders) == {"a": "discarded", "b": "applied", "c": "applied"}
 
 
-async def test_what_came_out_of_quarantine_comes_out_again(live: Rig, desk: Desk) -> None:
+async def test_what_came_out_of_quarantine_comes_out_again(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
     bad = await live.publish(OrderPaid(5), "o1", None, id="b")
     await live.publish(OrderNoted("end"), "o1", 3, id="c")
     await live.settle(s.Orders)
-    await desk.done("quarantine", "edit", str(bad), "--header", "ce-aggregateversion=2", *WHY)
+    await cli.done("quarantine", "edit", str(bad), "--header", "ce-aggregateversion=2", *WHY)
     async with live.running(s.Orders):
         await live.value_of("select version from {s}.positions", 3)
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     async with live.running(s.Orders):
         await live.value_of("select version from {s}.positions", 3)
         await live.settled(s.Orders)
@@ -253,7 +261,7 @@ async def test_what_came_out_of_quarantine_comes_out_again(live: Rig, desk: Desk
 
 
 async def test_a_stream_that_has_lost_what_was_applied_is_refused_unless_that_is_accepted(
-    live: Rig, desk: Desk
+    live: ConsumerHarness, cli: Cli
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -262,48 +270,52 @@ async def test_a_stream_that_has_lost_what_was_applied_is_refused_unless_that_is
     await live.settle(s.Orders)
     await live.nats.jetstream().purge_stream(live.stream.name, seq=2)
 
-    told = await desk.refused("reset", "Orders", "--yes", *WHY)
+    told = await cli.refused("reset", "Orders", "--yes", *WHY)
     assert "begins at sequence 2, no longer holds events that Orders has applied: order/o1" in told
     assert len(await live.rows("orders")) == 2
-    await desk.done("reset", "Orders", "--yes", "--partial", *WHY)
+    await cli.done("reset", "Orders", "--yes", "--partial", *WHY)
     await live.settle(s.Orders)
     assert [row[0] for row in await live.rows("orders")] == ["o2"]
 
 
-async def test_a_reset_waits_for_the_open_batch(live: Rig, desk: Desk) -> None:
+async def test_a_reset_waits_for_the_open_batch(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
     async with live.verbs(s.Orders) as verbs, live.pool.acquire() as holder, holder.transaction():
         await holder.execute(verbs._store._sql["lock_consumer_shared"], verbs._store._barrier)
-        resetting = asyncio.create_task(desk.done("reset", "Orders", "--yes", *WHY))
+        resetting = asyncio.create_task(cli.done("reset", "Orders", "--yes", *WHY))
         await live.blocked()
         assert len(await live.rows("orders")) == 1
     await resetting
     assert await live.rows("orders") == []
 
 
-async def test_new_code_rebuilds_after_a_reset_with_the_same_decisions(live: Rig, desk: Desk) -> None:
+async def test_new_code_rebuilds_after_a_reset_with_the_same_decisions(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await decide_all(live, s)
     before = await live.rows("orders")
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     await live.settle(mended(live.stream))
     assert await live.rows("orders") == before
 
 
-async def test_a_paused_consumer_may_be_reset_and_stays_paused(live: Rig, desk: Desk) -> None:
+async def test_a_paused_consumer_may_be_reset_and_stays_paused(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with live.pool.acquire() as connection:
         await pause(connection, "projectionist", "Orders", ACT)
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     assert await live.value("select paused from {s}.consumers")
 
 
-async def test_a_reset_that_dies_before_its_commit_has_changed_nothing(live: Rig, desk: Desk) -> None:
+async def test_a_reset_that_dies_before_its_commit_has_changed_nothing(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
@@ -312,46 +324,46 @@ async def test_a_reset_that_dies_before_its_commit_has_changed_nothing(live: Rig
     before = await live.rows("orders")
 
     words = ("reset", "Orders", "--yes", *WHY)
-    async with projectionist(*words, cwd=desk.folder, kill_at={"reset.written": 1}) as process:
+    async with projectionist(*words, cwd=cli.folder, kill_at={"reset.written": 1}) as process:
         assert (await process.ended()).code == -9
     assert await live.rows("orders") == before
     await live.settle(s.Orders)  # the durable may deliver all again: it is known
     assert await live.rows("orders") == before
     assert await live.value("select count(*) from {s}.intents") == 1
 
-    await desk.done(*words)
+    await cli.done(*words)
     await live.settle(s.Orders)
     assert await live.rows("orders") == before
     assert await live.value("select count(*) from {s}.intents") == 1
 
 
 async def test_generations_that_were_kept_go_with_the_reset_and_an_open_build_refuses_it(
-    live: Rig, desk: Desk
+    live: ConsumerHarness, cli: Cli
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
-    await Yard(live).rebuild(s.Orders)
+    await RebuildHarness(live).rebuild(s.Orders)
     assert len(await live.fetch("select 1 from {s}.generations where state = 'kept'")) == 1
 
     await live.value("update {s}.consumers set build = 1 returning 1")
-    assert "a build of Orders is open" in await desk.refused("reset", "Orders", "--yes", *WHY)
+    assert "a build of Orders is open" in await cli.refused("reset", "Orders", "--yes", *WHY)
     await live.value("update {s}.consumers set build = null returning 1")
-    await desk.done("reset", "Orders", "--yes", *WHY)
+    await cli.done("reset", "Orders", "--yes", *WHY)
     assert await live.fetch("select state from {s}.generations order by 1") == [("dropped",), ("live",)]
     await live.settle(s.Orders)
     assert await history(live, "o1") == ["placed"]
 
 
-async def test_reactors_and_sql_projections_are_reset_too(live: Rig, desk: Desk) -> None:
+async def test_reactors_and_sql_projections_are_reset_too(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Mailer, s.Journal)
     await live.publish(OrderNoted("one"), "o1", 1, id="a")
     await live.publish(OrderPaid(5), "o1", 2, id="b")
     await live.settle(s.Mailer, s.Journal)
     for name in ("Mailer", "Journal"):
-        await desk.done("reset", name, "--yes", *WHY)
+        await cli.done("reset", name, "--yes", *WHY)
     assert await live.rows("journal") == []
     await live.settle(s.Mailer, s.Journal)
     assert await live.rows("journal") == [("a", "one")]

@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.batch_driver import Hand, Stalled, crew, stalled
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import BatchDriver, Stalled, batch_drivers, stalled
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.reference_fold import decisions, facts, reckon
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
@@ -28,7 +28,7 @@ def told(aggregate: int, version: int) -> Event:
     return OrderPaid() if version % 10 == 0 else OrderNoted(f"{version}")
 
 
-async def test_two_runners_on_one_durable_end_equal_to_the_reckoning(live: Rig) -> None:
+async def test_two_runners_on_one_durable_end_equal_to_the_reckoning(live: ConsumerHarness) -> None:
     """10,000 events of 100 aggregates, shuffled over windows and one in ten sent twice, and a view they share."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -56,16 +56,16 @@ async def test_two_runners_on_one_durable_end_equal_to_the_reckoning(live: Rig) 
     assert runners == [(2, True), (2, True)]
 
 
-async def test_two_first_orders_of_one_customer_lose_no_update(live: Rig) -> None:
+async def test_two_first_orders_of_one_customer_lose_no_update(live: ConsumerHarness) -> None:
     """The shared row does not exist when either batch reads it."""
     s = shop(live.stream)
     await live.migrate(s.Spend)
-    async with crew(live, s.Spend, hands=8) as hands:
+    async with batch_drivers(live, s.Spend, drivers=8) as drivers:
         for round_ in range(10):
             await asyncio.gather(
                 *(
-                    hand.settle(hand.read(OrderPlaced(f"new {round_}", 1), f"o{round_}-{number}", 1))
-                    for number, hand in enumerate(hands)
+                    driver.settle(driver.read(OrderPlaced(f"new {round_}", 1), f"o{round_}-{number}", 1))
+                    for number, driver in enumerate(drivers)
                 )
             )
 
@@ -73,11 +73,11 @@ async def test_two_first_orders_of_one_customer_lose_no_update(live: Rig) -> Non
 
 
 @pytest.mark.parametrize("ends", ["commits", "rolls back"])
-async def test_who_waits_for_an_identity_reads_what_became_of_it(live: Rig, ends: str) -> None:
+async def test_who_waits_for_an_identity_reads_what_became_of_it(live: ConsumerHarness, ends: str) -> None:
     """What a statement waited for is not in its own snapshot: the next statement reads it."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as (first, second):
+    async with batch_drivers(live, s.Orders, drivers=2) as (first, second):
         reached, go_on = stalled(first, fails=ends == "rolls back")
         one = asyncio.create_task(first.settle(first.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1)))
         await reached.wait()
@@ -96,11 +96,11 @@ async def test_who_waits_for_an_identity_reads_what_became_of_it(live: Rig, ends
         assert told == []
 
 
-async def test_who_waits_for_a_position_sees_what_was_parked_behind_it(live: Rig) -> None:
+async def test_who_waits_for_a_position_sees_what_was_parked_behind_it(live: ConsumerHarness) -> None:
     """Both begin when neither position nor parked event is there: the filler has to find what the other parked."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as (parker, filler):
+    async with batch_drivers(live, s.Orders, drivers=2) as (parker, filler):
         reached, go_on = stalled(parker)
         one = asyncio.create_task(parker.settle(parker.read(OrderPaid(), "o1", 2)))
         await reached.wait()
@@ -113,10 +113,10 @@ async def test_who_waits_for_a_position_sees_what_was_parked_behind_it(live: Rig
     assert (await live.rows("orders"))[0][3] == '["placed", "paid"]'
 
 
-async def test_a_shared_row_that_appears_in_the_meantime_is_read_again(live: Rig) -> None:
+async def test_a_shared_row_that_appears_in_the_meantime_is_read_again(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
-    async with crew(live, s.Spend, hands=2) as (first, second):
+    async with batch_drivers(live, s.Spend, drivers=2) as (first, second):
         reached, go_on = stalled(first)
         one = asyncio.create_task(first.settle(first.read(OrderPlaced("ann", 1), "o1", 1)))
         await reached.wait()  # it has read that there is no row
@@ -129,7 +129,7 @@ async def test_a_shared_row_that_appears_in_the_meantime_is_read_again(live: Rig
     assert await live.rows("spend") == [("ann", 2, 3)]
 
 
-async def test_processes_never_wait_in_a_circle(live: Rig) -> None:
+async def test_processes_never_wait_in_a_circle(live: ConsumerHarness) -> None:
     """Six of them hammer twenty aggregates and four shared rows with repeats, gaps, failures and retries."""
     s = shop(live.stream)
     s.trouble.poison.add("bad")
@@ -137,10 +137,16 @@ async def test_processes_never_wait_in_a_circle(live: Rig) -> None:
     await live.migrate(s.Orders, s.Spend)
     before = await deadlocks(live)
     with listening() as heard:
-        async with crew(live, s.Orders, hands=4) as hands, crew(live, s.Spend, hands=2) as others:
+        async with (
+            batch_drivers(live, s.Orders, drivers=4) as drivers,
+            batch_drivers(live, s.Spend, drivers=2) as others,
+        ):
             until = time.monotonic() + 8
             await asyncio.gather(
-                *(hammer(hand, until, random.Random(seed)) for seed, hand in enumerate([*hands, *others]))
+                *(
+                    hammer(driver, until, random.Random(seed))
+                    for seed, driver in enumerate([*drivers, *others])
+                )
             )
 
     assert heard.counts["batch.committed"] > 500
@@ -154,7 +160,7 @@ async def test_processes_never_wait_in_a_circle(live: Rig) -> None:
     assert applied == []  # versions applied are one to n, each once
 
 
-async def hammer(hand: Hand, until: float, chance: random.Random) -> None:
+async def hammer(driver: BatchDriver, until: float, chance: random.Random) -> None:
     """Random batches over the same few aggregates: every process brings every event, in an order of its own."""
     versions = {f"o{n}": 1 for n in range(20)}
     while time.monotonic() < until:
@@ -163,30 +169,30 @@ async def hammer(hand: Hand, until: float, chance: random.Random) -> None:
             aggregate = chance.choice(list(versions))
             version = max(1, versions[aggregate] + chance.choice([-2, -1, 0, 0, 0, 0, 1, 2]))
             versions[aggregate] = max(versions[aggregate], version + 1)
-            batch.append(event_of(hand, aggregate, version))
-        await hand.settle(*batch)
+            batch.append(event_of(driver, aggregate, version))
+        await driver.settle(*batch)
         if chance.random() < 0.3:
-            due, entries = await hand.due(20)
-            await hand.settle(due=due, entries=entries)
+            due, entries = await driver.due(20)
+            await driver.settle(due=due, entries=entries)
 
 
-def event_of(hand: Hand, aggregate: str, version: int) -> Any:
+def event_of(driver: BatchDriver, aggregate: str, version: int) -> Any:
     """The same event for whoever asks, some of them trouble."""
     seq = int(aggregate[1:]) * 100_000 + version
     if version % 3 == 1:
-        return hand.read(OrderPlaced(f"c{version % 4}", 1), aggregate, version, seq=seq)
+        return driver.read(OrderPlaced(f"c{version % 4}", 1), aggregate, version, seq=seq)
     text = "later" if version % 17 == 0 else "bad" if version % 101 == 0 else "fine"
-    return hand.read(OrderNoted(text), aggregate, version, seq=seq)
+    return driver.read(OrderNoted(text), aggregate, version, seq=seq)
 
 
-async def test_shared_rows_are_locked_and_made_in_one_order(live: Rig) -> None:
+async def test_shared_rows_are_locked_and_made_in_one_order(live: ConsumerHarness) -> None:
     """Every process brings orders of its own, of the same customers, old ones and new ones, in any order."""
     s = shop(live.stream)
     await live.migrate(s.Spend)
     until = time.monotonic() + 3
     placed = 0
 
-    async def sell(hand: Hand, seed: int) -> None:
+    async def sell(driver: BatchDriver, seed: int) -> None:
         nonlocal placed
         chance, number = random.Random(seed), 0
         while time.monotonic() < until:
@@ -194,42 +200,45 @@ async def test_shared_rows_are_locked_and_made_in_one_order(live: Rig) -> None:
             customers = [f"old {n}" for n in range(15)] + [f"new {moment} {n}" for n in range(15)]
             chance.shuffle(customers)
             batch = [
-                hand.read(OrderPlaced(name, 1), f"{seed}-{number}-{n}", 1) for n, name in enumerate(customers)
+                driver.read(OrderPlaced(name, 1), f"{seed}-{number}-{n}", 1)
+                for n, name in enumerate(customers)
             ]
-            await hand.settle(*batch)
+            await driver.settle(*batch)
             number, placed = number + 1, placed + len(batch)
 
     with listening() as heard:
-        async with crew(live, s.Spend, hands=4) as hands:
-            await asyncio.gather(*(sell(hand, seed) for seed, hand in enumerate(hands)))
+        async with batch_drivers(live, s.Spend, drivers=4) as drivers:
+            await asyncio.gather(*(sell(driver, seed) for seed, driver in enumerate(drivers)))
 
     assert await live.value("select sum(cents) from spend") == placed > 1_000
     assert heard.counts["batch.outage"] == 0
     assert await deadlocks(live) == 0
 
 
-async def deadlocks(live: Rig) -> int:
+async def deadlocks(live: ConsumerHarness) -> int:
     """How many the server has ended in this database, as it says after its statistics have been flushed."""
     await live.pool.execute("select pg_stat_clear_snapshot()")
     return int(await live.value("select deadlocks from pg_stat_database where datname = current_database()"))
 
 
-async def test_rearming_while_batches_run_never_waits_in_a_circle(live: Rig) -> None:
+async def test_rearming_while_batches_run_never_waits_in_a_circle(live: ConsumerHarness) -> None:
     """Re-arming locks the same positions as batches do, and in the same order."""
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
     with listening() as heard:
-        async with crew(live, s.Orders, hands=2) as hands:
+        async with batch_drivers(live, s.Orders, drivers=2) as drivers:
             names = [f"o{n:02}" for n in range(40)]
-            await hands[0].settle(*(hands[0].read(OrderNoted("bad"), name, 1) for name in names))
+            await drivers[0].settle(*(drivers[0].read(OrderNoted("bad"), name, 1) for name in names))
             until = time.monotonic() + 2
 
-            async def followers(hand: Hand, seed: int) -> None:
+            async def followers(driver: BatchDriver, seed: int) -> None:
                 chance, version = random.Random(seed), 2
                 while time.monotonic() < until:
                     chance.shuffle(names)
-                    await hand.settle(*(hand.read(OrderNoted("x"), name, version + seed) for name in names))
+                    await driver.settle(
+                        *(driver.read(OrderNoted("x"), name, version + seed) for name in names)
+                    )
                     version += 2
 
             async def rearm() -> None:
@@ -237,9 +246,9 @@ async def test_rearming_while_batches_run_never_waits_in_a_circle(live: Rig) -> 
                     await live.pool.execute(
                         "update projectionist.parked set code = 'old' where cause = 'failed'"
                     )
-                    await retry_failed(live.access, hands[0].consumer, 1_000)
+                    await retry_failed(live.access, drivers[0].consumer, 1_000)
 
-            await asyncio.gather(followers(hands[0], 0), followers(hands[1], 1), rearm())
+            await asyncio.gather(followers(drivers[0], 0), followers(drivers[1], 1), rearm())
 
     assert heard.counts["batch.outage"] == 0
     assert await deadlocks(live) == 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.batch_driver import Hand, arrival, crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import BatchDriver, arrival, batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
 from projectionist.runner.batch import counted_types
@@ -15,46 +15,50 @@ pytestmark = pytest.mark.asyncio
 COUNTED = "select outcome, sum(n)::int from {s}.counters where outcome <> 'redelivered' group by 1 order by 1"
 
 
-def unreadable(hand: Hand, live: Rig, seq: int, *, delivered: int = 1) -> Unreadable:
+def unreadable(driver: BatchDriver, live: ConsumerHarness, seq: int, *, delivered: int = 1) -> Unreadable:
     """An arrival without a type."""
-    found = hand.consumer.reader.read(
+    found = driver.consumer.reader.read(
         arrival(live.stream.subject("order", "o1"), {"ce-id": "x"}, b"{}", seq, delivered=delivered)
     )
     assert isinstance(found, Unreadable)
     return found
 
 
-async def test_what_cannot_be_read_counts_once_however_often_it_comes(live: Rig) -> None:
+async def test_what_cannot_be_read_counts_once_however_often_it_comes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
+    async with batch_drivers(live, s.Orders) as (driver,):
         for delivered in (1, 2):
-            twice = [unreadable(hand, live, 7, delivered=delivered) for _ in range(2)]
-            await hand.settle(unreadable=twice)
+            twice = [unreadable(driver, live, 7, delivered=delivered) for _ in range(2)]
+            await driver.settle(unreadable=twice)
 
     assert await live.value("select count(*) from {s}.quarantine") == 1
     assert await live.fetch(COUNTED) == [("quarantined", 1)]
 
 
-async def test_a_repeat_counts_once_however_often_it_comes(live: Rig) -> None:
+async def test_a_repeat_counts_once_however_often_it_comes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
         for delivered in (1, 2):
-            await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=2, delivered=delivered))
+            await driver.settle(
+                driver.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=2, delivered=delivered)
+            )
 
     assert await live.value("select count(*) from {s}.duplicates") == 1
     assert await live.fetch(COUNTED) == [("applied", 1), ("duplicate", 1)]
 
 
-async def test_a_contradiction_counts_once_however_often_it_comes(live: Rig) -> None:
+async def test_a_contradiction_counts_once_however_often_it_comes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
         for delivered in (1, 2):
-            await hand.settle(hand.read(OrderPlaced("bob", 2), "o1", 1, id="a", seq=2, delivered=delivered))
+            await driver.settle(
+                driver.read(OrderPlaced("bob", 2), "o1", 1, id="a", seq=2, delivered=delivered)
+            )
 
     assert await live.fetch(COUNTED) == [
         ("applied", 1),
@@ -63,12 +67,12 @@ async def test_a_contradiction_counts_once_however_often_it_comes(live: Rig) -> 
     ]
 
 
-async def test_a_second_claimant_of_a_parked_version_is_counted_as_that_alone(live: Rig) -> None:
+async def test_a_second_claimant_of_a_parked_version_is_counted_as_that_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPaid(), "o1", 3, id="a"))
-        await hand.settle(hand.read(OrderPaid(1), "o1", 3, id="b"))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPaid(), "o1", 3, id="a"))
+        await driver.settle(driver.read(OrderPaid(1), "o1", 3, id="b"))
 
     assert await live.fetch(COUNTED) == [
         ("incident_version_reuse", 1),
@@ -79,7 +83,7 @@ async def test_a_second_claimant_of_a_parked_version_is_counted_as_that_alone(li
 
 
 async def test_rows_of_counters_do_not_grow_with_the_types_that_strangers_think_of(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counted_types, "MOST", 3)
     s = shop(live.stream)

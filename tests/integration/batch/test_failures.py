@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig, headers_of
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")
 
 
-async def test_a_poison_in_mid_batch_stops_its_aggregate_alone(live: Rig) -> None:
+async def test_a_poison_in_mid_batch_stops_its_aggregate_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -45,20 +45,20 @@ async def test_a_poison_in_mid_batch_stops_its_aggregate_alone(live: Rig) -> Non
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_poison_leaves_no_dirt_on_rows_and_intents(live: Rig) -> None:
+async def test_a_poison_leaves_no_dirt_on_rows_and_intents(live: ConsumerHarness) -> None:
     """The handler had changed its row before it raised, and others had been folded on top of a shared one."""
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
+    async with batch_drivers(live, s.Orders) as (driver,):
         history = [OrderPlaced("ann", 1), OrderNoted("good"), OrderNoted("bad"), OrderPaid()]
-        await hand.settle(*(hand.read(event, "o1", n) for n, event in enumerate(history, 1)))
+        await driver.settle(*(driver.read(event, "o1", n) for n, event in enumerate(history, 1)))
 
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
     assert await live.value("select count(*) from {s}.intents") == 0
 
 
-async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: Rig) -> None:
+async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -80,7 +80,7 @@ async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: Ri
 
 
 async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers_wait(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "SWEEP_S", 3600)  # nobody looks at what is due but who made it due
     s = shop(live.stream)
@@ -105,7 +105,7 @@ async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers
     ]
 
 
-async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: Rig) -> None:
+async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.later.add("never")
     await live.migrate(s.Orders)
@@ -118,11 +118,11 @@ async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: R
     assert await live.value("select sum(n) from {s}.counters where outcome = 'failed'") == 3
 
 
-async def test_two_processes_that_find_the_same_head_due_try_it_once(live: Rig) -> None:
+async def test_two_processes_that_find_the_same_head_due_try_it_once(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.later.add("never")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as (one, other):
+    async with batch_drivers(live, s.Orders, drivers=2) as (one, other):
         await one.settle(one.read(OrderNoted("never"), "o1", 1))
         await live.pool.execute("update projectionist.positions set due = clock_timestamp()")
         due, _ = await other.due(10)
@@ -135,19 +135,21 @@ async def test_two_processes_that_find_the_same_head_due_try_it_once(live: Rig) 
     assert (await live.head(s.Orders, "order/o1"))[1] == "failed"
 
 
-async def test_a_head_that_waits_for_a_person_is_not_woken_by_a_list_that_has_become_old(live: Rig) -> None:
+async def test_a_head_that_waits_for_a_person_is_not_woken_by_a_list_that_has_become_old(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderNoted("bad"), "o1", 1))
-        await hand.settle(due=["order/o1"])
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderNoted("bad"), "o1", 1))
+        await driver.settle(due=["order/o1"])
 
     assert await live.value("select attempts from {s}.parked") == 1
     assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
 
 
-async def test_a_refused_event_waits_for_a_person_at_once(live: Rig) -> None:
+async def test_a_refused_event_waits_for_a_person_at_once(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.refused.add("no")
     await live.migrate(s.Orders)
@@ -159,7 +161,7 @@ async def test_a_refused_event_waits_for_a_person_at_once(live: Rig) -> None:
     assert await live.fetch("select attempts, error from {s}.parked") == [(1, "will not have no")]
 
 
-async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: Rig) -> None:
+async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     headers = headers_of(OrderNoted("x"), "o1", 2, id="b")
@@ -185,15 +187,15 @@ async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: 
     [b"", b"{", b"\xff", b'{"text": "\\u0000"}', b'{"text": "\\ud800"}', b"[" * 200 + b"]" * 200],
     ids=["empty", "cut off", "no UTF-8", "NUL", "half a pair", "deep"],
 )
-async def test_no_body_however_broken_stops_another_aggregate(live: Rig, body: bytes) -> None:
+async def test_no_body_however_broken_stops_another_aggregate(live: ConsumerHarness, body: bytes) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        bad = hand.read(OrderNoted("x"), "o1", 1)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        bad = driver.read(OrderNoted("x"), "o1", 1)
         bad.data = body
-        bad.event, bad.problem = hand.consumer.reader.body(bad.type, bad.schema, body)
+        bad.event, bad.problem = driver.consumer.reader.body(bad.type, bad.schema, body)
         assert bad.problem is not None
-        await hand.settle(bad, hand.read(OrderPlaced("bob", 2), "o2", 1))
+        await driver.settle(bad, driver.read(OrderPlaced("bob", 2), "o2", 1))
 
     assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
     assert [row[0] for row in await live.rows("orders")] == ["o2"]
@@ -212,7 +214,7 @@ async def test_no_body_however_broken_stops_another_aggregate(live: Rig, body: b
     ],
 )
 async def test_an_unreadable_envelope_is_quarantined_and_its_neighbours_go_on(
-    live: Rig, reason: str, headers: dict[str, str]
+    live: ConsumerHarness, reason: str, headers: dict[str, str]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -228,7 +230,9 @@ async def test_an_unreadable_envelope_is_quarantined_and_its_neighbours_go_on(
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_value_that_postgresql_refuses_is_found_and_fails_its_event_alone(live: Rig) -> None:
+async def test_a_value_that_postgresql_refuses_is_found_and_fails_its_event_alone(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute("alter table projectionist.orders__g1 add constraint sane check (cents < 1000)")
@@ -252,7 +256,7 @@ async def test_a_value_that_postgresql_refuses_is_found_and_fails_its_event_alon
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_refused_value_in_a_parked_follower_is_found_too(live: Rig) -> None:
+async def test_a_refused_value_in_a_parked_follower_is_found_too(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute(
@@ -272,18 +276,22 @@ async def test_a_refused_value_in_a_parked_follower_is_found_too(live: Rig) -> N
     assert await live.value("select error_class from {s}.parked where version = 3") == "database"
 
 
-async def test_a_key_longer_than_an_index_takes_fails_its_event(live: Rig) -> None:
+async def test_a_key_longer_than_an_index_takes_fails_its_event(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
-    async with crew(live, s.Spend) as (hand,):
+    async with batch_drivers(live, s.Spend) as (driver,):
         long = "".join(chr(0x4E00 + (n * 7919) % 20_000) for n in range(5_000))  # 15 kB that do not compress
-        await hand.settle(hand.read(OrderPlaced(long, 1), "o1", 1), hand.read(OrderPlaced("bob", 2), "o2", 1))
+        await driver.settle(
+            driver.read(OrderPlaced(long, 1), "o1", 1), driver.read(OrderPlaced("bob", 2), "o2", 1)
+        )
 
     assert await live.rows("spend") == [("bob", 1, 2)]
     assert (await live.head(s.Spend, "order/o1"))[:2] == (0, "waiting")
 
 
-async def test_a_value_that_is_refused_in_our_own_tables_is_quarantined_as_bytes(live: Rig) -> None:
+async def test_a_value_that_is_refused_in_our_own_tables_is_quarantined_as_bytes(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
@@ -299,7 +307,7 @@ async def test_a_value_that_is_refused_in_our_own_tables_is_quarantined_as_bytes
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_an_outage_costs_no_attempt_and_the_backlog_drains_after_it(live: Rig) -> None:
+async def test_an_outage_costs_no_attempt_and_the_backlog_drains_after_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with live.running(s.Orders):
@@ -318,7 +326,9 @@ async def test_an_outage_costs_no_attempt_and_the_backlog_drains_after_it(live: 
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_the_rest(live: Rig) -> None:
+async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_the_rest(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -339,7 +349,7 @@ async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_th
     assert await live.value("select count(*) from {s}.intents") == 12
 
 
-async def test_new_code_that_fails_too_touches_no_more_than_its_sample(live: Rig) -> None:
+async def test_new_code_that_fails_too_touches_no_more_than_its_sample(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -360,7 +370,7 @@ async def test_new_code_that_fails_too_touches_no_more_than_its_sample(live: Rig
     assert await live.value("select count(*) from {s}.positions where head = 'waiting'") == 12
 
 
-async def test_new_code_reads_the_body_again_that_old_code_could_not(live: Rig) -> None:
+async def test_new_code_reads_the_body_again_that_old_code_could_not(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)

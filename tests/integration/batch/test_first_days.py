@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import Heard, listening
@@ -20,29 +20,29 @@ from projectionist.runner.stream_guard.adopt_stream import Adoption
 pytestmark = pytest.mark.asyncio
 
 ACT = Act("ann", "looked at it")
-Ground = Callable[[Rig], Awaitable[None]]
+Ground = Callable[[ConsumerHarness], Awaitable[None]]
 
 
-async def no_stream(live: Rig) -> None:
+async def no_stream(live: ConsumerHarness) -> None:
     await live.nats.jetstream().delete_stream(live.stream.name)
 
 
-async def empty_stream(live: Rig) -> None:
+async def empty_stream(live: ConsumerHarness) -> None:
     pass
 
 
-async def purged_stream(live: Rig) -> None:
+async def purged_stream(live: ConsumerHarness) -> None:
     for number in range(3):
         await live.publish(OrderPlaced("ann", 5), f"old{number}", 1)
     await live.nats.jetstream().purge_stream(live.stream.name)
 
 
-async def foreign_subjects(live: Rig) -> None:
+async def foreign_subjects(live: ConsumerHarness) -> None:
     for number in range(3):
         await live.publish(OrderPlaced("ann", 5), f"c{number}", 1, place="customer")
 
 
-async def later_beginning(live: Rig) -> None:
+async def later_beginning(live: ConsumerHarness) -> None:
     await purged_stream(live)
     await live.publish(OrderPlaced("ann", 5), "c1", 1, place="customer")
 
@@ -50,18 +50,18 @@ async def later_beginning(live: Rig) -> None:
 GROUNDS = (no_stream, empty_stream, purged_stream, foreign_subjects, later_beginning)
 
 
-async def there(live: Rig) -> None:
+async def there(live: ConsumerHarness) -> None:
     """Make the stream where a test has none."""
     await live.nats.jetstream().add_stream(name=live.stream.name, subjects=[live.stream.subjects])
 
 
-async def produce(live: Rig, first: int) -> None:
+async def produce(live: ConsumerHarness, first: int) -> None:
     for number in range(first, first + 2):
         await live.publish(OrderPlaced("ann", 5), f"o{number}", 1)
 
 
 @asynccontextmanager
-async def begun(live: Rig, *consumers: type) -> AsyncIterator[Heard]:
+async def begun(live: ConsumerHarness, *consumers: type) -> AsyncIterator[Heard]:
     """Consumers that have looked at their stream, and write down what they saw of it only when they stop."""
     live.settings = msgspec.structs.replace(live.settings, run=Run(heartbeat_s=600))
     with listening() as heard:
@@ -69,13 +69,13 @@ async def begun(live: Rig, *consumers: type) -> AsyncIterator[Heard]:
             yield heard
 
 
-async def told(live: Rig) -> list[str]:
+async def told(live: ConsumerHarness) -> list[str]:
     return [kind for (kind,) in await live.fetch("select kind from {s}.incidents")]
 
 
 @pytest.mark.parametrize("ground", GROUNDS, ids=lambda ground: ground.__name__)
 @pytest.mark.parametrize("when", ["before", "during", "after"])
-async def test_a_beginning_is_no_loss(live: Rig, ground: Ground, when: str) -> None:
+async def test_a_beginning_is_no_loss(live: ConsumerHarness, ground: Ground, when: str) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await ground(live)
@@ -104,7 +104,7 @@ async def test_a_beginning_is_no_loss(live: Rig, ground: Ground, when: str) -> N
     assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o2", "o3"]
 
 
-async def test_an_empty_stream_that_is_adopted_has_lost_nothing(live: Rig) -> None:
+async def test_an_empty_stream_that_is_adopted_has_lost_nothing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await produce(live, 0)
@@ -124,7 +124,7 @@ async def test_an_empty_stream_that_is_adopted_has_lost_nothing(live: Rig) -> No
     assert len(await live.rows("orders")) == 4
 
 
-async def test_a_reset_on_a_stream_that_was_never_written_has_lost_nothing(live: Rig) -> None:
+async def test_a_reset_on_a_stream_that_was_never_written_has_lost_nothing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced, OrderShipped, shop
 
 from projectionist.core.settings.settings import Policy
@@ -13,7 +13,7 @@ from projectionist.core.settings.settings import Policy
 pytestmark = pytest.mark.asyncio
 
 
-async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(live: Rig) -> None:
+async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -30,7 +30,7 @@ async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(li
 
 @pytest.mark.parametrize("payload", ["never", "always"])
 async def test_the_payload_of_a_settled_event_stays_in_the_inbox_where_the_policy_says_so(
-    live: Rig, payload: Literal["never", "always"]
+    live: ConsumerHarness, payload: Literal["never", "always"]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -47,7 +47,9 @@ async def test_the_payload_of_a_settled_event_stays_in_the_inbox_where_the_polic
     assert kept == (stored if payload == "always" else dict.fromkeys(stored))
 
 
-async def test_the_same_event_under_another_sequence_changes_nothing_and_is_acked(live: Rig) -> None:
+async def test_the_same_event_under_another_sequence_changes_nothing_and_is_acked(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -63,7 +65,7 @@ async def test_the_same_event_under_another_sequence_changes_nothing_and_is_acke
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_type_nobody_handles_is_ignored_and_its_version_counts(live: Rig) -> None:
+async def test_a_type_nobody_handles_is_ignored_and_its_version_counts(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.support.consumer_harness import PATIENCE, Rig, rig
+from tests.support.consumer_harness import PATIENCE, ConsumerHarness, harness
 from tests.support.deadlines import begin_anew
 from tests.support.reference_fold import decisions, facts, reckon
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
 from projectionist.core.operator import Act
@@ -65,18 +65,18 @@ def histories(draw: st.DrawFn) -> History:
 @pytest.mark.deadline(600)  # for all its examples
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(history=histories())
-def test_the_tables_equal_an_independent_reckoning_of_the_stream(lab: Lab, history: History) -> None:
+def test_the_tables_equal_an_independent_reckoning_of_the_stream(servers: Servers, history: History) -> None:
     begin_anew()
-    database, stream = lab.make_database(), lab.make_stream()
+    database, stream = servers.make_database(), servers.make_stream()
     try:
-        asyncio.run(_live_through(lab, database, stream, history))
+        asyncio.run(_live_through(servers, database, stream, history))
     finally:
-        lab.drop_database(database)
-        lab.delete_stream(stream)
+        servers.drop_database(database)
+        servers.delete_stream(stream)
 
 
-async def _live_through(lab: Lab, database: str, stream: Any, history: History) -> None:
-    async with rig(lab, database, stream) as live:
+async def _live_through(servers: Servers, database: str, stream: Any, history: History) -> None:
+    async with harness(servers, database, stream) as live:
         s = shop(live.stream)
         s.trouble.poison.update(f"{kind} {aggregate}" for kind in ("bad", "worse") for aggregate in "abc")
         await live.migrate(s.Orders, s.Spend)
@@ -108,7 +108,7 @@ def _event(aggregate: str, kind: str) -> Event:
             return OrderNoted(f"{kind} {aggregate}")
 
 
-async def _act(live: Rig, s: Any, acts: dict[str, str]) -> bool:
+async def _act(live: ConsumerHarness, s: Any, acts: dict[str, str]) -> bool:
     """Do for every aggregate that cannot go on what its history says; whether anything was done."""
     done = False
     for cls in (s.Orders, s.Spend):
@@ -139,7 +139,7 @@ async def _act(live: Rig, s: Any, acts: dict[str, str]) -> bool:
     return done
 
 
-async def _compare(live: Rig, poison: set[str]) -> None:
+async def _compare(live: ConsumerHarness, poison: set[str]) -> None:
     stream = await facts(live)
     expected = reckon(stream, await decisions(live, "Orders"), poison)
     assert await live.rows("orders") == expected.orders

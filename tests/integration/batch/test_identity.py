@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig, headers_of
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import BatchLimits as Limits
@@ -15,7 +15,7 @@ from projectionist.projections import definition
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_duplicate_after_success_is_acked_and_changes_nothing(live: Rig) -> None:
+async def test_a_duplicate_after_success_is_acked_and_changes_nothing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -31,7 +31,7 @@ async def test_a_duplicate_after_success_is_acked_and_changes_nothing(live: Rig)
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_an_identity_twice_in_one_batch_is_applied_once(live: Rig) -> None:
+async def test_an_identity_twice_in_one_batch_is_applied_once(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     first = await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -45,7 +45,7 @@ async def test_an_identity_twice_in_one_batch_is_applied_once(live: Rig) -> None
 
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "later"])
 async def test_an_identity_with_other_content_is_quarantined_and_told_and_never_applied(
-    live: Rig, together: bool
+    live: ConsumerHarness, together: bool
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -68,7 +68,9 @@ async def test_an_identity_with_other_content_is_quarantined_and_told_and_never_
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_content_is_type_schema_aggregate_version_and_bytes_but_no_other_header(live: Rig) -> None:
+async def test_content_is_type_schema_aggregate_version_and_bytes_but_no_other_header(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     event = OrderPlaced("ann", 500)
@@ -88,7 +90,7 @@ async def test_content_is_type_schema_aggregate_version_and_bytes_but_no_other_h
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_the_same_id_from_another_source_is_another_event(live: Rig) -> None:
+async def test_the_same_id_from_another_source_is_another_event(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a", source="one")
@@ -99,7 +101,7 @@ async def test_the_same_id_from_another_source_is_another_event(live: Rig) -> No
     assert len(await live.rows("orders")) == 2
 
 
-async def test_the_same_aggregate_id_of_another_type_is_another_aggregate(live: Rig) -> None:
+async def test_the_same_aggregate_id_of_another_type_is_another_aggregate(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     await live.publish(OrderPlaced("ann", 500), "7", 1, id="a")
@@ -115,13 +117,15 @@ async def test_the_same_aggregate_id_of_another_type_is_another_aggregate(live: 
     ]
 
 
-async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Rig) -> None:
+async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=10) as hands:
+    async with batch_drivers(live, s.Orders, drivers=10) as drivers:
         for version, event in enumerate([OrderPlaced("ann", 500), OrderNoted("gift"), OrderPaid()], 1):
             seq = version * 10
-            await asyncio.gather(*(hand.settle(hand.read(event, "o1", version, seq=seq)) for hand in hands))
+            await asyncio.gather(
+                *(driver.settle(driver.read(event, "o1", version, seq=seq)) for driver in drivers)
+            )
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "gift", "paid"]')]
     assert await live.value("select count(*) from {s}.intents") == 1
@@ -130,7 +134,7 @@ async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Rig)
 
 
 async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_nothing_changes(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -151,7 +155,7 @@ async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_n
     assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 80
 
 
-async def test_a_durable_that_is_deleted_while_it_is_read_is_made_anew(live: Rig) -> None:
+async def test_a_durable_that_is_deleted_while_it_is_read_is_made_anew(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
@@ -166,7 +170,9 @@ async def test_a_durable_that_is_deleted_while_it_is_read_is_made_anew(live: Rig
     assert await live.value("select count(*) from {s}.intents") == 1
 
 
-async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_effect(live: Rig) -> None:
+async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_effect(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPaid(), "o1", 2, id="b")
@@ -185,11 +191,11 @@ async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_eff
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_an_unknown_commit_is_resolved_by_reading(live: Rig) -> None:
+async def test_an_unknown_commit_is_resolved_by_reading(live: ConsumerHarness) -> None:
     """The answer to COMMIT was lost: the batch is run again, and finds that it had been committed."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as (lost, again):
+    async with batch_drivers(live, s.Orders, drivers=2) as (lost, again):
         event = OrderPlaced("ann", 500)
         await lost.settle(lost.read(event, "o1", 1, seq=1))
         (applied,) = await again.settle(again.read(event, "o1", 1, seq=1, delivered=2))
@@ -198,7 +204,7 @@ async def test_an_unknown_commit_is_resolved_by_reading(live: Rig) -> None:
     assert await live.rows("orders") == [("o1", "placed", 500, '["placed"]')]
 
 
-async def test_dedup_belongs_to_the_consumer_not_to_its_durable(live: Rig) -> None:
+async def test_dedup_belongs_to_the_consumer_not_to_its_durable(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -213,7 +219,7 @@ async def test_dedup_belongs_to_the_consumer_not_to_its_durable(live: Rig) -> No
 
 
 async def test_events_without_an_id_are_counted_and_told_of_once(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderRow, Receipt, shop
 
@@ -75,7 +75,7 @@ def pair(stream: Stream, *, named: bool) -> type:
 
 
 async def test_by_default_events_from_before_the_first_start_stay_silent_and_are_counted(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream, effects="now")
     await live.migrate(s.Orders)
@@ -96,20 +96,20 @@ async def test_by_default_events_from_before_the_first_start_stay_silent_and_are
     )
 
 
-async def test_the_mark_is_set_at_the_first_start_and_never_moves_by_itself(live: Rig) -> None:
+async def test_the_mark_is_set_at_the_first_start_and_never_moves_by_itself(live: ConsumerHarness) -> None:
     s = shop(live.stream, effects="now")
     await live.migrate(s.Orders)
     await live.publish(OrderPaid(), "o1", 1)
-    async with crew(live, s.Orders):
+    async with batch_drivers(live, s.Orders):
         pass
     await live.publish(OrderPaid(), "o2", 1)
-    async with crew(live, s.Orders):
+    async with batch_drivers(live, s.Orders):
         pass
 
     assert await live.fetch("select effects_incarnation, effects_mark from {s}.consumers") == [(1, 2)]
 
 
-async def test_from_the_beginning_every_event_has_its_effect(live: Rig) -> None:
+async def test_from_the_beginning_every_event_has_its_effect(live: ConsumerHarness) -> None:
     s = shop(live.stream, effects="beginning")
     await live.migrate(s.Orders)
     for number in range(3):
@@ -120,7 +120,7 @@ async def test_from_the_beginning_every_event_has_its_effect(live: Rig) -> None:
     assert await live.value("select count(*) from {s}.intents") == 3
 
 
-async def test_a_drain_across_the_mark_is_silent_below_it_and_real_above(live: Rig) -> None:
+async def test_a_drain_across_the_mark_is_silent_below_it_and_real_above(live: ConsumerHarness) -> None:
     """Version 2 came before the mark, version 1, which it waited for, after it: one transaction, both sides."""
     s = shop(live.stream, effects="now")
     await live.migrate(s.Orders)
@@ -134,7 +134,7 @@ async def test_a_drain_across_the_mark_is_silent_below_it_and_real_above(live: R
     assert await live.fetch("select id from {s}.intents") == [("above",)]
 
 
-async def test_an_intents_key_is_made_of_consumer_identity_and_slot(live: Rig) -> None:
+async def test_an_intents_key_is_made_of_consumer_identity_and_slot(live: ConsumerHarness) -> None:
     await live.migrate(cls := mailer(live.stream, Receipt))
     await live.publish(OrderPaid(), "o1", 1, id="a")
 
@@ -156,7 +156,7 @@ async def test_an_intents_key_is_made_of_consumer_identity_and_slot(live: Rig) -
     ]
 
 
-async def test_a_slot_renamed_without_a_word_is_refused_at_start(live: Rig) -> None:
+async def test_a_slot_renamed_without_a_word_is_refused_at_start(live: ConsumerHarness) -> None:
     await live.migrate(before := mailer(live.stream, Receipt))
     await live.settle(before)
 
@@ -164,7 +164,7 @@ async def test_a_slot_renamed_without_a_word_is_refused_at_start(live: Rig) -> N
         await live.settle(mailer(live.stream, Confirmation))
 
 
-async def test_a_slot_renamed_with_formerly_keeps_its_keys(live: Rig) -> None:
+async def test_a_slot_renamed_with_formerly_keeps_its_keys(live: ConsumerHarness) -> None:
     await live.migrate(before := mailer(live.stream, Receipt))
     await live.settle(before)
     await live.publish(OrderPaid(), "o1", 1, id="a")
@@ -176,7 +176,7 @@ async def test_a_slot_renamed_with_formerly_keeps_its_keys(live: Rig) -> None:
     ]
 
 
-async def test_two_intents_of_one_class_need_a_slot_and_are_refused_without(live: Rig) -> None:
+async def test_two_intents_of_one_class_need_a_slot_and_are_refused_without(live: ConsumerHarness) -> None:
     await live.migrate(cls := pair(live.stream, named=False))
     await live.publish(OrderPaid(), "o1", 1)
 
@@ -187,7 +187,7 @@ async def test_two_intents_of_one_class_need_a_slot_and_are_refused_without(live
     assert await live.value("select count(*) from {s}.intents") == 0
 
 
-async def test_two_intents_of_one_class_in_slots_of_their_own_are_two(live: Rig) -> None:
+async def test_two_intents_of_one_class_in_slots_of_their_own_are_two(live: ConsumerHarness) -> None:
     await live.migrate(cls := pair(live.stream, named=True))
     await live.publish(OrderPaid(), "o1", 1, id="a")
 
@@ -199,20 +199,20 @@ async def test_two_intents_of_one_class_in_slots_of_their_own_are_two(live: Rig)
     ]
 
 
-async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live: Rig) -> None:
+async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live: ConsumerHarness) -> None:
     """The inbox had forgotten the event, and the code has changed: the second wish is not the first."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        event = hand.read(OrderPaid(), "o1", 1, id="a", seq=1)
-        await hand.settle(event)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        event = driver.read(OrderPaid(), "o1", 1, id="a", seq=1)
+        await driver.settle(event)
         assert await live.value("select count(*) from {s}.intents") == 1
         await live.pool.execute(
             "delete from projectionist.inbox; delete from projectionist.positions; "
             """update projectionist.intents set body = '{"order_id":"else"}', hash = 'else'"""
         )
-        hand.consumer.exists.clear()
-        await hand.settle(event)
+        driver.consumer.exists.clear()
+        await driver.settle(event)
 
     assert await live.fetch("select convert_from(body, 'utf8') from {s}.intents") == [
         ('{"order_id":"else"}',)
@@ -220,7 +220,9 @@ async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live
     assert await live.fetch("select kind, seq, id from {s}.incidents") == [("intent_reuse", 1, "a")]
 
 
-async def test_a_consumer_renamed_without_a_word_is_refused_because_its_table_is_anothers(live: Rig) -> None:
+async def test_a_consumer_renamed_without_a_word_is_refused_because_its_table_is_anothers(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
 
@@ -228,7 +230,7 @@ async def test_a_consumer_renamed_without_a_word_is_refused_because_its_table_is
         await live.migrate(renamed(live.stream, ()))
 
 
-async def test_a_consumer_renamed_with_formerly_keeps_inbox_positions_and_keys(live: Rig) -> None:
+async def test_a_consumer_renamed_with_formerly_keeps_inbox_positions_and_keys(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPaid(), "o1", 1, id="a")

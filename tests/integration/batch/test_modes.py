@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import listening
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")
 
 
-async def test_without_order_a_failing_event_waits_alone_and_all_others_go_on(live: Rig) -> None:
+async def test_without_order_a_failing_event_waits_alone_and_all_others_go_on(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -36,7 +36,7 @@ async def test_without_order_a_failing_event_waits_alone_and_all_others_go_on(li
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_without_order_a_retry_has_its_own_schedule_and_budget(live: Rig) -> None:
+async def test_without_order_a_retry_has_its_own_schedule_and_budget(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.later.add("never")
     await live.migrate(s.Orders)
@@ -53,11 +53,13 @@ async def test_without_order_a_retry_has_its_own_schedule_and_budget(live: Rig) 
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-async def test_without_order_two_processes_that_find_the_same_event_due_try_it_once(live: Rig) -> None:
+async def test_without_order_two_processes_that_find_the_same_event_due_try_it_once(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.later.add("never")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as (one, other):
+    async with batch_drivers(live, s.Orders, drivers=2) as (one, other):
         await one.settle(one.read(OrderNoted("never"), "o1", None, id="a"))
         await live.pool.execute("update projectionist.parked set due = clock_timestamp() - interval '1 s'")
         _, entries = await other.due(10)
@@ -68,7 +70,7 @@ async def test_without_order_two_processes_that_find_the_same_event_due_try_it_o
     assert await live.value("select attempts from {s}.parked") == 1
 
 
-async def test_without_order_new_code_tries_a_sample_and_then_the_rest(live: Rig) -> None:
+async def test_without_order_new_code_tries_a_sample_and_then_the_rest(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -86,7 +88,7 @@ async def test_without_order_new_code_tries_a_sample_and_then_the_rest(live: Rig
     assert len(await live.rows("orders")) == 9
 
 
-async def test_without_order_new_code_that_fails_too_is_told_once(live: Rig) -> None:
+async def test_without_order_new_code_that_fails_too_is_told_once(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -103,7 +105,7 @@ async def test_without_order_new_code_that_fails_too_is_told_once(live: Rig) -> 
     assert await live.value("select sum(attempts) from {s}.parked") == 9 + 5
 
 
-async def test_without_order_an_identity_is_still_applied_once(live: Rig) -> None:
+async def test_without_order_an_identity_is_still_applied_once(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", None, id="a")
@@ -117,7 +119,7 @@ async def test_without_order_an_identity_is_still_applied_once(live: Rig) -> Non
     assert await live.fetch("select kind, seq from {s}.incidents") == [("identity_reuse", other)]
 
 
-async def test_monotonic_order_takes_the_newest_and_drops_what_comes_after_it(live: Rig) -> None:
+async def test_monotonic_order_takes_the_newest_and_drops_what_comes_after_it(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="monotonic")
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 2, id="two")
@@ -133,7 +135,7 @@ async def test_monotonic_order_takes_the_newest_and_drops_what_comes_after_it(li
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_monotonic_order_applies_nothing_over_an_event_that_failed(live: Rig) -> None:
+async def test_monotonic_order_applies_nothing_over_an_event_that_failed(live: ConsumerHarness) -> None:
     """By its number the next one would fit: the head is asked first."""
     s = shop(live.stream, sequence="monotonic")
     s.trouble.poison.add("bad")
@@ -154,7 +156,7 @@ async def test_monotonic_order_applies_nothing_over_an_event_that_failed(live: R
     assert await live.head(s.Orders, "order/o1") == (6, "clear", 0)
 
 
-async def test_a_reactor_has_intents_and_positions_and_no_table(live: Rig) -> None:
+async def test_a_reactor_has_intents_and_positions_and_no_table(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Mailer)
@@ -182,16 +184,16 @@ async def test_a_reactor_has_intents_and_positions_and_no_table(live: Rig) -> No
     ids=["fails", "swallows", "miscounts", "breaks a constraint"],
 )
 async def test_sql_that_fails_takes_back_its_event_alone_and_is_tried_again(
-    live: Rig, note: str, error: str
+    live: ConsumerHarness, note: str, error: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Journal)
-    async with crew(live, s.Journal) as (hand,):
-        await hand.settle(
-            hand.read(OrderNoted("one"), "o1", 1),
-            hand.read(OrderNoted(note), "o2", 1),
-            hand.read(OrderNoted("behind"), "o2", 2),
-            hand.read(OrderNoted("three"), "o3", 1),
+    async with batch_drivers(live, s.Journal) as (driver,):
+        await driver.settle(
+            driver.read(OrderNoted("one"), "o1", 1),
+            driver.read(OrderNoted(note), "o2", 1),
+            driver.read(OrderNoted("behind"), "o2", 2),
+            driver.read(OrderNoted("three"), "o3", 1),
         )
 
     assert await live.rows("journal") == [("o1:1", "one"), ("o3:1", "three")]
@@ -203,29 +205,35 @@ async def test_sql_that_fails_takes_back_its_event_alone_and_is_tried_again(
 @pytest.mark.parametrize(
     ("note", "kind"), [("misreads", "FileNotFoundError"), ("bad", "ValueError"), ("no", "Refuse")]
 )
-async def test_what_a_sql_handler_raises_itself_waits_for_new_code(live: Rig, note: str, kind: str) -> None:
+async def test_what_a_sql_handler_raises_itself_waits_for_new_code(
+    live: ConsumerHarness, note: str, kind: str
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     s.trouble.refused.add("no")
     await live.migrate(s.Journal)
-    async with crew(live, s.Journal) as (hand,):
-        await hand.settle(hand.read(OrderNoted(note), "o1", 1), hand.read(OrderNoted("two"), "o2", 1))
+    async with batch_drivers(live, s.Journal) as (driver,):
+        await driver.settle(driver.read(OrderNoted(note), "o1", 1), driver.read(OrderNoted("two"), "o2", 1))
 
     assert await live.rows("journal") == [("o2:1", "two")]
     assert (await live.head(s.Journal, "order/o1"))[1] == "waiting"
     assert str(await live.value("select error_class from {s}.parked")).endswith(kind)
 
 
-async def test_an_outage_inside_a_sql_handler_puts_off_the_batch_and_costs_no_attempt(live: Rig) -> None:
+async def test_an_outage_inside_a_sql_handler_puts_off_the_batch_and_costs_no_attempt(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Journal)
-    async with crew(live, s.Journal) as (hand,):
-        await hand.settle(hand.read(OrderNoted("first"), "o1", 1))
+    async with batch_drivers(live, s.Journal) as (driver,):
+        await driver.settle(driver.read(OrderNoted("first"), "o1", 1))
         async with live.pool.acquire() as reader, reader.transaction():
             await reader.execute("select * from projectionist.journal__g1 for update")
             with listening() as heard:
-                both = [hand.read(OrderNoted(note), name, 1) for name, note in (("o2", "locks"), ("o3", "x"))]
-                settling = asyncio.create_task(hand.settle(*both))
+                both = [
+                    driver.read(OrderNoted(note), name, 1) for name, note in (("o2", "locks"), ("o3", "x"))
+                ]
+                settling = asyncio.create_task(driver.settle(*both))
                 await heard.wait("batch.outage", 2)
         await settling
 
@@ -233,7 +241,9 @@ async def test_an_outage_inside_a_sql_handler_puts_off_the_batch_and_costs_no_at
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-async def test_sql_of_ones_own_fails_within_its_budget_and_is_applied_once_after_the_fix(live: Rig) -> None:
+async def test_sql_of_ones_own_fails_within_its_budget_and_is_applied_once_after_the_fix(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Journal)
     await live.publish(OrderNoted("x" * 30), "o1", 1, id="a")
@@ -251,7 +261,7 @@ async def test_sql_of_ones_own_fails_within_its_budget_and_is_applied_once_after
 
 
 @pytest.mark.parametrize("sequence", ["contiguous", "monotonic", "unordered"])
-async def test_every_order_survives_the_stream_coming_twice(live: Rig, sequence: Any) -> None:
+async def test_every_order_survives_the_stream_coming_twice(live: ConsumerHarness, sequence: Any) -> None:
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders, s.Spend, s.Mailer, s.Journal)
     for number in range(5):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.operator import Act
@@ -15,62 +15,68 @@ ACT = Act("ops", "the test wants it")
 FOUND_LOST = "update projectionist.positions set head = 'waiting', finding = 'lost', due = null"
 
 
-async def test_a_missing_version_that_comes_and_fails_is_a_failed_head_and_no_gap_any_more(live: Rig) -> None:
+async def test_a_missing_version_that_comes_and_fails_is_a_failed_head_and_no_gap_any_more(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1), hand.read(OrderPaid(), "o1", 3))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1), driver.read(OrderPaid(), "o1", 3))
         await live.pool.execute(FOUND_LOST)
-        await hand.settle(hand.read(OrderNoted("bad"), "o1", 2))
+        await driver.settle(driver.read(OrderNoted("bad"), "o1", 2))
 
         assert await live.fetch("select head, finding from {s}.positions") == [("waiting", None)]
         async with live.verbs(s.Orders) as verbs:
             await verbs.skip("order/o1", ACT)
-        await hand.settle_due()
+        await driver.settle_due()
 
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
 
 
 async def test_behind_a_missing_version_that_came_and_failed_nothing_is_tried_in_monotonic_order(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, sequence="monotonic")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
         await live.pool.execute(FOUND_LOST)
-        await hand.settle(hand.read(OrderNoted("bad"), "o1", 2))
-        await hand.settle(hand.read(OrderPaid(), "o1", 3))
+        await driver.settle(driver.read(OrderNoted("bad"), "o1", 2))
+        await driver.settle(driver.read(OrderPaid(), "o1", 3))
 
     assert await live.head(s.Orders, "order/o1") == (1, "waiting", 2)
     assert await live.fetch("select version, attempts from {s}.parked order by 1") == [(2, 1), (3, 0)]
 
 
-async def test_a_gap_that_was_found_lost_keeps_its_finding_while_more_arrives_behind_it(live: Rig) -> None:
+async def test_a_gap_that_was_found_lost_keeps_its_finding_while_more_arrives_behind_it(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPaid(), "o1", 3))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPaid(), "o1", 3))
         await live.pool.execute(FOUND_LOST)
-        await hand.settle(hand.read(OrderPaid(), "o1", 4))
+        await driver.settle(driver.read(OrderPaid(), "o1", 4))
 
     assert await live.fetch("select head, finding, parked from {s}.positions") == [("waiting", "lost", 2)]
 
 
-async def test_skip_means_the_event_that_failed_also_where_an_earlier_one_came_after_it(live: Rig) -> None:
+async def test_skip_means_the_event_that_failed_also_where_an_earlier_one_came_after_it(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream, sequence="monotonic")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(
-            hand.read(OrderPlaced("ann", 1), "o1", 1), hand.read(OrderNoted("bad"), "o1", 5, id="failed")
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(
+            driver.read(OrderPlaced("ann", 1), "o1", 1), driver.read(OrderNoted("bad"), "o1", 5, id="failed")
         )
-        await hand.settle(hand.read(OrderNoted("good"), "o1", 4, id="blocked"))
+        await driver.settle(driver.read(OrderNoted("good"), "o1", 4, id="blocked"))
         async with live.verbs(s.Orders) as verbs:
             await verbs.skip("order/o1", ACT)
-        await hand.settle_due()
+        await driver.settle_due()
 
     assert await live.states(s.Orders) == {"o1:1": "applied", "failed": "skipped", "blocked": "applied"}
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
@@ -78,16 +84,16 @@ async def test_skip_means_the_event_that_failed_also_where_an_earlier_one_came_a
 
 
 async def test_an_edit_of_the_event_that_failed_is_tried_at_once_also_where_an_earlier_one_came_after_it(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, sequence="monotonic")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderNoted("bad"), "o1", 5, id="failed"))
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 4, id="blocked"))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderNoted("bad"), "o1", 5, id="failed"))
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 4, id="blocked"))
         async with live.verbs(s.Orders) as verbs:
             await verbs.edit(("shop", "failed"), b'{"text": "good"}', b"digest", ACT)
-        await hand.settle_due()
+        await driver.settle_due()
 
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.batch_driver import Hand
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import BatchDriver
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.operator import Act
@@ -26,7 +26,7 @@ LONG = "é" * 120
 
 
 @pytest.mark.parametrize("schema", ["{journal} {schema}", 'Ünïcode\'s "$1" %s ; --'])
-async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, schema: str) -> None:
+async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: ConsumerHarness, schema: str) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     consumers = [definition(s.Orders), definition(s.Journal)]
@@ -40,20 +40,20 @@ async def test_a_schema_may_be_called_anything_that_can_be_quoted(live: Rig, sch
     for one in consumers:
         consumer = await access.join(one, live.policy, stream)
         session = BatchSession(consumer, settings, lambda c, who: model_for(c, who, schema))
-        hand = Hand(consumer, session, live)
+        driver = BatchDriver(consumer, session, live)
         try:
-            await hand.settle(
-                hand.read(OrderPlaced("ann", 1), LONG, 1, id=LONG, source="s'\"" + LONG),
-                hand.read(OrderNoted("bad"), LONG, 2, id="b"),
-                hand.read(OrderPaid(), LONG, 3, id="c"),
+            await driver.settle(
+                driver.read(OrderPlaced("ann", 1), LONG, 1, id=LONG, source="s'\"" + LONG),
+                driver.read(OrderNoted("bad"), LONG, 2, id="b"),
+                driver.read(OrderPaid(), LONG, 3, id="c"),
             )
             store, _ = await session.ready()
             s.trouble.poison.clear()
             await ParkedActions(store_of(store.connection, schema, consumer.number)).retry(
                 f"order/{LONG}", ACT
             )
-            await hand.settler.settle(Batch(due=await store.due(10)))
-            await hand.settle_due()
+            await driver.settler.settle(Batch(due=await store.due(10)))
+            await driver.settle_due()
             (position,) = await store.connection.fetch(
                 store._sql["lock_positions"], consumer.number, [f"order/{LONG}"]
             )

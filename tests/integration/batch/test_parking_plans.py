@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 
 from projectionist.core.postgres.statements import Statements
@@ -43,7 +43,9 @@ FILL = (
 )
 
 
-async def test_what_the_sweep_asks_costs_no_more_on_large_tables_than_what_it_gets(live: Rig) -> None:
+async def test_what_the_sweep_asks_costs_no_more_on_large_tables_than_what_it_gets(
+    live: ConsumerHarness,
+) -> None:
     live.tampered = True  # no events stand behind these rows
     sql = Statements("projectionist.runner", SCHEMA)
     async with live.pool.acquire() as connection:

@@ -61,9 +61,9 @@ HOT: dict[str, tuple[Any, ...]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def grown(lab: Any) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+async def grown(servers: Any) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection that prepared every hot statement on empty tables, which were filled after that."""
-    database = lab.make_database()
+    database = servers.make_database()
     connection = await asyncpg.connect(database)
     one = definition(shop(Stream("SHOP")).Orders)
     models = ReadModels(connection, SCHEMA)
@@ -83,7 +83,7 @@ async def grown(lab: Any) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     await connection.execute(FILL.replace("{s}", SCHEMA).replace("{many}", str(MANY)))
     yield connection
     await connection.close()
-    lab.drop_database(database)
+    servers.drop_database(database)
 
 
 def _statements() -> Iterator[tuple[str, str]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.batch_driver import crew, stalled
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers, stalled
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 
 pytestmark = pytest.mark.asyncio
 
 
-async def test_aggregates_of_two_types_do_not_share_a_row_because_their_ids_are_alike(live: Rig) -> None:
+async def test_aggregates_of_two_types_do_not_share_a_row_because_their_ids_are_alike(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "7", 1, id="a")
@@ -29,7 +31,9 @@ async def test_aggregates_of_two_types_do_not_share_a_row_because_their_ids_are_
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_an_event_that_fails_does_not_make_its_type_the_one_whose_ids_are_keys(live: Rig) -> None:
+async def test_an_event_that_fails_does_not_make_its_type_the_one_whose_ids_are_keys(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -47,25 +51,29 @@ async def test_an_event_that_fails_does_not_make_its_type_the_one_whose_ids_are_
     assert await live.head(s.Orders, "customer/7") == (0, "waiting", 1)
 
 
-async def test_the_events_of_one_type_count_where_those_of_another_fail_in_the_same_batch(live: Rig) -> None:
+async def test_the_events_of_one_type_count_where_those_of_another_fail_in_the_same_batch(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        strangers = [hand.read(OrderNoted("bad"), f"{n}", 1, kind="customer") for n in range(2)]
-        await hand.settle(*strangers, hand.read(OrderPlaced("ann", 500), "7", 1))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        strangers = [driver.read(OrderNoted("bad"), f"{n}", 1, kind="customer") for n in range(2)]
+        await driver.settle(*strangers, driver.read(OrderPlaced("ann", 500), "7", 1))
 
     assert await live.rows("orders") == [("7", "placed", 500, '["placed"]')]
     assert await live.value("select own_type from {s}.consumers") == "order"
 
 
-async def test_of_two_types_in_one_batch_the_one_that_the_stream_has_first_stays(live: Rig) -> None:
+async def test_of_two_types_in_one_batch_the_one_that_the_stream_has_first_stays(
+    live: ConsumerHarness,
+) -> None:
     """Not the one whose name comes first: one event without a type would have all others fail."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        right = [hand.read(OrderPlaced("ann", n), f"z{n}", 1, id=f"e{n}") for n in range(5)]
-        await hand.settle(*right, hand.read(OrderPlaced("bob", 9), "last", 1, id="x2", kind=""))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        right = [driver.read(OrderPlaced("ann", n), f"z{n}", 1, id=f"e{n}") for n in range(5)]
+        await driver.settle(*right, driver.read(OrderPlaced("bob", 9), "last", 1, id="x2", kind=""))
 
     assert len(await live.rows("orders")) == 5
     assert await live.value("select own_type from {s}.consumers") == "order"
@@ -77,7 +85,7 @@ async def test_of_two_types_in_one_batch_the_one_that_the_stream_has_first_stays
     assert "set aggregate_type of the consumer, and reset it" in error
 
 
-async def test_who_comes_later_is_told_which_event_has_decided(live: Rig) -> None:
+async def test_who_comes_later_is_told_which_event_has_decided(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("bob", 9), "7", 1, id="x2", headers={"ce-aggregatetype": ""})
@@ -92,10 +100,12 @@ async def test_who_comes_later_is_told_which_event_has_decided(live: Rig) -> Non
     )
 
 
-async def test_of_two_types_that_come_first_at_once_one_wins_and_the_other_fails(live: Rig) -> None:
+async def test_of_two_types_that_come_first_at_once_one_wins_and_the_other_fails(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, 2) as (one, other):
+    async with batch_drivers(live, s.Orders, 2) as (one, other):
         reached, go_on = stalled(one)
         first = asyncio.create_task(one.settle(one.read(OrderPlaced("ann", 1), "7", 1)))
         await reached.wait()

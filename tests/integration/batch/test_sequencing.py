@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S
 
@@ -21,19 +21,21 @@ from projectionist.runner.batch.writes import Again
 pytestmark = pytest.mark.asyncio
 
 
-async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(live: Rig) -> None:
+async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as hands:
+    async with batch_drivers(live, s.Orders, drivers=2) as drivers:
         turn: BatchOrder | None = None
         tasks: list[asyncio.Task[list[BatchResult]]] = []
         for n in range(1, 41):
-            hand = hands[n % 2]
+            driver = drivers[n % 2]
             event = OrderPlaced("ann", 1) if n == 1 else OrderNoted(str(n))
             turn = BatchOrder(turn)
             if len(tasks) > 1:
                 await tasks[-2]  # each has one connection
-            tasks.append(asyncio.create_task(hand.settler.settle(Batch([hand.read(event, "o1", n)]), turn)))
+            tasks.append(
+                asyncio.create_task(driver.settler.settle(Batch([driver.read(event, "o1", n)]), turn))
+            )
         await asyncio.wait_for(asyncio.gather(*tasks), HANG_S)
 
     assert await live.head(s.Orders, "order/o1") == (40, "clear", 0)
@@ -41,7 +43,7 @@ async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(l
 
 
 async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_has_claimed(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hold one identity: the second gets it when the first is rolled back, and the first wants it again."""
     s = shop(live.stream)
@@ -59,7 +61,7 @@ async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_h
         await place(store, *arguments)
 
     monkeypatch.setattr(InboxStore, "place", stumbling)
-    async with crew(live, s.Orders, hands=2) as (one, other):
+    async with batch_drivers(live, s.Orders, drivers=2) as (one, other):
         first = BatchOrder()
         settling = (
             one.settler.settle(Batch([one.read(OrderPlaced("ann", 1), "o1", 1, seq=1001)]), first),
@@ -76,7 +78,7 @@ async def test_a_batch_that_is_rolled_back_does_not_wait_for_what_the_next_one_h
     assert await live.value("select count(*) from {s}.inbox") == 1
 
 
-async def test_a_backlog_in_small_batches_is_applied_in_order_without_a_gap(live: Rig) -> None:
+async def test_a_backlog_in_small_batches_is_applied_in_order_without_a_gap(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for n in range(1, 61):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import PATIENCE, Rig
+from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
@@ -22,7 +22,7 @@ OPEN = "select count(*) from {s}.incidents where closed is null"
 SETTLED = "select kind, settled from {s}.incidents order by number"
 
 
-async def gap(live: Rig, s: SimpleNamespace, policy: Policy = PATIENCE) -> None:
+async def gap(live: ConsumerHarness, s: SimpleNamespace, policy: Policy = PATIENCE) -> None:
     """An aggregate whose third version never came, and an incident about it."""
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.publish(OrderPaid(), "o1", 3)
@@ -32,7 +32,7 @@ async def gap(live: Rig, s: SimpleNamespace, policy: Policy = PATIENCE) -> None:
 
 @pytest.mark.parametrize("policy", [PATIENCE, FIRST_STORED], ids=["after-commit", "after-store"])
 async def test_a_gap_that_fills_itself_closes_its_incident_and_says_by_which_event(
-    live: Rig, policy: Policy
+    live: ConsumerHarness, policy: Policy
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -47,7 +47,7 @@ async def test_a_gap_that_fills_itself_closes_its_incident_and_says_by_which_eve
     assert settled.startswith("event late of shop came, at sequence 3, received ")
 
 
-async def test_what_came_and_failed_is_not_lost(live: Rig) -> None:
+async def test_what_came_and_failed_is_not_lost(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -57,7 +57,7 @@ async def test_what_came_and_failed_is_not_lost(live: Rig) -> None:
         await live.value_of(OPEN, 0)
 
 
-async def test_a_gap_that_was_filled_and_is_there_again_is_told_again(live: Rig) -> None:
+async def test_a_gap_that_was_filled_and_is_there_again_is_told_again(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await gap(live, s)
@@ -69,14 +69,14 @@ async def test_a_gap_that_was_filled_and_is_there_again_is_told_again(live: Rig)
     assert await live.fetch(SETTLED) == [("lost", None)]
 
 
-async def accepted(live: Rig, s: SimpleNamespace) -> str:
+async def accepted(live: ConsumerHarness, s: SimpleNamespace) -> str:
     await gap(live, s)
     async with live.verbs(s.Orders) as verbs:
         await verbs.accept_gap("order/o1", 2, 2, ACT)
     return "accept_gap by ann: ticket 7"
 
 
-async def discarded(live: Rig, s: SimpleNamespace) -> str:
+async def discarded(live: ConsumerHarness, s: SimpleNamespace) -> str:
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.publish(OrderPaid(), "o1", 3_000_000, id="odd")
     async with live.running(s.Orders):
@@ -86,7 +86,7 @@ async def discarded(live: Rig, s: SimpleNamespace) -> str:
     return "discard by ann: ticket 7"
 
 
-async def reused(live: Rig, s: SimpleNamespace) -> str:
+async def reused(live: ConsumerHarness, s: SimpleNamespace) -> str:
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     seq = await live.publish(OrderPlaced("bob", 5), "o1", 1)
     await live.settle(s.Orders)
@@ -98,7 +98,7 @@ async def reused(live: Rig, s: SimpleNamespace) -> str:
 
 @pytest.mark.parametrize("decided", [accepted, discarded, reused], ids=lambda one: one.__name__)
 async def test_the_act_that_settles_a_thing_closes_its_incident(
-    live: Rig, decided: Callable[[Rig, SimpleNamespace], Awaitable[str]]
+    live: ConsumerHarness, decided: Callable[[ConsumerHarness, SimpleNamespace], Awaitable[str]]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -107,7 +107,7 @@ async def test_the_act_that_settles_a_thing_closes_its_incident(
     assert [settled for _, settled in await live.fetch(SETTLED)] == [told]
 
 
-async def test_what_may_only_be_late_opens_no_incident_until_it_is_too_late(live: Rig) -> None:
+async def test_what_may_only_be_late_opens_no_incident_until_it_is_too_late(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
@@ -124,7 +124,7 @@ async def test_what_may_only_be_late_opens_no_incident_until_it_is_too_late(live
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
 
 
-async def test_no_patience_is_had_with_a_version_that_stands_in_quarantine(live: Rig) -> None:
+async def test_no_patience_is_had_with_a_version_that_stands_in_quarantine(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted
 
@@ -50,15 +50,15 @@ def notes(stream: Stream) -> type:
         "prepare transaction 'x'",
     ],
 )
-async def test_a_handler_cannot_end_the_batch_it_is_part_of(live: Rig, statement: str) -> None:
+async def test_a_handler_cannot_end_the_batch_it_is_part_of(live: ConsumerHarness, statement: str) -> None:
     """It would make durable that its event is settled, and what follows it a transaction a statement."""
     cls = notes(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
-        await hand.settle(
-            hand.read(OrderNoted("select 1"), "o1", 1),
-            hand.read(OrderNoted(statement), "o2", 1),
-            hand.read(OrderNoted("select 2"), "o3", 1),
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(
+            driver.read(OrderNoted("select 1"), "o1", 1),
+            driver.read(OrderNoted(statement), "o2", 1),
+            driver.read(OrderNoted("select 2"), "o3", 1),
         )
 
     assert await live.rows("notes") == [("select 1",), ("select 2",)]
@@ -70,11 +70,11 @@ async def test_a_handler_cannot_end_the_batch_it_is_part_of(live: Rig, statement
 @pytest.mark.parametrize(
     "statement", ["select 'commit'", 'select 1 as "commit"', "create temp table t on commit drop as select 1"]
 )
-async def test_a_statement_that_only_speaks_of_ends_is_run(live: Rig, statement: str) -> None:
+async def test_a_statement_that_only_speaks_of_ends_is_run(live: ConsumerHarness, statement: str) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
-        await hand.settle(hand.read(OrderNoted(statement), "o1", 1))
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(driver.read(OrderNoted(statement), "o1", 1))
 
     assert await live.rows("notes") == [(statement,)]
 
@@ -85,7 +85,7 @@ class Picked(Event, type="order.picked"):
     pieces: list[str]
 
 
-async def test_a_batch_that_is_run_again_hands_out_its_events_as_they_came(live: Rig) -> None:
+async def test_a_batch_that_is_run_again_hands_out_its_events_as_they_came(live: ConsumerHarness) -> None:
     """The handler takes the list apart, the connection is lost, and the same delivery is tried once more."""
     runs: list[int] = []
 
@@ -106,18 +106,18 @@ async def test_a_batch_that_is_run_again_hands_out_its_events_as_they_came(live:
                 await tx.execute("select pg_terminate_backend(pg_backend_pid())")
 
     await live.migrate(Pieces)
-    async with crew(live, Pieces) as (hand,):
-        await hand.settle(hand.read(Picked(pieces=["nut", "bolt"]), "o1", 1))
+    async with batch_drivers(live, Pieces) as (driver,):
+        await driver.settle(driver.read(Picked(pieces=["nut", "bolt"]), "o1", 1))
 
     assert runs == [2, 2]
     assert await live.rows("pieces") == [("bolt",), ("nut",)]
 
 
-async def test_a_delete_that_nobody_would_carry_out_fails_the_event(live: Rig) -> None:
+async def test_a_delete_that_nobody_would_carry_out_fails_the_event(live: ConsumerHarness) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
-        await hand.settle(hand.read(OrderNoted("delete"), "o1", 1))
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(driver.read(OrderNoted("delete"), "o1", 1))
 
     assert await live.rows("notes") == []
     assert "no row to delete" in await live.value("select error from {s}.parked")
@@ -140,17 +140,17 @@ LEAKS = [
 
 
 @pytest.mark.parametrize("statement", LEAKS)
-async def test_what_a_handler_sets_reaches_no_other_event(live: Rig, statement: str) -> None:
+async def test_what_a_handler_sets_reaches_no_other_event(live: ConsumerHarness, statement: str) -> None:
     """Neither in its batch nor on its connection: its own event fails, and is undone with the setting."""
     cls = settings_of(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
-        await hand.settle(
-            hand.read(OrderNoted("select 1"), "o1", 1),
-            hand.read(OrderNoted(statement), "o2", 1),
-            hand.read(OrderNoted("select 2"), "o3", 1),
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(
+            driver.read(OrderNoted("select 1"), "o1", 1),
+            driver.read(OrderNoted(statement), "o2", 1),
+            driver.read(OrderNoted("select 2"), "o3", 1),
         )
-        await hand.settle(hand.read(OrderNoted("select 3"), "o4", 1))
+        await driver.settle(driver.read(OrderNoted("select 3"), "o4", 1))
 
     seen = await live.fetch("select distinct zone, path, role, patience from seen")
     assert len(seen) == 1, seen
@@ -159,7 +159,7 @@ async def test_what_a_handler_sets_reaches_no_other_event(live: Rig, statement: 
     assert "settings" in await live.value("select error from {s}.parked")
 
 
-async def test_a_setting_of_a_functions_own_is_nobody_elses(live: Rig) -> None:
+async def test_a_setting_of_a_functions_own_is_nobody_elses(live: ConsumerHarness) -> None:
     """That is what the refusal advises."""
     cls = settings_of(live.stream)
     await live.migrate(cls)
@@ -167,8 +167,8 @@ async def test_a_setting_of_a_functions_own_is_nobody_elses(live: Rig) -> None:
         "create function public.tokyo() returns text set timezone = 'Asia/Tokyo' language sql as"
         " $$ select current_setting('TimeZone') $$"
     )
-    async with crew(live, cls) as (hand,):
-        await hand.settle(hand.read(OrderNoted("select public.tokyo()"), "o1", 1))
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(driver.read(OrderNoted("select public.tokyo()"), "o1", 1))
 
     assert await live.states(cls) == {"o1:1": "applied"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio
 ME = Act("ann", "test")
 
 
-async def test_any_number_of_events_of_one_version_are_applied(live: Rig) -> None:
+async def test_any_number_of_events_of_one_version_are_applied(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     for text in ("x", "y", "z"):
@@ -28,7 +28,9 @@ async def test_any_number_of_events_of_one_version_are_applied(live: Rig) -> Non
     assert await live.value("select count(*) from {s}.incidents") == 0
 
 
-async def test_failed_events_of_one_version_wait_side_by_side_and_each_is_decided_alone(live: Rig) -> None:
+async def test_failed_events_of_one_version_wait_side_by_side_and_each_is_decided_alone(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison |= {"bad", "worse", "worst"}
     await live.migrate(s.Orders)
@@ -64,7 +66,7 @@ async def test_failed_events_of_one_version_wait_side_by_side_and_each_is_decide
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_decision_about_one_of_them_steps_over_no_version(live: Rig) -> None:
+async def test_a_decision_about_one_of_them_steps_over_no_version(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)

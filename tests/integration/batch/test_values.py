@@ -8,8 +8,8 @@ from enum import Enum
 from uuid import UUID
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, OrderPlaced
 
@@ -101,31 +101,31 @@ def history() -> list[Event]:
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 async def test_a_row_is_the_same_whether_its_events_came_in_one_batch_or_in_many(
-    live: Rig, size: int
+    live: ConsumerHarness, size: int
 ) -> None:
     cls = things(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
+    async with batch_drivers(live, cls) as (driver,):
         events = list(enumerate(history(), 1))
-        await hand.settle(*(hand.read(event, "whole", version) for version, event in events))
+        await driver.settle(*(driver.read(event, "whole", version) for version, event in events))
         for start in range(0, len(events), size):
             part = events[start : start + size]
-            await hand.settle(*(hand.read(event, "parts", version) for version, event in part))
+            await driver.settle(*(driver.read(event, "parts", version) for version, event in part))
 
     parts, whole = await live.rows("things")
     assert (parts[0], whole[0]) == ("parts", "whole")
     assert parts[1:] == whole[1:]
 
 
-async def test_a_key_in_the_body_that_is_not_the_aggregate_fails_the_event(live: Rig) -> None:
+async def test_a_key_in_the_body_that_is_not_the_aggregate_fails_the_event(live: ConsumerHarness) -> None:
     """The position's lock covers the aggregate's own row and no other."""
     cls = things(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
-        await hand.settle(
-            hand.read(Named("a"), "a", 1),
-            hand.read(Named("elsewhere"), "b", 1),
-            hand.read(Named("c"), "c", 1),
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(
+            driver.read(Named("a"), "a", 1),
+            driver.read(Named("elsewhere"), "b", 1),
+            driver.read(Named("c"), "c", 1),
         )
 
     assert [row[0] for row in await live.rows("things")] == ["a", "c"]
@@ -134,18 +134,20 @@ async def test_a_key_in_the_body_that_is_not_the_aggregate_fails_the_event(live:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5], ids=["one by one", "two by two", "at once"])
-async def test_a_shared_row_is_deleted_and_begins_again_from_its_defaults(live: Rig, size: int) -> None:
+async def test_a_shared_row_is_deleted_and_begins_again_from_its_defaults(
+    live: ConsumerHarness, size: int
+) -> None:
     cls = carts(live.stream)
     await live.migrate(cls)
-    async with crew(live, cls, hands=2) as hands:
+    async with batch_drivers(live, cls, drivers=2) as drivers:
         events: list[Event] = [OrderPlaced("ann", 1), OrderPaid(1), OrderPlaced("ann", 5), OrderPaid(5)]
         events.append(OrderPlaced("ann", 9))
         for start in range(0, len(events), size):
-            hand = hands[start % 2]
+            driver = drivers[start % 2]
             part = enumerate(events[start : start + size], start + 1)
-            await hand.settle(*(hand.read(event, f"o{n}", 1, seq=n) for n, event in part))
+            await driver.settle(*(driver.read(event, f"o{n}", 1, seq=n) for n, event in part))
         assert await live.rows("carts") == [("ann", 1, 9)]
-        await hands[0].settle(hands[0].read(OrderPaid(9), "o9", 1))
+        await drivers[0].settle(drivers[0].read(OrderPaid(9), "o9", 1))
 
     assert await live.rows("carts") == []
 

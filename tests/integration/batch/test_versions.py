@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
 from projectionist.core.operator import Act
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")
 
 
-async def test_an_old_version_of_an_unknown_identity_is_stale(live: Rig) -> None:
+async def test_an_old_version_of_an_unknown_identity_is_stale(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -31,7 +31,7 @@ async def test_an_old_version_of_an_unknown_identity_is_stale(live: Rig) -> None
     assert await live.value("select count(*) from {s}.incidents") == 0
 
 
-async def test_a_future_version_is_parked_and_acked_and_others_go_on(live: Rig) -> None:
+async def test_a_future_version_is_parked_and_acked_and_others_go_on(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPaid(), "o1", 3, id="c")
@@ -46,7 +46,7 @@ async def test_a_future_version_is_parked_and_acked_and_others_go_on(live: Rig) 
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_gap_filled_after_hours_drains_in_order_with_its_effects(live: Rig) -> None:
+async def test_a_gap_filled_after_hours_drains_in_order_with_its_effects(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPaid(), "o1", 4)
@@ -70,33 +70,35 @@ async def test_a_gap_filled_after_hours_drains_in_order_with_its_effects(live: R
     assert set((await live.states(s.Orders)).values()) == {"applied"}
 
 
-async def test_one_batch_in_any_order_needs_no_parking(live: Rig) -> None:
+async def test_one_batch_in_any_order_needs_no_parking(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
+    async with batch_drivers(live, s.Orders) as (driver,):
         history = [OrderPlaced("ann", 500), OrderNoted("a"), OrderNoted("b"), OrderPaid()]
-        batch = [hand.read(event, "o1", version) for version, event in enumerate(history, 1)]
-        (applied,) = await hand.settle(*reversed(batch))
+        batch = [driver.read(event, "o1", version) for version, event in enumerate(history, 1)]
+        (applied,) = await driver.settle(*reversed(batch))
 
     assert applied.writes.parked == []
     assert (await live.rows("orders"))[0][3] == '["placed", "a", "b", "paid"]'
 
 
 @pytest.mark.parametrize("first", [1, 2], ids=["the first came first", "the second came first"])
-async def test_the_first_two_events_of_an_aggregate_in_two_processes_meet(live: Rig, first: int) -> None:
+async def test_the_first_two_events_of_an_aggregate_in_two_processes_meet(
+    live: ConsumerHarness, first: int
+) -> None:
     """The position did not exist when either began: whoever comes second has to see what the other did."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2) as hands:
+    async with batch_drivers(live, s.Orders, drivers=2) as drivers:
         events = {1: OrderPlaced("ann", 500), 2: OrderPaid()}
-        for hand, version in zip(hands, (first, 3 - first), strict=True):
-            await hand.settle(hand.read(events[version], "o1", version))
+        for driver, version in zip(drivers, (first, 3 - first), strict=True):
+            await driver.settle(driver.read(events[version], "o1", version))
 
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-async def test_a_parked_head_that_could_go_on_is_taken_up_by_the_sweep(live: Rig) -> None:
+async def test_a_parked_head_that_could_go_on_is_taken_up_by_the_sweep(live: ConsumerHarness) -> None:
     """No batch leaves one behind; if anything ever did, it would not wait for the next event."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -112,7 +114,9 @@ async def test_a_parked_head_that_could_go_on_is_taken_up_by_the_sweep(live: Rig
 
 
 @pytest.mark.parametrize("where", ["in one batch", "against an applied one", "against a parked one"])
-async def test_a_version_used_twice_is_an_incident_and_the_first_stands(live: Rig, where: str) -> None:
+async def test_a_version_used_twice_is_an_incident_and_the_first_stands(
+    live: ConsumerHarness, where: str
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     version = 3 if where == "against a parked one" else 2
@@ -145,35 +149,35 @@ async def test_a_version_used_twice_is_an_incident_and_the_first_stands(live: Ri
 
 
 async def test_a_version_used_twice_while_its_first_holder_waits_unread_is_found_by_the_unique_key(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderNoted("first"), "o1", 5, id="first", seq=1))
-        both = [hand.read(OrderNoted(n), "o1", v, id=n, seq=v) for n, v in (("second", 5), ("six", 6))]
-        await hand.settle(*both)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderNoted("first"), "o1", 5, id="first", seq=1))
+        both = [driver.read(OrderNoted(n), "o1", v, id=n, seq=v) for n, v in (("second", 5), ("six", 6))]
+        await driver.settle(*both)
 
     assert await live.head(s.Orders, "order/o1") == (0, "gap", 2)
     assert await live.fetch("select id from {s}.parked order by version") == [("first",), ("six",)]
     assert await live.fetch("select kind, id from {s}.incidents") == [("version_reuse", "second")]
 
 
-async def test_a_redelivery_of_the_loser_tells_nothing_new(live: Rig) -> None:
+async def test_a_redelivery_of_the_loser_tells_nothing_new(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="first", seq=1))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, id="first", seq=1))
         for delivered in (1, 2):
-            loser = hand.read(OrderPlaced("ann", 2), "o1", 1, id="second", seq=2, delivered=delivered)
-            await hand.settle(loser)
+            loser = driver.read(OrderPlaced("ann", 2), "o1", 1, id="second", seq=2, delivered=delivered)
+            await driver.settle(loser)
 
     assert await live.value("select count(*) from {s}.incidents") == 1
     assert await live.value("select count(*) from {s}.quarantine") == 1
     assert await live.value("select count(*) from {s}.decisions") == 1
 
 
-async def test_ignored_types_leave_no_gap_and_are_counted_by_type(live: Rig) -> None:
+async def test_ignored_types_leave_no_gap_and_are_counted_by_type(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderShipped(), "o1", 1)
@@ -189,7 +193,9 @@ async def test_ignored_types_leave_no_gap_and_are_counted_by_type(live: Rig) -> 
     ]
 
 
-async def test_what_turns_up_after_its_gap_was_accepted_is_late_and_stays_stepped_over(live: Rig) -> None:
+async def test_what_turns_up_after_its_gap_was_accepted_is_late_and_stays_stepped_over(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
@@ -208,7 +214,7 @@ async def test_what_turns_up_after_its_gap_was_accepted_is_late_and_stays_steppe
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_another_event_at_a_skipped_version_is_a_second_use_of_it(live: Rig) -> None:
+async def test_another_event_at_a_skipped_version_is_a_second_use_of_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -224,7 +230,7 @@ async def test_another_event_at_a_skipped_version_is_a_second_use_of_it(live: Ri
     assert await live.rows("orders") == []
 
 
-async def test_small_batches_and_large_ones_end_alike(live: Rig) -> None:
+async def test_small_batches_and_large_ones_end_alike(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     order = [7, 2, 9, 1, 4, 3, 8, 6, 5, 10]

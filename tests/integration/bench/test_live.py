@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 from projectionist.bench import latency
 from projectionist.bench import trial as trials
@@ -30,9 +30,9 @@ Found = dict[str, list[dict[str, Any]]]
 
 
 @pytest_asyncio.fixture
-async def here(lab: Lab, database: str) -> AsyncIterator[Ground]:
-    """A ground on the lab's servers."""
-    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+async def here(servers: Servers, database: str) -> AsyncIterator[Ground]:
+    """A ground on the session's servers."""
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     async with ground(settings) as made:
         yield made
 
@@ -113,8 +113,8 @@ async def test_a_contender_that_stands_still_is_given_up(
             await trials.trial(here, scene, does("import time; time.sleep(60)"), 1, 1)
 
 
-async def test_neither_a_schema_nor_a_stream_outlives_its_ground(lab: Lab, database: str) -> None:
-    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+async def test_neither_a_schema_nor_a_stream_outlives_its_ground(servers: Servers, database: str) -> None:
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     seen: list[str] = []
 
     async def interrupted() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 from projectionist.bench import rebuild
 from projectionist.bench.ground import ground
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.asyncio
 LOAD = Load(events=2000, aggregates=100, payload=300)
 
 
-async def test_product_twin_drain_and_peer_take_part(lab: Lab, database: str) -> None:
-    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+async def test_product_twin_drain_and_peer_take_part(servers: Servers, database: str) -> None:
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     said: list[str] = []
     async with ground(settings) as here:
         measured = await rebuild.rebuild(here, LOAD, 1, said.append)

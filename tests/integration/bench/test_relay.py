@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 from projectionist.bench import relay
 from projectionist.bench.ground import Ground, ground
@@ -20,9 +20,9 @@ BACKLOG = relay.Backlog(intents=600, aggregates=50, payload=300)
 
 
 @pytest_asyncio.fixture
-async def here(lab: Lab, database: str) -> AsyncIterator[Ground]:
-    """A ground on the lab's servers."""
-    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(lab.nats_url),)))
+async def here(servers: Servers, database: str) -> AsyncIterator[Ground]:
+    """A ground on the session's servers."""
+    settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     async with ground(settings) as made:
         yield made
 

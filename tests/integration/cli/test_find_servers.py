@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.consumer_harness import Rig
-from tests.support.servers import Lab
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.servers import Servers
 from tests.support.shop import OrderPlaced, shop
 
 from projectionist.core.settings.secret import Url
@@ -27,14 +27,14 @@ def test_the_file_of_a_folder_above_is_found(tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_urls_the_servers_of_the_project_are_used_and_named(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / ".projectionist").symlink_to(lab._servers.home)
+    (tmp_path / ".projectionist").symlink_to(servers._servers.home)
     monkeypatch.chdir(tmp_path)
     found = settings()
-    assert (found.postgres.url, found.nats.url) == (Url(lab.postgres_url), (Url(lab.nats_url),))
+    assert (found.postgres.url, found.nats.url) == (Url(servers.postgres_url), (Url(servers.nats_url),))
     told = capsys.readouterr().err.splitlines()
-    assert told == [f"note: using {Url(lab.postgres_url)} and {lab.nats_url} of `projectionist dev`"]
+    assert told == [f"note: using {Url(servers.postgres_url)} and {servers.nats_url} of `projectionist dev`"]
 
 
 def test_a_server_that_is_down_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +48,10 @@ def test_a_server_that_is_down_is_not_found(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.asyncio
 async def test_who_waits_in_a_request_finds_the_servers_that_the_processes_find(
-    live: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It asks PostgreSQL and NATS: of one the settings have the URL, the other is that of `projectionist dev`."""
-    (tmp_path / ".projectionist").symlink_to(live.lab._servers.home)
+    (tmp_path / ".projectionist").symlink_to(live.servers._servers.home)
     (tmp_path / "projectionist.toml").write_text(f'[postgres]\nurl = "{live.database}"')
     monkeypatch.chdir(tmp_path)
     s = shop(live.stream)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Ended, run_projectionist
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest_asyncio.fixture
-async def tripped(live: Rig, tmp_path: Path) -> Path:
+async def tripped(live: ConsumerHarness, tmp_path: Path) -> Path:
     """A folder with settings for a database in which a consumer's breaker has opened."""
     s = shop(live.stream)
     s.trouble.poison.add("bad")
@@ -30,7 +30,7 @@ async def tripped(live: Rig, tmp_path: Path) -> Path:
         await eventually(
             lambda: live.value("select count(*) from {s}.consumer_breakers where state = 'open'")
         )
-    text = f'[postgres]\nurl = "{live.database}"\n[nats]\nurl = ["{live.lab.nats_url}"]\n'
+    text = f'[postgres]\nurl = "{live.database}"\n[nats]\nurl = ["{live.servers.nats_url}"]\n'
     (tmp_path / "projectionist.toml").write_text(text)
     return tmp_path
 
@@ -44,7 +44,7 @@ async def test_status_says_that_it_is_open_why_and_what_ends_it(tripped: Path) -
     assert "`projectionist breaker reset Orders --reason …`" in shown.out
 
 
-async def test_a_reset_closes_it_once_and_says_who_did_it_why(live: Rig, tripped: Path) -> None:
+async def test_a_reset_closes_it_once_and_says_who_did_it_why(live: ConsumerHarness, tripped: Path) -> None:
     async def reset(*more: str) -> Ended:
         return await run_projectionist("breaker", "reset", "Orders", "--reason", "mended", *more, cwd=tripped)
 
@@ -70,7 +70,7 @@ async def test_a_name_nobody_knows_and_a_reason_that_is_none_are_refused(tripped
     assert "needs an actor and a reason" in blank.err
 
 
-async def test_status_shows_the_backlog_beside_the_lag(live: Rig, tripped: Path) -> None:
+async def test_status_shows_the_backlog_beside_the_lag(live: ConsumerHarness, tripped: Path) -> None:
     await live.value(
         f"update {SCHEMA}.positions set head = 'draining' where aggregate = 'order/o1' returning 1"
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.retention import age, purge, sent
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -19,13 +19,13 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture
-def desk(live: Rig, tmp_path: Path) -> Desk:
-    return Desk(live, tmp_path)
+def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
+    return Cli(live, tmp_path)
 
 
-async def journey(desk: Desk, *words: str) -> dict[str, Any]:
+async def journey(cli: Cli, *words: str) -> dict[str, Any]:
     """The one event's journey."""
-    [one] = (await desk.seen("journey", *words))["events"]
+    [one] = (await cli.seen("journey", *words))["events"]
     assert isinstance(one, dict)
     return one
 
@@ -35,7 +35,9 @@ def passages(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["consumer"]: each for each in one["consumers"]}
 
 
-async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig, desk: Desk) -> None:
+async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend, s.Mailer)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
@@ -48,7 +50,7 @@ async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig
     await live.publish(OrderPaid(5), "o1", 2, id="paid", headers=envelope)
     await live.settle(s.Orders, s.Spend, s.Mailer)
 
-    one = await journey(desk, "paid")
+    one = await journey(cli, "paid")
     assert (one["source"], one["type"], one["aggregate"], one["version"]) == (
         "shop",
         "order.paid",
@@ -70,8 +72,8 @@ async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig
     assert found["Spend"]["rows"] == []
     assert len(found["Mailer"]["intents"]) == 1
 
-    assert (await desk.seen("journey", "--intent", intent["key"]))["events"][0]["id"] == "paid"
-    text = await desk.done("journey", "paid")
+    assert (await cli.seen("journey", "--intent", intent["key"]))["events"][0]["id"] == "paid"
+    text = await cli.done("journey", "paid")
     for told in (
         "order.paid paid of shop: order/o1 version 2",
         TRACE,
@@ -81,7 +83,7 @@ async def test_an_applied_event_is_told_from_its_arrival_to_its_intent(live: Rig
         assert told in text
 
 
-async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: Rig, desk: Desk) -> None:
+async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     s.trouble.poison.add("bad")
@@ -90,38 +92,38 @@ async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: Rig, de
     await live.publish(OrderPaid(5), "o1", 3, id="behind")
     await live.settle(s.Orders)
 
-    parked = passages(await journey(desk, "bad"))["Orders"]["parked"]
+    parked = passages(await journey(cli, "bad"))["Orders"]["parked"]
     assert (parked["waits"], parked["attempts"], parked["error"]) == (True, 1, "cannot digest bad")
-    assert "waits      for a person or new code: ValueError: cannot digest bad" in await desk.done(
+    assert "waits      for a person or new code: ValueError: cannot digest bad" in await cli.done(
         "journey", "bad"
     )
 
-    await desk.done("parked", "skip", "bad", *WHY)
+    await cli.done("parked", "skip", "bad", *WHY)
     await live.settle(s.Orders)
-    skipped = await journey(desk, "bad")
+    skipped = await journey(cli, "bad")
     [passage] = skipped["consumers"]
     assert (passage["state"], passage["parked"]) == ("skipped", None)
     assert [(b["kind"], b["what"], b["who"], b["why"]) for b in passage["beside"]] == [
         ("decision", "skip", "ann", "ticket 7")
     ]
     assert [(act["verb"], act["who"]) for act in skipped["acts"]] == [("skip", "ann")]
-    behind = passages(await journey(desk, "behind"))["Orders"]
+    behind = passages(await journey(cli, "behind"))["Orders"]
     assert (behind["state"], behind["verdict"]) == ("applied", "blocked")
-    assert "after it was parked" in await desk.done("journey", "behind")
+    assert "after it was parked" in await cli.done("journey", "behind")
 
 
-async def test_what_stood_in_quarantine_is_part_of_the_journey(live: Rig, desk: Desk) -> None:
+async def test_what_stood_in_quarantine_is_part_of_the_journey(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("ann", 5), "o1", None, id="bad")
     await live.settle(s.Orders)
-    [passage] = (await journey(desk, "bad"))["consumers"]
+    [passage] = (await journey(cli, "bad"))["consumers"]
     assert passage["state"] == "quarantined"
 
-    await desk.done("quarantine", "edit", str(seq), "--header", "ce-aggregateversion=1", *WHY)
+    await cli.done("quarantine", "edit", str(seq), "--header", "ce-aggregateversion=1", *WHY)
     async with live.running(s.Orders):
         await live.value_of("select count(*) from {s}.quarantine where state = 'released'", 1)
-    edited = await journey(desk, "bad")
+    edited = await journey(cli, "bad")
     [passage] = edited["consumers"]
     assert passage["state"] == "applied"
     assert {(b["kind"], b["what"]) for b in passage["beside"]} == {
@@ -132,7 +134,7 @@ async def test_what_stood_in_quarantine_is_part_of_the_journey(live: Rig, desk: 
 
 
 async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer_there(
-    live: Rig, desk: Desk
+    live: ConsumerHarness, cli: Cli
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -142,7 +144,7 @@ async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer
     await live.publish(OrderNoted("8"), "o1", 8, id="n8")
     async with live.running(s.Orders):
         await live.value_of("select finding from {s}.positions", "lost")
-    [one] = (await desk.seen("journey", "--aggregate", "order/o1", "--limit", "2"))["consumers"]
+    [one] = (await cli.seen("journey", "--aggregate", "order/o1", "--limit", "2"))["consumers"]
     assert (one["consumer"], one["version"], one["head"], one["parked"], one["removed"]) == (
         *("Orders", 5, "waiting", 1, 0),
     )
@@ -150,16 +152,18 @@ async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer
 
     live.tampered = True  # as retention would
     await live.value("delete from {s}.inbox where version in (1, 2) and state = 'applied' returning 1")
-    [one] = (await desk.seen("journey", "--aggregate", "order/o1", "--consumer", "Orders"))["consumers"]
+    [one] = (await cli.seen("journey", "--aggregate", "order/o1", "--consumer", "Orders"))["consumers"]
     assert one["removed"] == 2
-    text = await desk.done("journey", "--aggregate", "order/o1")
+    text = await cli.done("journey", "--aggregate", "order/o1")
     assert "2 of its versions are no longer in the inbox: retention has removed them" in text
-    assert "no consumer has seen aggregate 'order/none'" in await desk.refused(
+    assert "no consumer has seen aggregate 'order/none'" in await cli.refused(
         "journey", "--aggregate", "order/none"
     )
 
 
-async def test_what_retention_has_removed_is_said_where_anything_is_left(live: Rig, desk: Desk) -> None:
+async def test_what_retention_has_removed_is_said_where_anything_is_left(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
@@ -169,38 +173,40 @@ async def test_what_retention_has_removed_is_said_where_anything_is_left(live: R
     live.tampered = True
     await live.value("delete from {s}.inbox where id = 'paid' returning 1")
 
-    [passage] = (await journey(desk, "paid"))["consumers"]
+    [passage] = (await journey(cli, "paid"))["consumers"]
     assert (passage["state"], len(passage["intents"]), len(passage["beside"])) == ("", 1, 1)
     assert "retention has removed it" in passage["note"]
-    assert "no consumer knows event 'nothing'" in await desk.refused("journey", "nothing")
-    assert "no intent has the key 'nothing'" in await desk.refused("journey", "--intent", "nothing")
-    assert "journey takes one thing" in await desk.refused("journey")
+    assert "no consumer knows event 'nothing'" in await cli.refused("journey", "nothing")
+    assert "no intent has the key 'nothing'" in await cli.refused("journey", "--intent", "nothing")
+    assert "journey takes one thing" in await cli.refused("journey")
 
 
-async def test_what_retention_has_moved_to_the_archive_is_told_from_there(live: Rig, desk: Desk) -> None:
+async def test_what_retention_has_moved_to_the_archive_is_told_from_there(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.publish(OrderPaid(5), "o1", 2, id="paid")
     await live.settle(s.Orders)
     await sent(live)
-    before = await journey(desk, "paid")
+    before = await journey(cli, "paid")
     await age(live, 400)
     await purge(live, s.Orders, archive="table")
     assert await live.value("select count(*) from {s}.inbox where id = 'paid'") == 0
     assert await live.value("select count(*) from {s}.intents") == 0
 
-    one = await journey(desk, "paid")
+    one = await journey(cli, "paid")
     [passage], [known] = one["consumers"], before["consumers"]
     assert passage["archived"]
     assert (one["aggregate"], one["version"]) == ("order/o1", 2)
     for name in ("state", "seq", "rows", "batch"):
         assert passage[name] == known[name]
     assert [(each["slot"], each["state"]) for each in passage["intents"]] == [("Receipt", "sent")]
-    assert "retention has moved it from the inbox to the archive" in await desk.done("journey", "paid")
+    assert "retention has moved it from the inbox to the archive" in await cli.done("journey", "paid")
 
 
-async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: Rig, desk: Desk) -> None:
+async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: ConsumerHarness, cli: Cli) -> None:
     class Large(
         Projection,
         stream=live.stream.name,
@@ -219,13 +225,15 @@ async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: Rig, des
     for name, cents, seen in (("o1", 5, True), ("o2", 500, False)):
         await live.publish(OrderPlaced("ann", cents), name, 1, id=name)
         await live.settle(Large)
-        [passage] = (await journey(desk, name))["consumers"]
+        [passage] = (await journey(cli, name))["consumers"]
         assert (passage["state"], passage["idle"], passage["rows"] == []) == ("applied", seen, seen)
-    assert "the condition (when=) of its handler did not hold" in await desk.done("journey", "o1")
+    assert "the condition (when=) of its handler did not hold" in await cli.done("journey", "o1")
     assert await live.value("select n from {s}.counters where outcome = 'condition_false'") == 1
 
 
-async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live: Rig, tmp_path: Path) -> None:
+async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     flow = {"ce-correlationid": "c-4"}
@@ -234,11 +242,11 @@ async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live:
     await live.publish(OrderPaid(5), "o1", 2, id="c", headers=flow | {"ce-causationid": "a"})
     await live.settle(s.Orders, s.Spend)
 
-    off = Desk(live, tmp_path)
+    off = Cli(live, tmp_path)
     assert "correlation ids are not indexed. Set correlation_index" in await off.refused(
         "journey", "--correlation", "c-4"
     )
-    on = Desk(live, tmp_path, PROJECTIONIST_POSTGRES__CORRELATION_INDEX="true")
+    on = Cli(live, tmp_path, PROJECTIONIST_POSTGRES__CORRELATION_INDEX="true")
     assert (await on.run("migrate", "--check")).code == 3
     assert "create index concurrently inbox_correlation" in await on.done("migrate", "--plan")
     await on.done("migrate")
@@ -254,19 +262,19 @@ async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(live:
     assert (await off.run("migrate", "--check")).code == 0
 
 
-async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Rig, desk: Desk) -> None:
+async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: ConsumerHarness, cli: Cli) -> None:
     await live.value(
         "insert into {s}.intents (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)"
         " values ('k-1', 0, 'till', 'sale-9', 'Receipt', 'Receipt', 'email', 'email', 'pass', '{}', '') returning 1"
     )
-    [one] = (await desk.seen("journey", "--intent", "k-1"))["events"]
+    [one] = (await cli.seen("journey", "--intent", "k-1"))["events"]
     [passage] = one["consumers"]
     assert (one["id"], passage["consumer"], len(passage["intents"])) == ("sale-9", "a producer", 1)
     assert "not by a handler" in passage["note"]
     live.tampered = True  # no consumer has applied what it is of
 
 
-async def test_a_journey_can_be_drawn_as_a_page(live: Rig, desk: Desk) -> None:
+async def test_a_journey_can_be_drawn_as_a_page(live: ConsumerHarness, cli: Cli) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     traced = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
@@ -277,10 +285,10 @@ async def test_a_journey_can_be_drawn_as_a_page(live: Rig, desk: Desk) -> None:
         ("paid", ["applied", "intent Receipt"]),
         ("--aggregate order/o1", ["order.paid v2"]),
     ):
-        await desk.done("journey", *about.split(), "--html", "one.html")
-        page = (desk.folder / "one.html").read_text("utf-8")
+        await cli.done("journey", *about.split(), "--html", "one.html")
+        page = (cli.folder / "one.html").read_text("utf-8")
         for step in (TRACE, "Orders", *steps):
             assert step in page, step
         assert "secret-customer" not in page
-    assert "cannot be written" in await desk.refused("journey", "paid", "--html", "nowhere/one.html")
-    assert "not a flow" in await desk.refused("journey", "--correlation", "c", "--html", "one.html")
+    assert "cannot be written" in await cli.refused("journey", "paid", "--html", "nowhere/one.html")
+    assert "not a flow" in await cli.refused("journey", "--correlation", "c", "--html", "one.html")

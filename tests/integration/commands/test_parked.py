@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 pytestmark = pytest.mark.asyncio
@@ -17,12 +17,12 @@ WHY = ("--reason", "ticket 7")
 
 
 @pytest.fixture
-def desk(live: Rig, tmp_path: Path) -> Desk:
-    return Desk(live, tmp_path)
+def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
+    return Cli(live, tmp_path)
 
 
 @pytest_asyncio.fixture
-async def s(live: Rig) -> Any:
+async def s(live: ConsumerHarness) -> Any:
     """A shop in which three orders have failed at version 2, one of them with a follower, and one lacks version 2."""
     made = shop(live.stream)
     await live.migrate(made.Orders)
@@ -42,9 +42,9 @@ async def s(live: Rig) -> Any:
 
 
 async def test_the_list_is_grouped_by_what_is_alike_and_says_what_waits_for_somebody(
-    desk: Desk, s: Any
+    cli: Cli, s: Any
 ) -> None:
-    ended = await desk.run("parked", "list", "--json")
+    ended = await cli.run("parked", "list", "--json")
 
     assert ended.code == 3
     groups = json.loads(ended.out)["groups"]
@@ -53,13 +53,13 @@ async def test_the_list_is_grouped_by_what_is_alike_and_says_what_waits_for_some
         (1, 0, "blocked", "order.paid", "paid-1", "behind an event that failed"),
         (1, 1, "gap", "order.paid", "paid-4", "behind missing versions: lost"),
     ]
-    assert "cannot digest bad …" in await desk.done("parked", "list")
+    assert "cannot digest bad …" in await cli.done("parked", "list")
     hint = "Orders: 4 waiting for new code or a person. `projectionist parked list --consumer Orders`"
-    assert hint in await desk.done("status")
+    assert hint in await cli.done("status")
 
 
 async def test_a_group_with_one_text_shows_it_whole_and_is_chosen_by_it(
-    live: Rig, desk: Desk, s: Any
+    live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
     await live.pool.execute(
         """update projectionist.parked set error_class = 'BadValue', error = $$column 'cents' takes 1, got 2$$
@@ -69,7 +69,7 @@ async def test_a_group_with_one_text_shows_it_whole_and_is_chosen_by_it(
     )
 
     async def failed(*filters: str) -> list[tuple[int, str]]:
-        groups = (await desk.seen("parked", "list", "--cause", "failed", *filters))["groups"]
+        groups = (await cli.seen("parked", "list", "--cause", "failed", *filters))["groups"]
         return [(g["count"], g["why"]) for g in groups]
 
     assert await failed() == [(3, "BadValue: column … takes …, got …")]
@@ -78,9 +78,9 @@ async def test_a_group_with_one_text_shows_it_whole_and_is_chosen_by_it(
     assert await failed("--aggregate", "order/o3") == [(1, "BadValue: column 'cents' takes 1, got 3")]
 
 
-async def test_filters_choose(desk: Desk, s: Any) -> None:
+async def test_filters_choose(cli: Cli, s: Any) -> None:
     async def ids(*filters: str) -> list[str]:
-        events = (await desk.seen("parked", "list", "--each", *filters))["events"]
+        events = (await cli.seen("parked", "list", "--each", *filters))["events"]
         return sorted(event["id"] for event in events)
 
     assert await ids() == ["bad-1", "bad-2", "bad-3", "paid-1", "paid-4"]
@@ -90,53 +90,57 @@ async def test_filters_choose(desk: Desk, s: Any) -> None:
     assert await ids("--error", "ValueError: cannot digest bad …") == ["bad-1", "bad-2", "bad-3"]
     assert await ids("--older", "3600") == []
     assert await ids("--consumer", "Orders", "--cause", "blocked") == ["paid-1"]
-    assert "there is no consumer 'Nobody'" in await desk.refused("parked", "list", "--consumer", "Nobody")
+    assert "there is no consumer 'Nobody'" in await cli.refused("parked", "list", "--consumer", "Nobody")
 
 
 async def test_one_event_is_shown_without_its_payload_unless_that_is_asked_for_and_recorded(
-    live: Rig, desk: Desk, s: Any
+    live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
-    [shown] = (await desk.seen("parked", "show", "bad-1"))["events"]
+    [shown] = (await cli.seen("parked", "show", "bad-1"))["events"]
     assert (shown["consumer"], shown["aggregate"], shown["version"]) == ("Orders", "order/o1", 2)
     assert (shown["error_class"], shown["error"]) == ("ValueError", "cannot digest bad 1")
     assert "in meet" in shown["stack"]
     assert (shown["attempts"], shown["size"], len(shown["hash"])) == (1, 16, 32)
     assert shown["first_failed"] == shown["last_failed"]
     assert "data" not in shown
-    text = await desk.done("parked", "show", "bad-1")
+    text = await cli.done("parked", "show", "bad-1")
     assert "in meet" in text
     assert '{"text"' not in text
 
-    assert "--reveal needs a reason" in await desk.refused("parked", "show", "bad-1", "--reveal")
-    [shown] = (await desk.seen("parked", "show", "bad-1", "--reveal", *WHY))["events"]
+    assert "--reveal needs a reason" in await cli.refused("parked", "show", "bad-1", "--reveal")
+    [shown] = (await cli.seen("parked", "show", "bad-1", "--reveal", *WHY))["events"]
     assert shown["data"] == '{"text":"bad 1"}'
     assert await live.fetch("select who, verb, object, reason from {s}.audit where verb = 'reveal'") == [
         ("ann", "reveal", "Orders: shop/bad-1", "ticket 7")
     ]
-    assert "no event 'nothing' is parked" in await desk.refused("parked", "show", "nothing")
+    assert "no event 'nothing' is parked" in await cli.refused("parked", "show", "nothing")
 
 
-async def test_a_filter_retries_one_and_all_the_rest_only_on_request(live: Rig, desk: Desk, s: Any) -> None:
+async def test_a_filter_retries_one_and_all_the_rest_only_on_request(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
     s.trouble.poison.clear()
-    done = await desk.seen("parked", "retry", "--cause", "failed", *WHY)
+    done = await cli.seen("parked", "retry", "--cause", "failed", *WHY)
     assert (done["changed"], done["left"]) == (["bad-1"], 2)
 
     async with live.running(s.Orders):
         await live.value_of("select version from {s}.positions where aggregate = 'order/o1'", 3)
-        done = await desk.seen("parked", "retry", "--cause", "failed", "--all", *WHY)
+        done = await cli.seen("parked", "retry", "--cause", "failed", "--all", *WHY)
         assert (done["changed"], done["left"]) == (["bad-2", "bad-3"], 0)
         await live.value_of("select count(*) from {s}.parked where cause = 'failed'", 0)
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
-    assert (await desk.seen("parked", "retry", "--cause", "failed", "--all", *WHY))["changed"] == []
+    assert (await cli.seen("parked", "retry", "--cause", "failed", "--all", *WHY))["changed"] == []
 
 
-async def test_a_group_whose_sample_fails_again_is_left_alone(live: Rig, desk: Desk, s: Any) -> None:
+async def test_a_group_whose_sample_fails_again_is_left_alone(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
     for n in range(10, 16):
         s.trouble.poison.add(f"bad {n}")
         await live.publish(OrderNoted(f"bad {n}"), f"o{n}", 1, id=f"bad-{n}")
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        ended = await desk.run("parked", "retry", "--cause", "failed", "--all", *WHY)
+        ended = await cli.run("parked", "retry", "--cause", "failed", "--all", *WHY)
 
         assert ended.code == 3
         assert "all 5 of the sample failed again, so the rest was left alone" in ended.err
@@ -149,7 +153,7 @@ async def test_a_group_whose_sample_fails_again_is_left_alone(live: Rig, desk: D
 
 
 async def test_a_group_nobody_tries_is_left_alone_and_a_second_call_changes_nothing(
-    live: Rig, desk: Desk, s: Any
+    live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
     for n in range(10, 16):
         s.trouble.poison.add(f"bad {n}")
@@ -157,20 +161,20 @@ async def test_a_group_nobody_tries_is_left_alone_and_a_second_call_changes_noth
     await live.settle(s.Orders)
     call = ("parked", "retry", "--error", "ValueError: cannot digest bad …", "--all", "--wait", "0", *WHY)
 
-    first = await desk.seen(*call)
+    first = await cli.seen(*call)
     assert (len(first["changed"]), first["left"]) == (5, 4)
     assert "is the consumer running?" in first["note"]
     budgets = "select id, budget from {s}.parked where id = any($1) order by id"
     before = await live.fetch(budgets, first["changed"])
-    second = await desk.seen(*call)
+    second = await cli.seen(*call)
     assert not set(first["changed"]) & set(second["changed"])
     assert await live.fetch(budgets, first["changed"]) == before
 
 
 async def test_a_head_is_skipped_by_its_id_and_what_waits_behind_drains(
-    live: Rig, desk: Desk, s: Any
+    live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
-    assert await desk.done("parked", "skip", "bad-1", *WHY) == "skip: 1 done\n"
+    assert await cli.done("parked", "skip", "bad-1", *WHY) == "skip: 1 done\n"
     await live.settle(s.Orders)
 
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
@@ -178,30 +182,34 @@ async def test_a_head_is_skipped_by_its_id_and_what_waits_behind_drains(
     assert await live.fetch("select type, n from {s}.counters where outcome = 'skipped' and runner = 0") == [
         ("order.noted", 1)
     ]
-    assert "no event 'bad-1' is parked" in await desk.refused("parked", "skip", "bad-1", *WHY)
+    assert "no event 'bad-1' is parked" in await cli.refused("parked", "skip", "bad-1", *WHY)
 
 
-async def test_a_follower_is_not_skipped_but_may_be_discarded(live: Rig, desk: Desk, s: Any) -> None:
-    ended = await desk.run("parked", "skip", "paid-1", *WHY)
+async def test_a_follower_is_not_skipped_but_may_be_discarded(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
+    ended = await cli.run("parked", "skip", "paid-1", *WHY)
     assert ended.code == 3
     assert "skip: 0 done" in ended.out
 
-    assert await desk.done("parked", "discard", "paid-1", *WHY) == "discard: 1 done\n"
-    assert await desk.done("parked", "skip", "bad-1", *WHY) == "skip: 1 done\n"
+    assert await cli.done("parked", "discard", "paid-1", *WHY) == "discard: 1 done\n"
+    assert await cli.done("parked", "skip", "bad-1", *WHY) == "skip: 1 done\n"
     await live.settle(s.Orders)
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
     assert (await live.states(s.Orders))["paid-1"] == "discarded"
 
 
-async def test_a_gap_is_accepted_as_it_is_seen_or_by_its_versions(live: Rig, desk: Desk, s: Any) -> None:
-    refused = await desk.run("parked", "accept-gap", "--aggregate", "order/o4", "--versions", "2..3", *WHY)
+async def test_a_gap_is_accepted_as_it_is_seen_or_by_its_versions(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
+    refused = await cli.run("parked", "accept-gap", "--aggregate", "order/o4", "--versions", "2..3", *WHY)
     assert refused.code == 3
     assert "Missing are 2 to 2" in refused.out
-    assert "is not A..B" in await desk.refused(
+    assert "is not A..B" in await cli.refused(
         "parked", "accept-gap", "--aggregate", "order/o4", "--versions", "two", *WHY
     )
 
-    assert await desk.done("parked", "accept-gap", "--aggregate", "order/o4", *WHY) == "accept-gap: 1 done\n"
+    assert await cli.done("parked", "accept-gap", "--aggregate", "order/o4", *WHY) == "accept-gap: 1 done\n"
     await live.settle(s.Orders)
     assert await live.head(s.Orders, "order/o4") == (3, "clear", 0)
     assert await live.fetch("select aggregate, version, upto, actor, reason from {s}.decisions") == [
@@ -209,14 +217,14 @@ async def test_a_gap_is_accepted_as_it_is_seen_or_by_its_versions(live: Rig, des
     ]
 
 
-async def test_an_edit_keeps_the_identity_and_both_hashes(live: Rig, desk: Desk, s: Any) -> None:
-    (desk.folder / "fixed.json").write_text('{"text": "fine"}')
-    (desk.folder / "broken.json").write_text('{"text": ')
+async def test_an_edit_keeps_the_identity_and_both_hashes(live: ConsumerHarness, cli: Cli, s: Any) -> None:
+    (cli.folder / "fixed.json").write_text('{"text": "fine"}')
+    (cli.folder / "broken.json").write_text('{"text": ')
     call = ("parked", "edit", "bad-1", *WHY, "--data")
-    assert "the payload is not JSON" in await desk.refused(*call, "broken.json")
+    assert "the payload is not JSON" in await cli.refused(*call, "broken.json")
 
-    assert await desk.done(*call, "fixed.json") == "edit: 1 done\n"
-    [shown] = (await desk.seen("parked", "show", "bad-1"))["events"]
+    assert await cli.done(*call, "fixed.json") == "edit: 1 done\n"
+    [shown] = (await cli.seen("parked", "show", "bad-1"))["events"]
     assert shown["edited_hash"] not in (None, shown["hash"])
     [decision] = shown["decisions"]
     assert (decision["kind"], decision["actor"], decision["hash"]) == ("edit", "ann", shown["edited_hash"])
@@ -227,7 +235,7 @@ async def test_an_edit_keeps_the_identity_and_both_hashes(live: Rig, desk: Desk,
 
 
 async def test_without_order_an_event_is_retried_and_discarded_by_its_id_and_counted(
-    live: Rig, desk: Desk
+    live: ConsumerHarness, cli: Cli
 ) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.update({"a", "b", "c"})
@@ -236,12 +244,12 @@ async def test_without_order_an_event_is_retried_and_discarded_by_its_id_and_cou
         await live.publish(OrderNoted(name), "o1", None, id=name)
     await live.settle(s.Orders)
 
-    groups = (await desk.seen("parked", "list"))["groups"]
+    groups = (await cli.seen("parked", "list"))["groups"]
     assert [(g["count"], g["waiting"]) for g in groups] == [(1, 1)] * 3
-    await desk.done("parked", "discard", "a", *WHY)
-    await desk.done("parked", "skip", "b", *WHY)
+    await cli.done("parked", "discard", "a", *WHY)
+    await cli.done("parked", "skip", "b", *WHY)
     s.trouble.poison.clear()
-    await desk.done("parked", "retry", "--type", "order.noted", "--all", "--wait", "0", *WHY)
+    await cli.done("parked", "retry", "--type", "order.noted", "--all", "--wait", "0", *WHY)
     await live.settle(s.Orders)
 
     assert await live.states(s.Orders) == {"a": "discarded", "b": "discarded", "c": "applied"}
@@ -262,22 +270,24 @@ async def test_without_order_an_event_is_retried_and_discarded_by_its_id_and_cou
     ],
 )
 async def test_what_makes_no_sense_is_refused_with_the_next_step(
-    desk: Desk, words: list[str], told: str
+    cli: Cli, words: list[str], told: str
 ) -> None:
-    assert told in await desk.refused("parked", *words)
+    assert told in await cli.refused("parked", *words)
 
 
-async def test_an_id_that_two_consumers_have_parked_needs_the_consumer(live: Rig, desk: Desk) -> None:
+async def test_an_id_that_two_consumers_have_parked_needs_the_consumer(
+    live: ConsumerHarness, cli: Cli
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Mailer)
     s.trouble.poison.add("bad")
     await live.publish(OrderNoted("bad"), "o1", 1, id="bad")
     await live.settle(s.Orders, s.Mailer)
 
-    told = await desk.refused("parked", "retry", "bad", *WHY)
+    told = await cli.refused("parked", "retry", "bad", *WHY)
     assert told.startswith("'bad' is parked by ")
     assert "Mailer (source 'shop')" in told
     assert told.endswith("Say --consumer or --source, or --every-consumer")
-    assert len((await desk.seen("parked", "show", "bad"))["events"]) == 2
-    await desk.done("parked", "skip", "bad", "--consumer", "Mailer", *WHY)
+    assert len((await cli.seen("parked", "show", "bad"))["events"]) == 2
+    await cli.done("parked", "skip", "bad", "--consumer", "Mailer", *WHY)
     assert (await live.states(s.Mailer))["bad"] == "skipped"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -19,12 +19,12 @@ WHY = ("--reason", "ticket 7")
 
 
 @pytest.fixture
-def desk(live: Rig, tmp_path: Path) -> Desk:
-    return Desk(live, tmp_path)
+def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
+    return Cli(live, tmp_path)
 
 
 @pytest_asyncio.fixture
-async def s(live: Rig) -> Any:
+async def s(live: ConsumerHarness) -> Any:
     """A shop with two events that lack their version (sequences 2 and 3), and one that says its id twice (4, 5)."""
     made = shop(live.stream)
     await live.migrate(made.Orders)
@@ -37,123 +37,129 @@ async def s(live: Rig) -> Any:
     return made
 
 
-async def released(live: Rig, count: int) -> None:
+async def released(live: ConsumerHarness, count: int) -> None:
     await eventually(
         lambda: live.value("select count(*) = $1 from {s}.quarantine where state = 'released'", count)
     )
 
 
-async def test_the_list_is_grouped_by_what_is_alike(desk: Desk, s: Any) -> None:
-    ended = await desk.run("quarantine", "list", "--json")
+async def test_the_list_is_grouped_by_what_is_alike(cli: Cli, s: Any) -> None:
+    ended = await cli.run("quarantine", "list", "--json")
     assert ended.code == 3
     groups = json.loads(ended.out)["groups"]
     assert [(g["count"], g["consumers"], g["cause"], g["sample"]) for g in groups] == [
         (2, ["Orders"], "version", 2),
         (1, ["Orders"], "identity_reuse", 5),
     ]
-    entries = (await desk.seen("quarantine", "list", "--each", "--cause", "version"))["entries"]
+    entries = (await cli.seen("quarantine", "list", "--each", "--cause", "version"))["entries"]
     assert [(e["seq"], e["id"], e["attempts"]) for e in entries] == [(2, "b", 0), (3, "c", 0)]
-    assert groups[0]["why"] in await desk.done("quarantine", "list")
-    assert (await desk.seen("quarantine", "list", "--error", groups[1]["why"]))["groups"] == groups[1:]
+    assert groups[0]["why"] in await cli.done("quarantine", "list")
+    assert (await cli.seen("quarantine", "list", "--error", groups[1]["why"]))["groups"] == groups[1:]
 
 
 async def test_one_entry_is_shown_with_its_headers_and_its_payload_only_on_request(
-    live: Rig, desk: Desk, s: Any
+    live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
-    [shown] = (await desk.seen("quarantine", "show", "2"))["entries"]
+    [shown] = (await cli.seen("quarantine", "show", "2"))["entries"]
     assert (shown["consumer"], shown["cause"], shown["state"]) == ("Orders", "version", "quarantined")
     assert "ce-id: b" in shown["headers"]
     assert "data" not in shown
-    assert "ce-id: b" in await desk.done("quarantine", "show", "2")
+    assert "ce-id: b" in await cli.done("quarantine", "show", "2")
 
-    [shown] = (await desk.seen("quarantine", "show", "2", "--reveal", *WHY))["entries"]
+    [shown] = (await cli.seen("quarantine", "show", "2", "--reveal", *WHY))["entries"]
     assert shown["data"] == '{"cents":5}'
-    acts = (await desk.seen("audit", "--verb", "reveal"))["acts"]
+    acts = (await cli.seen("audit", "--verb", "reveal"))["acts"]
     assert [(a["who"], a["object"]) for a in acts] == [("ann", "Orders: sequence 2 of incarnation 1")]
-    assert "nothing of sequence 99 was put into quarantine" in await desk.refused("quarantine", "show", "99")
+    assert "nothing of sequence 99 was put into quarantine" in await cli.refused("quarantine", "show", "99")
 
 
-async def test_an_edit_supplies_headers_and_the_event_is_applied(live: Rig, desk: Desk, s: Any) -> None:
+async def test_an_edit_supplies_headers_and_the_event_is_applied(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
     call = ("quarantine", "edit", "2", "--header", "ce-aggregateversion=2", *WHY)
-    assert await desk.done(*call) == "edit: 1 done\n"
-    assert "is not NAME=VALUE" in await desk.refused("quarantine", "edit", "2", "--header", "x", *WHY)
-    assert "cannot be a header" in await desk.refused("quarantine", "edit", "2", "--header", "a b=1", *WHY)
+    assert await cli.done(*call) == "edit: 1 done\n"
+    assert "is not NAME=VALUE" in await cli.refused("quarantine", "edit", "2", "--header", "x", *WHY)
+    assert "cannot be a header" in await cli.refused("quarantine", "edit", "2", "--header", "a b=1", *WHY)
 
     async with live.running(s.Orders):
         await released(live, 1)
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
-    again = await desk.run(*call)
+    again = await cli.run(*call)
     assert (again.code, "It has been released" in again.out) == (3, True)
 
 
 async def test_a_filter_has_one_read_again_and_all_the_rest_only_on_request(
-    live: Rig, desk: Desk, s: Any
+    live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
     call = ("quarantine", "retry", "--cause", "version", *WHY)
-    assert await desk.seen(*call) == {
+    assert await cli.seen(*call) == {
         "act": "retry",
         "changed": ["2"],
         "unchanged": {},
         "left": 1,
         "note": "",
     }
-    assert (await desk.seen(*call, "--all"))["changed"] == ["3"]
-    assert (await desk.seen(*call, "--all"))["changed"] == []
+    assert (await cli.seen(*call, "--all"))["changed"] == ["3"]
+    assert (await cli.seen(*call, "--all"))["changed"] == []
 
     async with live.running(s.Orders):
         await live.value_of("select sum(attempts)::int from {s}.quarantine where reason = 'version'", 2)
-    reuse = await desk.run("quarantine", "retry", "5", *WHY)
+    reuse = await cli.run("quarantine", "retry", "5", *WHY)
     assert (reuse.code, "belongs to another event" in reuse.out) == (3, True)
 
 
-async def test_what_is_discarded_is_gone_from_the_list(desk: Desk, s: Any) -> None:
-    assert await desk.done("quarantine", "discard", "2", "3", "5", *WHY) == "discard: 3 done\n"
-    ended = await desk.run("quarantine", "list")
+async def test_what_is_discarded_is_gone_from_the_list(cli: Cli, s: Any) -> None:
+    assert await cli.done("quarantine", "discard", "2", "3", "5", *WHY) == "discard: 3 done\n"
+    ended = await cli.run("quarantine", "list")
     assert (ended.code, ended.out) == (0, "Nothing is there.\n")
-    assert "takes sequences or filters" in await desk.refused("quarantine", "discard", *WHY)
+    assert "takes sequences or filters" in await cli.refused("quarantine", "discard", *WHY)
 
 
-async def test_an_incident_is_listed_until_somebody_has_dealt_with_it(live: Rig, desk: Desk, s: Any) -> None:
-    ended = await desk.run("incidents", "list", "--json")
+async def test_an_incident_is_listed_until_somebody_has_dealt_with_it(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
+    ended = await cli.run("incidents", "list", "--json")
     assert ended.code == 3
     [group] = json.loads(ended.out)["groups"]
     assert (group["count"], group["consumers"], group["kind"]) == (1, ["Orders"], "identity_reuse")
     number = str(group["sample"])
-    [one] = (await desk.seen("incidents", "list", "--each"))["incidents"]
+    [one] = (await cli.seen("incidents", "list", "--each"))["incidents"]
     assert (one["id"], one["seq"]) == ("d", 5)
-    assert one["detail"] in await desk.done("incidents", "show", number)
+    assert one["detail"] in await cli.done("incidents", "show", number)
 
-    assert "close needs a reason" in await desk.refused("incidents", "close", number)
-    assert await desk.done("incidents", "close", number, *WHY) == "close: 1 done\n"
-    assert (await desk.seen("incidents", "close", number, *WHY))["unchanged"] == [int(number)]
-    assert (await desk.run("incidents", "list")).code == 0
-    [group] = (await desk.seen("incidents", "list", "--closed"))["groups"]
+    assert "close needs a reason" in await cli.refused("incidents", "close", number)
+    assert await cli.done("incidents", "close", number, *WHY) == "close: 1 done\n"
+    assert (await cli.seen("incidents", "close", number, *WHY))["unchanged"] == [int(number)]
+    assert (await cli.run("incidents", "list")).code == 0
+    [group] = (await cli.seen("incidents", "list", "--closed"))["groups"]
     assert group["closed"]
-    assert "there is no incident 99" in await desk.refused("incidents", "show", "99")
+    assert "there is no incident 99" in await cli.refused("incidents", "show", "99")
 
 
-async def test_incidents_are_closed_by_kind_too(desk: Desk, s: Any) -> None:
+async def test_incidents_are_closed_by_kind_too(cli: Cli, s: Any) -> None:
     call = ("incidents", "close", "--kind", "identity_reuse", *WHY)
-    assert "close takes numbers, or filters and --all" in await desk.refused(*call)
-    assert len((await desk.seen(*call, "--all"))["closed"]) == 1
+    assert "close takes numbers, or filters and --all" in await cli.refused(*call)
+    assert len((await cli.seen(*call, "--all"))["closed"]) == 1
 
 
-async def test_an_incident_about_the_stream_is_for_adopt(live: Rig, desk: Desk, s: Any) -> None:
+async def test_an_incident_about_the_stream_is_for_adopt(live: ConsumerHarness, cli: Cli, s: Any) -> None:
     number = await live.value(
         "insert into {s}.incidents (consumer, kind, incarnation, seq, detail)"
         " values (1, 'stream_replaced', 1, 9, 'gone') returning number"
     )
-    told = await desk.refused("incidents", "close", str(number), *WHY)
+    told = await cli.refused("incidents", "close", str(number), *WHY)
     assert "about the stream or the database itself" in told
     assert "`projectionist adopt Orders --reason …`" in told
 
 
-async def test_the_audit_is_read_back_by_whom_what_and_about_which(live: Rig, desk: Desk, s: Any) -> None:
-    await desk.done("quarantine", "discard", "2", *WHY)
-    await desk.done("quarantine", "discard", "3", "--reason", "a test", "--as", "bob")
+async def test_the_audit_is_read_back_by_whom_what_and_about_which(
+    live: ConsumerHarness, cli: Cli, s: Any
+) -> None:
+    await cli.done("quarantine", "discard", "2", *WHY)
+    await cli.done("quarantine", "discard", "3", "--reason", "a test", "--as", "bob")
 
     async def acts(*filters: str) -> list[tuple[str, str, str, str]]:
-        found = (await desk.seen("audit", *filters))["acts"]
+        found = (await cli.seen("audit", *filters))["acts"]
         return [(a["who"], a["verb"], a["object"], a["reason"]) for a in found]
 
     ann = ("ann", "discard", "Orders: sequence 2 of incarnation 1", "ticket 7")
@@ -163,11 +169,11 @@ async def test_the_audit_is_read_back_by_whom_what_and_about_which(live: Rig, de
     assert await acts("--about", "sequence 2", "--consumer", "Orders") == [ann]
     assert await acts("--limit", "1") == [bob]
     assert await acts("--newer", "3600", "--consumer", "Nobody") == []
-    assert "sequence 3 of incarnation 1" in await desk.done("audit")
-    assert "--limit is at least one" in await desk.refused("audit", "--limit", "0")
+    assert "sequence 3 of incarnation 1" in await cli.done("audit")
+    assert "--limit is at least one" in await cli.refused("audit", "--limit", "0")
 
 
-async def test_one_fault_in_several_consumers_is_one_thing_to_act_on(live: Rig, desk: Desk) -> None:
+async def test_one_fault_in_several_consumers_is_one_thing_to_act_on(live: ConsumerHarness, cli: Cli) -> None:
     made = shop(live.stream)
     await live.migrate(made.Orders, made.Spend, made.Mailer)
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
@@ -178,29 +184,29 @@ async def test_one_fault_in_several_consumers_is_one_thing_to_act_on(live: Rig, 
     async with live.running(made.Orders, made.Spend, made.Mailer):
         await live.value_of("select count(*) from {s}.incidents where kind in ('lost', 'version_reuse')", 6)
 
-    groups = (await desk.seen("quarantine", "list"))["groups"]
+    groups = (await cli.seen("quarantine", "list"))["groups"]
     assert {(g["cause"], g["count"], *g["consumers"]) for g in groups} == {
         ("version", 1, *everybody),
         ("version_reuse", 1, *everybody),
     }
-    groups = (await desk.seen("incidents", "list"))["groups"]
+    groups = (await cli.seen("incidents", "list"))["groups"]
     assert {(g["kind"], g["count"], *g["consumers"]) for g in groups} == {
         ("lost", 1, *everybody),
         ("version_reuse", 1, *everybody),
     }
-    assert "Mailer, Orders, Spend" in await desk.done("incidents", "list")
-    told = [f"{one['about']}: {one['text']}" for one in (await desk.seen("status"))["attention"]]
+    assert "Mailer, Orders, Spend" in await cli.done("incidents", "list")
+    told = [f"{one['about']}: {one['text']}" for one in (await cli.seen("status"))["attention"]]
     assert "Mailer, Orders, Spend: 2 in quarantine" in told
     assert "Mailer, Orders, Spend: 2 incidents open" in told
 
     lacking = ("--aggregate", "order/o1", "--versions", "2..2", "--reason", "known")
-    assert "for one aggregate, not for 3" in await desk.refused("parked", "accept-gap", *lacking, "--all")
-    done = await desk.seen("parked", "accept-gap", *lacking, "--every-consumer")
+    assert "for one aggregate, not for 3" in await cli.refused("parked", "accept-gap", *lacking, "--all")
+    done = await cli.seen("parked", "accept-gap", *lacking, "--every-consumer")
     assert len(done["changed"]) == 3
-    assert "--every-consumer" in await desk.refused("quarantine", "discard", str(torn), *WHY)
-    done = await desk.seen("quarantine", "discard", str(torn), *WHY, "--every-consumer")
+    assert "--every-consumer" in await cli.refused("quarantine", "discard", str(torn), *WHY)
+    done = await cli.seen("quarantine", "discard", str(torn), *WHY, "--every-consumer")
     assert len(done["changed"]) == 3
-    [reuse] = (await desk.seen("incidents", "list"))["groups"]
+    [reuse] = (await cli.seen("incidents", "list"))["groups"]
     assert (reuse["kind"], reuse["count"]) == ("version_reuse", 1), "accepting the gap has closed the other"
-    closed = await desk.seen("incidents", "close", str(reuse["sample"]), *WHY, "--every-consumer")
+    closed = await cli.seen("incidents", "close", str(reuse["sample"]), *WHY, "--every-consumer")
     assert len(closed["closed"]) == 3

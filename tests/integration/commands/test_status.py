@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 from projectionist.ops.cli.output import Exit
 from projectionist.ops.main import main
@@ -17,7 +17,7 @@ Said = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def said(
-    lab: Lab,
+    servers: Servers,
     database: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -27,7 +27,10 @@ def said(
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, **variables: str) -> tuple[int, str]:
-        given = {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": lab.nats_url} | variables
+        given = {
+            "PROJECTIONIST_POSTGRES__URL": database,
+            "PROJECTIONIST_NATS__URL": servers.nats_url,
+        } | variables
         for name, value in given.items():
             if value:
                 monkeypatch.setenv(name, value)

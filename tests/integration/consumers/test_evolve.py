@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, OrderShipped, mended, shop
 from tests.support.waiting import listening
@@ -70,7 +70,7 @@ def retyped(stream: Stream) -> type:
     return Orders
 
 
-async def test_an_added_field_becomes_a_column_and_a_users_own_view_goes_on(live: Rig) -> None:
+async def test_an_added_field_becomes_a_column_and_a_users_own_view_goes_on(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
@@ -121,7 +121,9 @@ def decorated(stream: Stream, divisor: int) -> type:
     return Decorated
 
 
-async def test_a_mended_handler_is_tried_again_also_under_a_decorator_of_the_users(live: Rig) -> None:
+async def test_a_mended_handler_is_tried_again_also_under_a_decorator_of_the_users(
+    live: ConsumerHarness,
+) -> None:
     broken, repaired = decorated(live.stream, 0), decorated(live.stream, 4)
     await live.migrate(broken)
     await live.publish(OrderPlaced("ann", 100), "o1", 1)
@@ -167,7 +169,9 @@ def lined(stream: Stream, line: type[Any]) -> type:
     return Lined
 
 
-async def test_a_field_that_documents_lose_needs_a_rebuild_and_one_that_they_gain_does_not(live: Rig) -> None:
+async def test_a_field_that_documents_lose_needs_a_rebuild_and_one_that_they_gain_does_not(
+    live: ConsumerHarness,
+) -> None:
     await live.migrate(lined(live.stream, Line))
     async with live.pool.acquire() as connection:
         models = ReadModels(connection, SCHEMA)
@@ -184,7 +188,9 @@ async def test_a_field_that_documents_lose_needs_a_rebuild_and_one_that_they_gai
     assert await live.rows("lined") == [("o1", '[{"gift": false, "quantity": 5}]')]
 
 
-async def test_a_new_handler_says_how_many_events_of_its_type_were_stepped_over(live: Rig) -> None:
+async def test_a_new_handler_says_how_many_events_of_its_type_were_stepped_over(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for version in (1, 2, 3):
@@ -200,7 +206,9 @@ async def test_a_new_handler_says_how_many_events_of_its_type_were_stepped_over(
     )
 
 
-async def test_any_other_change_is_left_alone_and_says_that_a_rebuild_is_needed(live: Rig) -> None:
+async def test_any_other_change_is_left_alone_and_says_that_a_rebuild_is_needed(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     cls = retyped(live.stream)
@@ -215,7 +223,7 @@ async def test_any_other_change_is_left_alone_and_says_that_a_rebuild_is_needed(
     await live.settle(s.Orders)  # the old code still runs
 
 
-async def test_two_that_migrate_at_once_leave_one_consumer_and_one_table(live: Rig) -> None:
+async def test_two_that_migrate_at_once_leave_one_consumer_and_one_table(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     ends = await asyncio.gather(*(live.migrate(s.Orders, s.Spend) for _ in range(4)), return_exceptions=True)
 
@@ -223,7 +231,7 @@ async def test_two_that_migrate_at_once_leave_one_consumer_and_one_table(live: R
     assert await live.fetch("select name from {s}.consumers order by 1") == [("Orders",), ("Spend",)]
 
 
-async def test_old_code_goes_on_while_a_column_is_added_under_it(live: Rig) -> None:
+async def test_old_code_goes_on_while_a_column_is_added_under_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with live.running(s.Orders):
@@ -236,12 +244,12 @@ async def test_old_code_goes_on_while_a_column_is_added_under_it(live: Rig) -> N
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]', "none")]
 
 
-async def test_newer_code_stops_the_older_process_at_its_next_batch(live: Rig) -> None:
+async def test_newer_code_stops_the_older_process_at_its_next_batch(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (old,):
+    async with batch_drivers(live, s.Orders) as (old,):
         await old.settle(old.read(OrderPlaced("ann", 500), "o1", 1))
-        async with crew(live, mended(live.stream)) as (new,):
+        async with batch_drivers(live, mended(live.stream)) as (new,):
             with pytest.raises(Superseded, match="newer code"):
                 await old.settle(old.read(OrderPaid(), "o1", 2, seq=2))
             assert (await live.rows("orders"))[0][1] == "placed"
@@ -251,7 +259,7 @@ async def test_newer_code_stops_the_older_process_at_its_next_batch(live: Rig) -
     assert await live.fetch("select verb, who from {s}.audit") == [("adopt-code", "projectionist")]
 
 
-async def test_a_running_process_of_older_code_ends_and_says_why(live: Rig) -> None:
+async def test_a_running_process_of_older_code_ends_and_says_why(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
 
@@ -259,7 +267,7 @@ async def test_a_running_process_of_older_code_ends_and_says_why(live: Rig) -> N
         async with live.running(s.Orders):
             await live.publish(OrderPlaced("ann", 500), "o1", 1)
             await live.settled(s.Orders)
-            async with crew(live, mended(live.stream)):
+            async with batch_drivers(live, mended(live.stream)):
                 await live.publish(OrderPaid(), "o1", 2)
                 await live.settled(s.Orders)
 
@@ -269,12 +277,12 @@ async def test_a_running_process_of_older_code_ends_and_says_why(live: Rig) -> N
     assert await live.value("select count(*) from {s}.inbox") == 1
 
 
-async def test_code_of_the_past_starts_only_when_it_is_said_to(live: Rig) -> None:
+async def test_code_of_the_past_starts_only_when_it_is_said_to(live: ConsumerHarness) -> None:
     s, new = shop(live.stream), mended(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders):
+    async with batch_drivers(live, s.Orders):
         pass
-    async with crew(live, new):
+    async with batch_drivers(live, new):
         pass
 
     with pytest.raises(Superseded, match="--readopt"):
@@ -285,10 +293,15 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: Rig) -> Non
     assert await live.value("select count(*) from {s}.codes") == 2
 
 
-async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(live: Rig) -> None:
+async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (old,), crew(live, mended(live.stream, digests=frozenset())) as (new,):
+    async with (
+        batch_drivers(live, s.Orders) as (old,),
+        batch_drivers(live, mended(live.stream, digests=frozenset())) as (new,),
+    ):
         await new.settle(new.read(OrderNoted("bad"), "o1", 1))
 
         assert await retry_failed(live.access, old.consumer, 10) == []
@@ -296,7 +309,7 @@ async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(
     assert await live.head(mended(live.stream), "order/o1") == (0, "waiting", 1)
 
 
-async def test_a_paused_consumer_stands_still_until_it_is_resumed(live: Rig) -> None:
+async def test_a_paused_consumer_stands_still_until_it_is_resumed(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
@@ -311,7 +324,7 @@ async def test_a_paused_consumer_stands_still_until_it_is_resumed(live: Rig) -> 
     assert len(await live.rows("orders")) == 1
 
 
-async def test_a_consumer_that_is_paused_while_it_runs_applies_nothing_more(live: Rig) -> None:
+async def test_a_consumer_that_is_paused_while_it_runs_applies_nothing_more(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     with listening() as heard:
@@ -328,13 +341,13 @@ async def test_a_consumer_that_is_paused_while_it_runs_applies_nothing_more(live
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
 
 
-async def test_a_class_that_has_become_another_consumer_is_refused(live: Rig) -> None:
+async def test_a_class_that_has_become_another_consumer_is_refused(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
 
     with pytest.raises(NotRegistered, match="sequence='contiguous'"):
         await live.settle(shop(live.stream, sequence="monotonic").Orders)
 
 
-async def test_a_consumer_that_was_never_migrated_says_what_to_run(live: Rig) -> None:
+async def test_a_consumer_that_was_never_migrated_says_what_to_run(live: ConsumerHarness) -> None:
     with pytest.raises(NotRegistered, match="Run `projectionist migrate`"):
         await live.settle(shop(live.stream).Orders)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import mended, shop
 from tests.support.waiting import eventually
@@ -20,7 +20,9 @@ from projectionist.runner.process.database_access import DatabaseAccess
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_told_as_that(live: Rig) -> None:
+async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_told_as_that(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     stream = await api.stream(live.nats, live.stream.name)
@@ -41,7 +43,9 @@ async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_to
         await joining
 
 
-async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_reconnect(live: Rig) -> None:
+async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_reconnect(
+    live: ConsumerHarness,
+) -> None:
     """A process started with --readopt opens its source anew after an outage: by then newer code may be at work."""
     s, new = shop(live.stream), mended(live.stream)
     await live.migrate(s.Orders)

@@ -16,7 +16,7 @@ import pytest
 import trustme
 from tests.support.gateway import Gateway, gateway
 from tests.support.proxy import proxied
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.nats import connections, fast_client
@@ -74,9 +74,11 @@ async def test_a_server_that_is_not_there_is_told_in_time_and_without_the_secret
     assert raised.value.remedy
 
 
-async def test_it_is_one_of_ours_and_keeps_nothing_back(lab: Lab) -> None:
+async def test_it_is_one_of_ours_and_keeps_nothing_back(servers: Servers) -> None:
     states: list[str] = []
-    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
+    client = await connections.connect(
+        Nats(url=(Url(servers.nats_url),)), name="test", on_state=states.append
+    )
     assert isinstance(client, fast_client.Client)
     assert states == ["connected"]
     await client.close()
@@ -84,16 +86,18 @@ async def test_it_is_one_of_ours_and_keeps_nothing_back(lab: Lab) -> None:
 
 
 async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
-    lab: Lab, heard_log: pytest.LogCaptureFixture
+    servers: Servers, heard_log: pytest.LogCaptureFixture
 ) -> None:
     states: list[str] = []
-    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test", on_state=states.append)
+    client = await connections.connect(
+        Nats(url=(Url(servers.nats_url),)), name="test", on_state=states.append
+    )
     with listening() as heard:
-        lab.kill_nats()
+        servers.kill_nats()
         await heard.wait("broker.disconnected")
         with pytest.raises(Exception, match="outbound buffer"):
             await client.publish("elsewhere", b"x")
-        lab.up()
+        servers.up()
         await heard.wait("broker.reconnected")
     assert states == ["connected", "disconnected", "reconnected"]
     assert (await client.request("$JS.API.INFO")).data
@@ -103,10 +107,10 @@ async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
 
 
 async def test_a_connection_that_carries_nothing_any_more_is_given_up(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "PING_S", 0.1)
-    async with proxied(lab.nats_url) as proxy:
+    async with proxied(servers.nats_url) as proxy:
         client = await connections.connect(Nats(url=(Url(proxy.url),)), name="test")
         with listening() as heard:
             proxy.cut()
@@ -115,9 +119,9 @@ async def test_a_connection_that_carries_nothing_any_more_is_given_up(
         await client.close()
 
 
-async def test_attempts_to_come_back_that_nobody_answers_leave_nothing_open(lab: Lab) -> None:
+async def test_attempts_to_come_back_that_nobody_answers_leave_nothing_open(servers: Servers) -> None:
     """Python warns of a connection that is forgotten while it is open, and a warning is an error here."""
-    async with gateway(lab.nats_url) as gate:
+    async with gateway(servers.nats_url) as gate:
         client = await connections.connect(Nats(url=(Url(gate.url),)), name="test")
         client.options |= {"connect_timeout": 0.2, "reconnect_time_wait": 0.05}
         gate.stall()
@@ -242,9 +246,11 @@ class TestTls:
                 await connections.connect(settings, name="test")
 
     async def test_a_server_without_it_is_never_talked_to_in_the_clear(
-        self, lab: Lab, authority: str
+        self, servers: Servers, authority: str
     ) -> None:
-        settings = Nats(url=(Url(lab.nats_url),), tls="verify-full", ca_file=authority, token=Secret(CANARY))
+        settings = Nats(
+            url=(Url(servers.nats_url),), tls="verify-full", ca_file=authority, token=Secret(CANARY)
+        )
         with pytest.raises(BrokerUnreachable, match="does not offer TLS"):
             async with asyncio.timeout(HANG_S):
                 await connections.connect(settings, name="test")

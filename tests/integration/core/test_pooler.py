@@ -7,12 +7,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.outbox import outbox
 from tests.support.pooler import pooler
 from tests.support.process import projectionist
-from tests.support.servers import SCHEMA, Lab
+from tests.support.servers import SCHEMA, Servers
 from tests.support.shop import shop
 from tests.support.shop_app import APP, environment
 from tests.support.stub_provider import stub_provider
@@ -31,9 +31,9 @@ _IGNORED = ",".join(sorted({*connections.SESSION, "lock_timeout", "statement_tim
 
 @pytest.mark.parametrize("ignored", ["", _IGNORED], ids=["plain", "told to ignore what it does not know"])
 async def test_behind_a_pooler_in_session_mode_our_limits_are_in_force(
-    lab: Lab, database: str, ignored: str
+    servers: Servers, database: str, ignored: str
 ) -> None:
-    with pooler(lab, database, "session", ignore_startup_parameters=ignored) as url:
+    with pooler(servers, database, "session", ignore_startup_parameters=ignored) as url:
         connection = await connections.connect(Postgres(url=Url(url)), application_name="projectionist test")
         try:
             wanted = {**connections.SESSION, "application_name": "projectionist test", "lock_timeout": "8s"}
@@ -44,9 +44,9 @@ async def test_behind_a_pooler_in_session_mode_our_limits_are_in_force(
 
 
 async def test_the_backend_of_a_connection_is_the_servers_number_and_not_the_poolers(
-    lab: Lab, database: str
+    servers: Servers, database: str
 ) -> None:
-    with pooler(lab, database, "session") as url:
+    with pooler(servers, database, "session") as url:
         connection = await connections.connect(Postgres(url=Url(url)), application_name="test")
         try:
             assert connection.get_server_pid() == await connection.fetchval("select pg_backend_pid()")
@@ -55,10 +55,10 @@ async def test_the_backend_of_a_connection_is_the_servers_number_and_not_the_poo
 
 
 async def test_a_session_that_somebody_used_before_is_ours_again_with_our_limits(
-    lab: Lab, database: str
+    servers: Servers, database: str
 ) -> None:
     """With one session behind it the pooler hands it on, emptied."""
-    with pooler(lab, database, "session", default_pool_size="1") as url:
+    with pooler(servers, database, "session", default_pool_size="1") as url:
         for _ in range(2):
             connection = await asyncpg.connect(url)
             await connection.execute("set lock_timeout = '77s'; set jit = on")
@@ -74,10 +74,10 @@ async def test_a_session_that_somebody_used_before_is_ours_again_with_our_limits
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
 async def test_a_pooler_that_lends_sessions_for_less_is_refused_with_what_to_do(
-    lab: Lab, database: str, mode: str, busy: bool
+    servers: Servers, database: str, mode: str, busy: bool
 ) -> None:
     options = {"server_round_robin": "1"} if busy else {}
-    with pooler(lab, database, mode, ignore_startup_parameters=_IGNORED, **options) as url:
+    with pooler(servers, database, mode, ignore_startup_parameters=_IGNORED, **options) as url:
         others = [await asyncpg.connect(url, statement_cache_size=0) for _ in range(3 if busy else 0)]
         for other in others:
             await other.execute("select pg_sleep(0.01)")
@@ -90,13 +90,15 @@ async def test_a_pooler_that_lends_sessions_for_less_is_refused_with_what_to_do(
             await other.close()
 
 
-async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_stops_nobody(live: Rig) -> None:
+async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_stops_nobody(
+    live: ConsumerHarness,
+) -> None:
     """Who keeps others waiting is found by the server's number of its session, and ended."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(20)
-    with pooler(live.lab, live.database, "session", default_pool_size="60") as url:
+    with pooler(live.servers, live.database, "session", default_pool_size="60") as url:
         tuned(
             live,
             url=url,
@@ -120,9 +122,9 @@ async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_sto
     await load.check()
 
 
-async def test_a_relay_sends_behind_a_pooler(lab: Lab, database: str, tmp_path: Path) -> None:
-    async with outbox(database) as rig, stub_provider() as stub:
-        with pooler(lab, database, "session") as url:
+async def test_a_relay_sends_behind_a_pooler(servers: Servers, database: str, tmp_path: Path) -> None:
+    async with outbox(database) as harness, stub_provider() as stub:
+        with pooler(servers, database, "session") as url:
             (tmp_path / "projectionist.toml").write_text(f"""
                 [postgres]
                 url = "{url}"
@@ -134,18 +136,18 @@ async def test_a_relay_sends_behind_a_pooler(lab: Lab, database: str, tmp_path: 
             async with projectionist("relay", "tests.support.relay_app:payments", cwd=tmp_path) as relay:
                 await relay.heard("relay.listening")
                 for n in range(10):
-                    await rig.want("payments", lane=f"order/{n % 2}")
-                await rig.all_become("sent")
+                    await harness.want("payments", lane=f"order/{n % 2}")
+                await harness.all_become("sent")
                 relay.signal(signal.SIGTERM)
                 assert (await relay.ended()).code == 0
 
 
 @pytest.mark.parametrize("command", ["run", "relay", "migrate"])
 async def test_every_command_refuses_a_pooler_in_transaction_mode_and_says_what_to_do(
-    live: Rig, command: str
+    live: ConsumerHarness, command: str
 ) -> None:
     app = "tests.support.relay_app:events" if command == "relay" else APP
-    with pooler(live.lab, live.database, "transaction") as url:
+    with pooler(live.servers, live.database, "transaction") as url:
         env = environment(live, postgres__url=url)
         async with projectionist(command, app, env=env) as child:
             ended = await child.ended()
@@ -158,8 +160,10 @@ async def test_every_command_refuses_a_pooler_in_transaction_mode_and_says_what_
     ("mode", "found"),
     [("session", ("pooler", "note")), ("transaction", ("connection", "attention"))],
 )
-async def test_the_doctor_says_which_pooler_it_meets(live: Rig, mode: str, found: tuple[str, str]) -> None:
-    with pooler(live.lab, live.database, mode) as url:
+async def test_the_doctor_says_which_pooler_it_meets(
+    live: ConsumerHarness, mode: str, found: tuple[str, str]
+) -> None:
+    with pooler(live.servers, live.database, mode) as url:
         tuned(live, url=url)
         checks = (await examine(App(), (), live.settings)).checks
     one = next(check for check in checks if check.about == "postgres" and check.name == found[0])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.shop_app import APP, environment
 
@@ -113,7 +113,7 @@ async def test_a_server_that_does_not_answer_is_unreachable(monkeypatch: pytest.
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_first_looked_at(
-    live: Rig, encoding: str
+    live: ConsumerHarness, encoding: str
 ) -> None:
     name = f"narrow_{encoding.lower()}"
     await live.pool.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")

@@ -6,8 +6,8 @@ import asyncio
 
 import asyncpg
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 async def test_whatever_isolation_a_database_prefers_ours_reads_each_statement_anew(
-    live: Rig, isolation: str
+    live: ConsumerHarness, isolation: str
 ) -> None:
     await prefer(live, isolation)
     connection = await connections.connect(live.settings.postgres, application_name="test")
@@ -33,19 +33,19 @@ async def test_whatever_isolation_a_database_prefers_ours_reads_each_statement_a
         await connection.close()
 
 
-async def test_a_batch_that_waited_at_the_barrier_sees_what_it_waited_for(live: Rig) -> None:
+async def test_a_batch_that_waited_at_the_barrier_sees_what_it_waited_for(live: ConsumerHarness) -> None:
     """With the snapshot of its first statement it would commit under code that has been replaced."""
     await prefer(live, "repeatable read")
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
-        store, _ = await hand.session.ready()
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
+        store, _ = await driver.session.ready()
         taker = await asyncpg.connect(live.database)
         try:
             async with taker.transaction():
                 await taker.execute("select pg_advisory_xact_lock($1)", store._barrier)
-                batch = hand.settle(hand.read(OrderPlaced("ann", 1), "o2", 1))
+                batch = driver.settle(driver.read(OrderPlaced("ann", 1), "o2", 1))
                 task = asyncio.create_task(batch)
 
                 async def waits() -> bool:
@@ -67,7 +67,7 @@ async def test_a_batch_that_waited_at_the_barrier_sees_what_it_waited_for(live: 
 
 @pytest.mark.parametrize(("preferred", "used"), [("off", "on"), ("remote_write", "remote_write")])
 async def test_what_is_acked_is_on_disk_whatever_a_database_prefers(
-    live: Rig, preferred: str, used: str
+    live: ConsumerHarness, preferred: str, used: str
 ) -> None:
     """A commit that a crash of the server may undo is no leave to ack."""
     await prefer(live, preferred, "synchronous_commit")
@@ -79,14 +79,14 @@ async def test_what_is_acked_is_on_disk_whatever_a_database_prefers(
         async def write(self, folded: FoldedBatch) -> None:
             seen.append(await self._connection.fetchval("show synchronous_commit"))
 
-    async with crew(live, s.Journal) as (hand,):
-        hand.session._model = lambda connection, consumer: Watching(connection, consumer, SCHEMA)
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+    async with batch_drivers(live, s.Journal) as (driver,):
+        driver.session._model = lambda connection, consumer: Watching(connection, consumer, SCHEMA)
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
 
     assert seen == [used]
 
 
-async def prefer(live: Rig, value: str, setting: str = "default_transaction_isolation") -> None:
+async def prefer(live: ConsumerHarness, value: str, setting: str = "default_transaction_isolation") -> None:
     """Let new sessions of this database begin with another setting than PostgreSQL's own default."""
     name = await live.value("select current_database()")
     await live.pool.execute(f"alter database \"{name}\" set {setting} = '{value}'")

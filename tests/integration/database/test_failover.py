@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.load import Load, tuned
 from tests.support.servers import SCHEMA
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.asyncio
 
 @pytest.mark.parametrize("lacking", [False, True], ids=["with everything", "without the last commits"])
 async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
-    live: Rig, told: list[str], lacking: bool
+    live: ConsumerHarness, told: list[str], lacking: bool
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
-    with standby(live.lab) as other:
+    with standby(live.servers) as other:
         async with gateway(live.database) as gate:
             tuned(live, url=gate.url)
             async with live.running(s.Orders, s.Spend, processes=2):
@@ -47,7 +47,7 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
                     await other.promote()
                     await heard.wait("postgres.use.well")
                     live.pool = await connections.pool(
-                        Postgres(url=Url(there), schema=SCHEMA), application_name="rig", most=4
+                        Postgres(url=Url(there), schema=SCHEMA), application_name="harness", most=4
                     )
                     live.tampered = True  # the old primary, which nobody asks any more, is not sound
                     await live.settled(s.Orders, s.Spend)
@@ -58,13 +58,13 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
     assert [line for line in told if "failed over" in line or "restored" in line]
 
 
-async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(live: Rig) -> None:
+async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(5)
     await live.settle(s.Orders, s.Spend)
-    with standby(live.lab) as other:
+    with standby(live.servers) as other:
         await other.caught_up()
         await other.promote()
         with listening() as heard:
@@ -75,7 +75,7 @@ async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(liv
                     await load.more(20)
                     await live.value_of("select count(*) from orders", 5)
                     live.pool, before = (
-                        await connections.pool(live.settings.postgres, application_name="rig", most=4),
+                        await connections.pool(live.settings.postgres, application_name="harness", most=4),
                         live.pool,
                     )
                     live.tampered = True  # the old primary, of which nothing is expected any more

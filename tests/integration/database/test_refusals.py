@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.asyncio
 
 
 @asynccontextmanager
-async def ordinary(rig: Rig) -> AsyncIterator[str]:
+async def ordinary(harness: ConsumerHarness) -> AsyncIterator[str]:
     """The database's URL for a role that is no superuser: those are held to no limit."""
-    name, parts = f"ordinary_{rig.stream.name.lower()}", urlsplit(rig.database)
+    name, parts = f"ordinary_{harness.stream.name.lower()}", urlsplit(harness.database)
     database = parts.path[1:]
-    await rig.pool.execute(
+    await harness.pool.execute(
         f"""
         create role {name} login password 'secret' in role pg_read_all_data, pg_write_all_data, pg_signal_backend;
         grant all on schema projectionist, public to {name};
@@ -41,21 +41,21 @@ async def ordinary(rig: Rig) -> AsyncIterator[str]:
     try:
         yield parts._replace(netloc=f"{name}:secret@{parts.netloc.rpartition('@')[2]}").geturl()
     finally:
-        await rig.pool.execute(
+        await harness.pool.execute(
             f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '{name}'"
         )
-        await rig.pool.execute(f"drop owned by {name}; drop role {name}")
+        await harness.pool.execute(f"drop owned by {name}; drop role {name}")
 
 
 @asynccontextmanager
-async def limited(rig: Rig, url: str, what: str) -> AsyncIterator[None]:
+async def limited(harness: ConsumerHarness, url: str, what: str) -> AsyncIterator[None]:
     """No further connection for the role, or to the database."""
     name = urlsplit(url).username if what == "role" else urlsplit(url).path[1:]
-    await rig.pool.execute(f"alter {what} {name} connection limit 0")
+    await harness.pool.execute(f"alter {what} {name} connection limit 0")
     try:
         yield
     finally:
-        await rig.pool.execute(f"alter {what} {name} connection limit -1")
+        await harness.pool.execute(f"alter {what} {name} connection limit -1")
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ async def full(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
 
 @pytest.mark.parametrize("what", ["role", "database"])
 async def test_a_postgresql_without_a_connection_to_spare_is_tried_once_a_second_and_told_once(
-    live: Rig, told: list[str], what: str
+    live: ConsumerHarness, told: list[str], what: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -115,15 +115,17 @@ async def test_a_postgresql_without_a_connection_to_spare_is_tried_once_a_second
     assert await live.failed_tries() == 0
 
 
-async def test_a_process_that_starts_while_the_server_is_full_waits_for_a_place(live: Rig) -> None:
+async def test_a_process_that_starts_while_the_server_is_full_waits_for_a_place(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(5)
     async with ordinary(live) as url, full(url) as release:
-        servers = {"PROJECTIONIST_POSTGRES__URL": url, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
+        addresses = {"PROJECTIONIST_POSTGRES__URL": url, "PROJECTIONIST_NATS__URL": live.servers.nats_url}
         async with projectionist(
-            "run", "tests.support.held_shop:app", env={**servers, "HELD_STREAM": live.stream.name}
+            "run", "tests.support.parking_shop:app", env={**addresses, "HELD_STREAM": live.stream.name}
         ) as child:
             await child.heard("postgres.reach.ill")
             await release()
@@ -138,10 +140,10 @@ async def test_a_process_that_starts_while_the_server_is_full_waits_for_a_place(
 
 
 @contextmanager
-def small_disk(rig: Rig) -> Iterator[Path]:
+def small_disk(harness: ConsumerHarness) -> Iterator[Path]:
     """A folder with room for a few megabytes, which the server may use."""
-    account = rig.lab._servers.postgres.account
-    folder = Path(tempfile.mkdtemp(dir=rig.lab._servers.home))
+    account = harness.servers._servers.postgres.account
+    folder = Path(tempfile.mkdtemp(dir=harness.servers._servers.home))
     options = f"size=4m,mode=700,uid={account.uid},gid={account.gid}"
     if (
         os.geteuid()
@@ -154,7 +156,7 @@ def small_disk(rig: Rig) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-async def test_a_full_disk_is_waited_for_and_costs_no_attempt(live: Rig, told: list[str]) -> None:
+async def test_a_full_disk_is_waited_for_and_costs_no_attempt(live: ConsumerHarness, told: list[str]) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -192,14 +194,14 @@ async def test_a_full_disk_is_waited_for_and_costs_no_attempt(live: Rig, told: l
     assert await live.failed_tries() == 0
 
 
-async def test_a_deadlock_with_somebody_else_costs_no_attempt(live: Rig) -> None:
+async def test_a_deadlock_with_somebody_else_costs_no_attempt(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(1)
     async with live.running(s.Orders, s.Spend):
         await live.settled(s.Orders, s.Spend)
-        stranger = await live.lab_connection()
+        stranger = await live.own_connection()
         try:
             with listening() as heard:
                 await stranger.execute(
@@ -221,7 +223,7 @@ async def test_a_deadlock_with_somebody_else_costs_no_attempt(live: Rig) -> None
     assert await live.failed_tries() == 0
 
 
-async def test_a_serialization_failure_costs_no_attempt(live: Rig) -> None:
+async def test_a_serialization_failure_costs_no_attempt(live: ConsumerHarness) -> None:
     """A row moves to another partition while a batch waits for it: 40001, whatever the isolation."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -239,7 +241,7 @@ async def test_a_serialization_failure_costs_no_attempt(live: Rig) -> None:
         create trigger tallies before insert on {SCHEMA}.inbox for each row execute function tallies();
         """
     )
-    stranger = await live.lab_connection()
+    stranger = await live.own_connection()
     try:
         with listening() as heard:
             async with live.running(s.Orders, s.Spend):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPlaced, shop
 
 pytestmark = pytest.mark.asyncio
@@ -13,16 +13,16 @@ pytestmark = pytest.mark.asyncio
 
 @pytest.mark.parametrize(("before", "after"), [("raw", "canonical"), ("canonical", "raw")])
 async def test_an_event_is_still_the_same_when_it_is_hashed_in_another_way(
-    live: Rig, before: str, after: str
+    live: ConsumerHarness, before: str, after: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     old, new = (msgspec.structs.replace(live.policy, hash=how) for how in (before, after))
-    async with crew(live, s.Orders, policy=old) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
-    async with crew(live, s.Orders, policy=new) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1, delivered=2))
-        await hand.settle(hand.read(OrderPlaced("bob", 1), "o1", 1, id="a", seq=2))
+    async with batch_drivers(live, s.Orders, policy=old) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1))
+    async with batch_drivers(live, s.Orders, policy=new) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, id="a", seq=1, delivered=2))
+        await driver.settle(driver.read(OrderPlaced("bob", 1), "o1", 1, id="a", seq=2))
 
     assert await live.fetch("select kind, seq from {s}.incidents") == [("identity_reuse", 2)]
     assert await live.fetch("select seq from {s}.quarantine") == [(2,)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually
 
@@ -17,7 +17,7 @@ STRICT = Policy(unknown="fail")
 ME = Act("ann", "test")
 
 
-async def shipped_in_between(live: Rig) -> None:
+async def shipped_in_between(live: ConsumerHarness) -> None:
     """Placed, shipped, noted; and another order."""
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
     await live.publish(OrderShipped("dhl"), "o1", 2, id="b")
@@ -25,7 +25,7 @@ async def shipped_in_between(live: Rig) -> None:
     await live.publish(OrderPlaced("bob", 7), "o2", 1, id="d")
 
 
-async def test_an_unknown_type_is_the_failed_head_of_its_aggregate_alone(live: Rig) -> None:
+async def test_an_unknown_type_is_the_failed_head_of_its_aggregate_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await shipped_in_between(live)
@@ -41,7 +41,9 @@ async def test_an_unknown_type_is_the_failed_head_of_its_aggregate_alone(live: R
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_once_it_may_be_ignored_a_retry_steps_over_it_and_the_rest_follows(live: Rig) -> None:
+async def test_once_it_may_be_ignored_a_retry_steps_over_it_and_the_rest_follows(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await shipped_in_between(live)
@@ -55,7 +57,7 @@ async def test_once_it_may_be_ignored_a_retry_steps_over_it_and_the_rest_follows
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
 
 
-async def test_new_code_that_handles_the_type_applies_it_in_its_place(live: Rig) -> None:
+async def test_new_code_that_handles_the_type_applies_it_in_its_place(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await shipped_in_between(live)
@@ -97,7 +99,7 @@ async def test_new_code_that_handles_the_type_applies_it_in_its_place(live: Rig)
     )
 
 
-async def test_without_order_an_unknown_type_waits_alone(live: Rig) -> None:
+async def test_without_order_an_unknown_type_waits_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     await shipped_in_between(live)

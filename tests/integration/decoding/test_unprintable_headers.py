@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig, headers_of
+from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -30,7 +30,7 @@ TRACES = ["traceparent", "tracestate", "ce-traceparent", "ce-tracestate"]
 class Raw:
     """Publishes bytes as they are."""
 
-    def __init__(self, live: Rig) -> None:
+    def __init__(self, live: ConsumerHarness) -> None:
         self._live = live
         self._count = 0
 
@@ -65,7 +65,9 @@ def coded(raw: bytes) -> bytes:
     return b"".join(b"%%%02X" % byte for byte in raw)
 
 
-async def test_no_character_in_any_header_ends_a_process_or_stops_another_event(live: Rig) -> None:
+async def test_no_character_in_any_header_ends_a_process_or_stops_another_event(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     good: list[tuple[bytes, bytes]] = []
@@ -108,7 +110,7 @@ async def test_no_character_in_any_header_ends_a_process_or_stops_another_event(
 
 
 async def test_a_time_that_no_column_takes_is_refused_before_its_event_would_have_to_be_parked(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -124,7 +126,9 @@ async def test_a_time_that_no_column_takes_is_refused_before_its_event_would_hav
     assert await live.head(s.Orders, "order/o2") == (2, "clear", 0)
 
 
-async def test_subjects_that_are_not_utf8_stand_apart_in_quarantine_and_stay_there(live: Rig) -> None:
+async def test_subjects_that_are_not_utf8_stand_apart_in_quarantine_and_stay_there(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     nameless = {name: value for name, value in usual("x").items() if name != "ce-aggregateid"}
@@ -145,7 +149,7 @@ async def test_subjects_that_are_not_utf8_stand_apart_in_quarantine_and_stay_the
     assert len({subject for _, _, subject in rows}) == len(tokens)
 
 
-async def test_headers_beyond_all_measure_are_quarantined_as_they_came(live: Rig) -> None:
+async def test_headers_beyond_all_measure_are_quarantined_as_they_came(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     many = block(usual("o1")).replace(b"\r\n\r\n", b"\r\n" + b"a: b\r\n" * 10_000 + b"\r\n")
@@ -158,7 +162,7 @@ async def test_headers_beyond_all_measure_are_quarantined_as_they_came(live: Rig
     assert await live.fetch("select reason, headers from {s}.quarantine") == [("headers", many)]
 
 
-async def test_a_gap_whose_version_cannot_be_read_says_where_it_is(live: Rig) -> None:
+async def test_a_gap_whose_version_cannot_be_read_says_where_it_is(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     bad = await live.publish(OrderPlaced("ann", 5), "o1", 1, headers={"ce-time": "yesterday"})

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import ROOT
 from tests.support.servers import Stream
 from tests.support.waiting import cancelled, eventually
@@ -36,11 +36,11 @@ def recipe(name: str) -> str:
     return found[1]
 
 
-def settings_of(live: Rig, folder: Path) -> Settings:
+def settings_of(live: ConsumerHarness, folder: Path) -> Settings:
     """The page's toml on this test's servers and stream."""
     file = folder / "projectionist.toml"
     file.write_text(recipe("toml").replace("shop.order.", live.stream.subject("order", "")), "utf-8")
-    env = {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
+    env = {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.servers.nats_url}
     return load(file, env)
 
 
@@ -68,7 +68,7 @@ def consumer(stream: Stream) -> type:
 
 
 @asynccontextmanager
-async def relaying(live: Rig, settings: Settings, providers: dict[str, Any]) -> Any:
+async def relaying(live: ConsumerHarness, settings: Settings, providers: dict[str, Any]) -> Any:
     client = await connections.connect(live.settings.nats, name="test relay")
 
     async def given() -> Any:
@@ -86,7 +86,7 @@ async def relaying(live: Rig, settings: Settings, providers: dict[str, Any]) -> 
 
 
 async def test_what_the_recipe_publishes_is_applied_by_a_consumer_of_default_settings(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
     page: dict[str, Any] = {"__name__": "page"}
     exec(compile(recipe("python"), str(PAGE), "exec"), page)  # noqa: S102 - our own documentation
@@ -103,7 +103,9 @@ async def test_what_the_recipe_publishes_is_applied_by_a_consumer_of_default_set
     assert await live.head(placed, "order/o-1") == (1, "clear", 0)
 
 
-async def test_an_event_without_a_version_is_dead_before_anybody_reads_it(live: Rig, tmp_path: Path) -> None:
+async def test_an_event_without_a_version_is_dead_before_anybody_reads_it(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     """Without `providers` the outbox cannot know that it is an event; the relay does."""
     page = SimpleNamespace()
     exec(compile(recipe("python"), str(PAGE), "exec"), page.__dict__)  # noqa: S102 - our own documentation

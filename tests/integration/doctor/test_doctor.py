@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
 from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
@@ -26,7 +26,9 @@ from projectionist.runner.jetstream import api
 pytestmark = pytest.mark.asyncio
 
 
-async def examined(live: Rig, *classes: type, settings: Settings | None = None, **policy: Any) -> Examined:
+async def examined(
+    live: ConsumerHarness, *classes: type, settings: Settings | None = None, **policy: Any
+) -> Examined:
     found = settings or live.settings
     changed = msgspec.structs.replace(found.consumer_defaults, **policy)
     app = App(projections=classes, providers={"email": Smtp})
@@ -39,7 +41,7 @@ def waits(found: Examined) -> dict[str, Check]:
     return {f"{check.about}: {check.name}": check for check in found.checks if check.level == "attention"}
 
 
-async def healthy(live: Rig, **shape: Any) -> type:
+async def healthy(live: ConsumerHarness, **shape: Any) -> type:
     """A consumer that has run, and is at the end of its stream."""
     s = shop(live.stream, **shape)
     cls: type = s.Orders
@@ -49,7 +51,7 @@ async def healthy(live: Rig, **shape: Any) -> type:
     return cls
 
 
-async def test_where_all_is_well_nothing_needs_attention(live: Rig) -> None:
+async def test_where_all_is_well_nothing_needs_attention(live: ConsumerHarness) -> None:
     cls = await healthy(live)
     async with live.running(cls):
         await live.settled(cls)
@@ -61,7 +63,7 @@ async def test_where_all_is_well_nothing_needs_attention(live: Rig) -> None:
     }
 
 
-async def test_the_questions_of_a_design_are_answered(live: Rig) -> None:
+async def test_the_questions_of_a_design_are_answered(live: ConsumerHarness) -> None:
     cls = await healthy(live)
     answers = dict((await examined(live, cls)).questions["Orders"])
     assert len(answers) == 10
@@ -78,7 +80,7 @@ class Announced(Intent, provider="events"):
     order_id: str
 
 
-async def test_events_that_no_relay_will_publish_are_named(live: Rig) -> None:
+async def test_events_that_no_relay_will_publish_are_named(live: ConsumerHarness) -> None:
     shop_api, app = Outbox("shop-api"), App(providers={"events": NatsPublish})
     async with live.pool.acquire() as connection, connection.transaction():
         await shop_api.add(connection, Announced(order_id="1"), id="a", aggregate="order/1", version=1)
@@ -88,12 +90,12 @@ async def test_events_that_no_relay_will_publish_are_named(live: Rig) -> None:
     assert "version=3" in found.mend
 
 
-async def broken_code(live: Rig, cls: type) -> None:
+async def broken_code(live: ConsumerHarness, cls: type) -> None:
     """Newer code has run and this one is of the past."""
     await live.settle(mended(live.stream))
 
 
-async def broken_durable(live: Rig, cls: type) -> None:
+async def broken_durable(live: ConsumerHarness, cls: type) -> None:
     """Somebody else manages it."""
     js, name = live.nats.jetstream(), await live.value("select durable from {s}.consumers")
     config = (await js.consumer_info(live.stream.name, name)).config
@@ -101,40 +103,40 @@ async def broken_durable(live: Rig, cls: type) -> None:
     await js.add_consumer(live.stream.name, config)
 
 
-async def paused_durable(live: Rig, cls: type) -> None:
+async def paused_durable(live: ConsumerHarness, cls: type) -> None:
     """Somebody has paused it."""
     name = await live.value("select durable from {s}.consumers")
     body = b'{"pause_until":"2100-01-01T00:00:00Z"}'
     await live.nats.request(f"$JS.API.CONSUMER.PAUSE.{live.stream.name}.{name}", body)
 
 
-async def limited_durable(live: Rig, cls: type) -> None:
+async def limited_durable(live: ConsumerHarness, cls: type) -> None:
     """Somebody has limited what may be ordered at once."""
     name = await live.value("select durable from {s}.consumers")
     await api.change_consumer(live.nats, live.stream.name, name, {"max_batch": 1})
 
 
-async def broken_floor(live: Rig, cls: type) -> None:
+async def broken_floor(live: ConsumerHarness, cls: type) -> None:
     """The durable is gone."""
     name = await live.value("select durable from {s}.consumers")
     await live.nats.jetstream().delete_consumer(live.stream.name, name)
 
 
-async def broken_stream(live: Rig, cls: type) -> None:
+async def broken_stream(live: ConsumerHarness, cls: type) -> None:
     """The stream forgets."""
     await live.nats.jetstream().update_stream(
         name=live.stream.name, subjects=[live.stream.subjects], max_msgs_per_subject=1
     )
 
 
-async def broken_subjects(live: Rig, cls: type) -> None:
+async def broken_subjects(live: ConsumerHarness, cls: type) -> None:
     """The stream takes nothing of ours any more."""
     await live.nats.jetstream().update_stream(
         name=live.stream.name, subjects=[live.stream.subject("customer")]
     )
 
 
-async def broken_filter(live: Rig, cls: type) -> None:
+async def broken_filter(live: ConsumerHarness, cls: type) -> None:
     """Somebody has narrowed it."""
     js, name = live.nats.jetstream(), await live.value("select durable from {s}.consumers")
     config = (await js.consumer_info(live.stream.name, name)).config
@@ -142,30 +144,30 @@ async def broken_filter(live: Rig, cls: type) -> None:
     await js.add_consumer(live.stream.name, config)
 
 
-async def no_stream(live: Rig, cls: type) -> None:
+async def no_stream(live: ConsumerHarness, cls: type) -> None:
     live.tampered = True
     await live.nats.jetstream().delete_stream(live.stream.name)
 
 
-async def broken_window(live: Rig, cls: type) -> None:
+async def broken_window(live: ConsumerHarness, cls: type) -> None:
     await live.nats.jetstream().update_stream(
         name=live.stream.name, subjects=[live.stream.subjects], duplicate_window=5
     )
 
 
-async def failed_event(live: Rig, cls: type) -> None:
+async def failed_event(live: ConsumerHarness, cls: type) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.publish(OrderNoted("bad"), "o1", 2)
     await live.settle(s.Orders)
 
 
-async def unreadable_event(live: Rig, cls: type) -> None:
+async def unreadable_event(live: ConsumerHarness, cls: type) -> None:
     await live.publish_raw(b"x", {"ce-id": "torn"}, "o3")
 
 
-def tables(*statements: str) -> Callable[[Rig, type], Awaitable[None]]:
-    async def broken(live: Rig, cls: type) -> None:
+def tables(*statements: str) -> Callable[[ConsumerHarness, type], Awaitable[None]]:
+    async def broken(live: ConsumerHarness, cls: type) -> None:
         for statement in statements:
             await live.pool.execute(statement.replace("{s}", "projectionist"))
 
@@ -231,7 +233,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-async def test_a_broken_set_up_is_named_with_what_mends_it(live: Rig, what: str) -> None:
+async def test_a_broken_set_up_is_named_with_what_mends_it(live: ConsumerHarness, what: str) -> None:
     breaks, where, mend = BROKEN[what]
     cls = await healthy(live)
     await breaks(live, cls)
@@ -242,7 +244,7 @@ async def test_a_broken_set_up_is_named_with_what_mends_it(live: Rig, what: str)
     assert check.found
 
 
-async def test_where_a_stream_has_its_messages_from_and_leads_them_to_is_noted(live: Rig) -> None:
+async def test_where_a_stream_has_its_messages_from_and_leads_them_to_is_noted(live: ConsumerHarness) -> None:
     cls = await healthy(live)
     js, name, ours = live.nats.jetstream(), live.stream.name, live.stream.subjects
     await js.update_stream(
@@ -260,14 +262,14 @@ async def test_where_a_stream_has_its_messages_from_and_leads_them_to_is_noted(l
     assert said["republish"] == "what is stored as > is published on as on.>"
 
 
-async def test_settings_that_cannot_be_kept_are_named(live: Rig) -> None:
+async def test_settings_that_cannot_be_kept_are_named(live: ConsumerHarness) -> None:
     cls = await healthy(live, sequence="unordered")
     found = waits(await examined(live, cls, retention_s=60.0, ack="after-store"))
     assert found["Orders: retention"].mend == 'Set retention_s of [consumers.Orders] to "forever"'
     assert "nobody is told" in found["Orders: watched"].found
 
 
-async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: Rig) -> None:
+async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: ConsumerHarness) -> None:
     cls = await healthy(live, sequence="unordered")
     headers = {"ce-type": "order.placed", "ce-aggregatetype": "order", "ce-aggregateid": "o9"}
     await live.publish_raw(b'{"customer":"ann","cents":1}', headers, "o9")
@@ -275,14 +277,14 @@ async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: Ri
     assert found["Orders: identity"].found == "1 of the last 2 events come without an id of their producer"
 
 
-async def test_an_intent_without_a_provider_is_named(live: Rig) -> None:
+async def test_an_intent_without_a_provider_is_named(live: ConsumerHarness) -> None:
     cls = await healthy(live)
     app = App(projections=[cls])
     found = waits(await examine(app, app.definitions, live.settings))
     assert "email" in found["Orders: providers"].found
 
 
-async def test_servers_that_are_away_are_findings_and_the_rest_is_looked_at(live: Rig) -> None:
+async def test_servers_that_are_away_are_findings_and_the_rest_is_looked_at(live: ConsumerHarness) -> None:
     cls = await healthy(live)
     settings = live.settings
     tuned(live, url="postgresql://nobody@127.0.0.1:1/none")
@@ -292,7 +294,9 @@ async def test_servers_that_are_away_are_findings_and_the_rest_is_looked_at(live
     assert set(waits(await examined(live, cls))) == {"nats: connection", "Orders: processes"}
 
 
-async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act(live: Rig) -> None:
+async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
 

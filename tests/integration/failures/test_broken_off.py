@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_and_others_are_applied(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle = BatchSettler.settle
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -26,7 +26,7 @@ def policy(*, share: float = 0.05, open_s: float = 30) -> Policy:
     return Policy(late_s=0, breaker=BreakerLimits(share=share, open_s=open_s))
 
 
-async def shown(live: Rig) -> ConsumerStatus:
+async def shown(live: ConsumerHarness) -> ConsumerStatus:
     """The one consumer's status."""
     async with live.pool.acquire() as connection:
         [one] = await status.consumers(connection, SCHEMA)
@@ -34,7 +34,7 @@ async def shown(live: Rig) -> ConsumerStatus:
 
 
 async def test_it_opens_at_a_hundred_keys_and_what_is_left_is_not_tried(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
@@ -59,7 +59,7 @@ async def test_it_opens_at_a_hundred_keys_and_what_is_left_is_not_tried(
     assert len(lines) == 1
 
 
-async def test_one_poison_and_a_few_more_open_nothing(live: Rig) -> None:
+async def test_one_poison_and_a_few_more_open_nothing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -73,7 +73,7 @@ async def test_one_poison_and_a_few_more_open_nothing(live: Rig) -> None:
     assert (await shown(live)).breaker is None
 
 
-async def test_gaps_are_no_failures(live: Rig) -> None:
+async def test_gaps_are_no_failures(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for number in range(150):
@@ -87,7 +87,7 @@ async def test_gaps_are_no_failures(live: Rig) -> None:
     assert one.breaker is None
 
 
-async def test_a_share_of_what_was_tried_opens_it_too(live: Rig) -> None:
+async def test_a_share_of_what_was_tried_opens_it_too(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -105,7 +105,7 @@ async def test_a_share_of_what_was_tried_opens_it_too(live: Rig) -> None:
     )
 
 
-async def test_it_closes_by_itself_when_the_trouble_is_over(live: Rig) -> None:
+async def test_it_closes_by_itself_when_the_trouble_is_over(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -128,7 +128,7 @@ async def test_it_closes_by_itself_when_the_trouble_is_over(live: Rig) -> None:
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: Rig) -> None:
+async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -148,7 +148,7 @@ async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: R
     assert openings == 2
 
 
-async def test_of_two_processes_one_probes_and_both_go_on_after_it(live: Rig) -> None:
+async def test_of_two_processes_one_probes_and_both_go_on_after_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -167,7 +167,7 @@ async def test_of_two_processes_one_probes_and_both_go_on_after_it(live: Rig) ->
     assert len([row for row in await live.rows("orders") if row[0].startswith("q")]) == 200
 
 
-async def test_a_verb_closes_it_at_once_and_is_recorded(live: Rig) -> None:
+async def test_a_verb_closes_it_at_once_and_is_recorded(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -191,7 +191,7 @@ async def test_a_verb_closes_it_at_once_and_is_recorded(live: Rig) -> None:
     ]
 
 
-async def test_new_code_is_tried_whatever_the_old_one_did(live: Rig) -> None:
+async def test_new_code_is_tried_whatever_the_old_one_did(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -208,7 +208,9 @@ async def test_new_code_is_tried_whatever_the_old_one_did(live: Rig) -> None:
     assert (await shown(live)).breaker is None
 
 
-async def test_a_few_aggregates_whose_versions_the_subjects_do_not_lead_to_open_it(live: Rig) -> None:
+async def test_a_few_aggregates_whose_versions_the_subjects_do_not_lead_to_open_it(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     live.tampered = True  # some events are nobody's
     await live.migrate(s.Orders)
@@ -224,6 +226,6 @@ async def test_a_few_aggregates_whose_versions_the_subjects_do_not_lead_to_open_
     assert "subjects= do not lead to" in one.breaker.reason
 
 
-async def opened(live: Rig) -> bool:
+async def opened(live: ConsumerHarness) -> bool:
     """Whether the breaker is open."""
     return (await shown(live)).breaker is not None

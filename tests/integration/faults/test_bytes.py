@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.boundary_harness import boundary, examples
 from tests.support.oddities import Message, messages
-from tests.support.rim import examples, rim
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 ODD = st.lists(messages, min_size=5, max_size=25)
 
@@ -18,13 +18,13 @@ ODD = st.lists(messages, min_size=5, max_size=25)
 @examples(few=8, many=400)
 @given(odd=ODD, sequence=st.sampled_from(["contiguous", "monotonic", "unordered"]))
 def test_whatever_bytes_come_stand_somewhere_and_all_else_drains(
-    lab: Lab, odd: list[Message], sequence: str
+    servers: Servers, odd: list[Message], sequence: str
 ) -> None:
-    asyncio.run(_live_through(lab, odd, sequence))
+    asyncio.run(_live_through(servers, odd, sequence))
 
 
-async def _live_through(lab: Lab, odd: list[Message], sequence: str) -> None:
-    async with rim(lab, "Orders", "Spend", "Journal", sequence=sequence) as one, one.running():
+async def _live_through(servers: Servers, odd: list[Message], sequence: str) -> None:
+    async with boundary(servers, "Orders", "Spend", "Journal", sequence=sequence) as one, one.running():
         await one.good(1)
         for message in odd:
             await one.odd(message)

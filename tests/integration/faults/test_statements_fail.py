@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
+from tests.support.boundary_harness import MANY, VICTIM, boundary
 from tests.support.faults import ANY, Fault
-from tests.support.rim import MANY, VICTIM, rim
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(3600 if MANY else 240)]
 
@@ -99,9 +99,9 @@ async def each(some: Iterable[tuple[str, str]], do: Callable[[str, str], Awaitab
 
 
 @pytest.mark.parametrize("where", STATEMENTS)
-async def test_what_fails_for_a_while_drains_by_itself_afterwards(lab: Lab, where: str) -> None:
+async def test_what_fails_for_a_while_drains_by_itself_afterwards(servers: Servers, where: str) -> None:
     async def do(state: str, statement: str) -> None:
-        async with rim(lab, "Orders", "Journal", gap_grace_ms=GRACE_MS) as one, one.running():
+        async with boundary(servers, "Orders", "Journal", gap_grace_ms=GRACE_MS) as one, one.running():
             await one.good(1)
             await one.drained()
             heads = await one.headless()
@@ -125,9 +125,11 @@ async def test_what_fails_for_a_while_drains_by_itself_afterwards(lab: Lab, wher
 
 
 @pytest.mark.parametrize("statement", HELD)
-async def test_what_is_always_refused_of_one_event_keeps_no_other_waiting(lab: Lab, statement: str) -> None:
+async def test_what_is_always_refused_of_one_event_keeps_no_other_waiting(
+    servers: Servers, statement: str
+) -> None:
     async def do(state: str, statement: str) -> None:
-        async with rim(lab, "Orders", "Journal") as one, one.running():
+        async with boundary(servers, "Orders", "Journal") as one, one.running():
             await one.good(1)
             await one.drained()
             one.faults.stand(Fault(statement, state, holding=VICTIM.encode()))

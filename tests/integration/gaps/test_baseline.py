@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -23,23 +23,23 @@ pytestmark = pytest.mark.asyncio
 SOON = Policy(gap_grace_ms=20, late_s=0, ack_wait_s=5)
 
 
-async def publish(live: Rig, *versions: int, aggregate: str = "o1") -> dict[int, int]:
+async def publish(live: ConsumerHarness, *versions: int, aggregate: str = "o1") -> dict[int, int]:
     """One note a version; the stream sequence of each."""
     return {v: await live.publish(OrderNoted(f"n{v}"), aggregate, v, id=f"{aggregate}.{v}") for v in versions}
 
 
-async def begun(live: Rig) -> list[tuple[Any, ...]]:
+async def begun(live: ConsumerHarness) -> list[tuple[Any, ...]]:
     """What was stepped over by where the stream begins."""
     return await live.fetch(
         "select aggregate, version, upto from {s}.decisions where kind = 'baseline' order by number"
     )
 
 
-async def history(live: Rig, aggregate: str = "o1") -> str:
+async def history(live: ConsumerHarness, aggregate: str = "o1") -> str:
     return str(await live.value("select history::text from orders where order_id = $1", aggregate))
 
 
-async def another_takes(live: Rig, most: int) -> list[Msg]:
+async def another_takes(live: ConsumerHarness, most: int) -> list[Msg]:
     """The next events go to a process that does not come back: this one sees only what follows them."""
     durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
     pull = await live.nats.jetstream().pull_subscribe_bind(durable, live.stream.name)
@@ -49,7 +49,7 @@ async def another_takes(live: Rig, most: int) -> list[Msg]:
     return taken
 
 
-async def test_with_a_number_versions_below_it_are_stale_and_no_gap(live: Rig) -> None:
+async def test_with_a_number_versions_below_it_are_stale_and_no_gap(live: ConsumerHarness) -> None:
     s = shop(live.stream, baseline=3)
     await live.migrate(s.Orders)
     await publish(live, 1, 2, 3, 4)
@@ -68,7 +68,7 @@ async def test_with_a_number_versions_below_it_are_stale_and_no_gap(live: Rig) -
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_with_a_number_what_follows_it_waits_for_it(live: Rig) -> None:
+async def test_with_a_number_what_follows_it_waits_for_it(live: ConsumerHarness) -> None:
     s = shop(live.stream, baseline=3)
     await live.migrate(s.Orders)
     await publish(live, 4)
@@ -81,7 +81,9 @@ async def test_with_a_number_what_follows_it_waits_for_it(live: Rig) -> None:
     assert await history(live) == '["n3", "n4"]'
 
 
-async def test_with_any_an_aggregate_begins_where_the_stream_does_and_that_is_recorded(live: Rig) -> None:
+async def test_with_any_an_aggregate_begins_where_the_stream_does_and_that_is_recorded(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
     seqs = await publish(live, 1, 2, 3, 4)
@@ -98,7 +100,7 @@ async def test_with_any_an_aggregate_begins_where_the_stream_does_and_that_is_re
 
 
 async def test_with_any_a_version_below_the_beginning_is_an_incident_and_stays_stepped_over(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
@@ -114,7 +116,9 @@ async def test_with_any_a_version_below_the_beginning_is_an_incident_and_stays_s
     assert (await live.states(s.Orders))["o1.2"] == "skipped"
 
 
-async def test_with_any_what_another_process_holds_is_fetched_and_not_stepped_over(live: Rig) -> None:
+async def test_with_any_what_another_process_holds_is_fetched_and_not_stepped_over(
+    live: ConsumerHarness,
+) -> None:
     """The hole that a baseline of the first version seen would have: after a crash, version 3 comes first."""
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
@@ -132,7 +136,7 @@ async def test_with_any_what_another_process_holds_is_fetched_and_not_stepped_ov
     assert await begun(live) == []
 
 
-async def test_with_any_a_beginning_that_is_still_on_its_way_is_a_gap(live: Rig) -> None:
+async def test_with_any_a_beginning_that_is_still_on_its_way_is_a_gap(live: ConsumerHarness) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
     await live.settle(s.Orders, policy=SOON)
@@ -150,11 +154,11 @@ async def test_with_any_a_beginning_that_is_still_on_its_way_is_a_gap(live: Rig)
     assert await begun(live) == [("order/o1", 1, 1)]
 
 
-async def stands(live: Rig, s: SimpleNamespace, where: tuple[int, str, int]) -> bool:
+async def stands(live: ConsumerHarness, s: SimpleNamespace, where: tuple[int, str, int]) -> bool:
     return await live.head(s.Orders, "order/o1") == where
 
 
-async def test_with_any_the_lowest_version_counts_not_the_first_in_the_stream(live: Rig) -> None:
+async def test_with_any_the_lowest_version_counts_not_the_first_in_the_stream(live: ConsumerHarness) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
     await publish(live, 4, 3, 5)
@@ -167,7 +171,7 @@ async def test_with_any_the_lowest_version_counts_not_the_first_in_the_stream(li
 
 
 async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
-    live: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
@@ -197,7 +201,7 @@ async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
     assert asked < 10, "put off for a second each time"
 
 
-async def test_with_any_two_processes_record_one_beginning_each(live: Rig) -> None:
+async def test_with_any_two_processes_record_one_beginning_each(live: ConsumerHarness) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)
     for order in range(30):
@@ -213,7 +217,7 @@ async def test_with_any_two_processes_record_one_beginning_each(live: Rig) -> No
 
 
 async def test_with_any_and_subjects_without_the_aggregate_the_first_version_seen_counts_and_start_says_so(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Notes(
         Projection,
@@ -246,7 +250,7 @@ async def test_with_any_and_subjects_without_the_aggregate_the_first_version_see
 
 
 async def test_a_stream_that_has_lost_its_beginning_is_told_once_at_start_while_that_matters(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -270,7 +274,9 @@ async def test_a_stream_that_has_lost_its_beginning_is_told_once_at_start_while_
     assert await told() == 0
 
 
-async def test_a_whole_stream_says_nothing_at_start(live: Rig, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_whole_stream_says_nothing_at_start(
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)

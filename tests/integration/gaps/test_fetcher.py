@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "looked at it")
 
 
-async def take_away(live: Rig, *sequences: int) -> None:
+async def take_away(live: ConsumerHarness, *sequences: int) -> None:
     """Have a peer hold these messages for long: it took them off the durable and does nothing."""
     durable = await live.value("select durable from {s}.consumers")
     peer = await live.nats.jetstream().pull_subscribe("", durable=durable, stream=live.stream.name)
@@ -25,13 +25,13 @@ async def take_away(live: Rig, *sequences: int) -> None:
             await message.nak()
 
 
-async def incident(live: Rig) -> tuple[str, str]:
+async def incident(live: ConsumerHarness) -> tuple[str, str]:
     """Kind and text of the one incident."""
     [(kind, detail)] = await live.fetch("select kind, detail from {s}.incidents")
     return kind, detail
 
 
-async def waits(live: Rig, cls: type, aggregate: str = "order/o1") -> str:
+async def waits(live: ConsumerHarness, cls: type, aggregate: str = "order/o1") -> str:
     """Wait for a finding; what it is."""
 
     async def found() -> str:
@@ -43,7 +43,9 @@ async def waits(live: Rig, cls: type, aggregate: str = "order/o1") -> str:
     return await eventually(found)
 
 
-async def test_versions_that_a_dead_peer_holds_are_fetched_without_waiting_for_the_broker(live: Rig) -> None:
+async def test_versions_that_a_dead_peer_holds_are_fetched_without_waiting_for_the_broker(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)  # makes the durable
@@ -59,13 +61,15 @@ async def test_versions_that_a_dead_peer_holds_are_fetched_without_waiting_for_t
     assert await live.value("select count(*) from {s}.incidents") == 0
 
 
-async def reached(live: Rig, cls: type, aggregate: str, where: tuple[int, str, int]) -> bool:
+async def reached(live: ConsumerHarness, cls: type, aggregate: str, where: tuple[int, str, int]) -> bool:
     """Whether the aggregate stands there."""
     assert await live.head(cls, aggregate) == where
     return True
 
 
-async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_is(live: Rig) -> None:
+async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_is(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("one"), "o1", 1)
@@ -87,7 +91,7 @@ async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_i
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_what_may_still_be_delivered_is_in_flight_and_nobody_is_called(live: Rig) -> None:
+async def test_what_may_still_be_delivered_is_in_flight_and_nobody_is_called(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
@@ -104,7 +108,7 @@ async def test_what_may_still_be_delivered_is_in_flight_and_nobody_is_called(liv
     assert await live.value("select count(*) from {s}.incidents") == 0
 
 
-async def test_purged_versions_are_told_apart_from_lost_ones(live: Rig) -> None:
+async def test_purged_versions_are_told_apart_from_lost_ones(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for version in range(1, 5):
@@ -123,7 +127,9 @@ async def test_purged_versions_are_told_apart_from_lost_ones(live: Rig) -> None:
         await eventually(lambda: reached(live, s.Orders, "order/o1", (4, "clear", 0)))
 
 
-async def test_a_consumer_whose_subjects_cut_an_aggregate_is_told_where_the_rest_is(live: Rig) -> None:
+async def test_a_consumer_whose_subjects_cut_an_aggregate_is_told_where_the_rest_is(
+    live: ConsumerHarness,
+) -> None:
     class Cut(
         Projection,
         stream=live.stream.name,
@@ -152,7 +158,7 @@ async def test_a_consumer_whose_subjects_cut_an_aggregate_is_told_where_the_rest
 
 
 async def test_without_the_aggregate_in_the_subjects_a_gap_is_filtered_and_that_is_said_at_start(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Blind(
         Projection,
@@ -181,7 +187,7 @@ async def test_without_the_aggregate_in_the_subjects_a_gap_is_filtered_and_that_
     assert "missing versions cannot be fetched" in caplog.text
 
 
-async def test_a_version_beyond_all_reason_is_implausible_and_can_be_discarded(live: Rig) -> None:
+async def test_a_version_beyond_all_reason_is_implausible_and_can_be_discarded(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("one"), "o1", 1)
@@ -209,7 +215,9 @@ async def test_a_version_beyond_all_reason_is_implausible_and_can_be_discarded(l
     }
 
 
-async def test_what_is_in_quarantine_from_the_same_subject_is_listed_in_the_finding(live: Rig) -> None:
+async def test_what_is_in_quarantine_from_the_same_subject_is_listed_in_the_finding(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     bad = await live.publish_raw(b"{}", {"ce-id": "x", "ce-source": "shop"}, "o1")
@@ -222,7 +230,7 @@ async def test_what_is_in_quarantine_from_the_same_subject_is_listed_in_the_find
     assert f"In quarantine from the same subject, look there first: sequence {bad}: type" in detail
 
 
-async def test_a_retry_of_a_lost_gap_looks_again_at_once(live: Rig) -> None:
+async def test_a_retry_of_a_lost_gap_looks_again_at_once(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("two"), "o1", 2)

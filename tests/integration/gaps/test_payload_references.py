@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually, listening
 
@@ -29,26 +29,26 @@ POLICY = Policy(
 )
 
 
-async def parked(live: Rig) -> list[tuple[Any, ...]]:
+async def parked(live: ConsumerHarness) -> list[tuple[Any, ...]]:
     """Version, cause, and whether the bytes are there, of everything that is parked."""
     return await live.fetch("select version, cause, data is not null from {s}.parked order by version")
 
 
-async def behind_a_gap(live: Rig, s: Any, upto: int) -> dict[int, int]:
+async def behind_a_gap(live: ConsumerHarness, s: Any, upto: int) -> dict[int, int]:
     """Versions 2 to `upto` of one order, parked; the stream sequence of each."""
     seqs = {v: await live.publish(OrderNoted(f"n{v}"), "o1", v, id=f"e{v}") for v in range(2, upto + 1)}
     await live.settle(s.Orders, policy=POLICY)
     return seqs
 
 
-async def notes(live: Rig) -> list[str]:
+async def notes(live: ConsumerHarness) -> list[str]:
     """What happened to the order, as its row tells it."""
     [(text,)] = await live.fetch("select history::text from orders where order_id = 'o1'")
     return msgspec.json.decode(text, type=list[str])
 
 
 async def test_beyond_the_limit_the_bytes_stay_in_the_stream_and_a_filled_gap_drains_all_the_same(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -67,7 +67,7 @@ async def test_beyond_the_limit_the_bytes_stay_in_the_stream_and_a_filled_gap_dr
     assert 3 <= heard.counts["references.fetched"] <= 4
 
 
-async def test_parking_behind_one_gap_never_stops_what_others_do(live: Rig) -> None:
+async def test_parking_behind_one_gap_never_stops_what_others_do(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for version in range(2, 600):
@@ -81,7 +81,9 @@ async def test_parking_behind_one_gap_never_stops_what_others_do(live: Rig) -> N
     assert await live.value("select count(*) from {s}.parked where data is not null") == 3
 
 
-async def test_followers_of_a_failed_event_are_references_too_and_drain_after_the_fix(live: Rig) -> None:
+async def test_followers_of_a_failed_event_are_references_too_and_drain_after_the_fix(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -104,7 +106,7 @@ async def test_followers_of_a_failed_event_are_references_too_and_drain_after_th
     assert await notes(live) == ["placed", "bad", *(f"n{v}" for v in range(3, 9))]
 
 
-async def test_the_data_of_a_structured_event_is_found_inside_its_message(live: Rig) -> None:
+async def test_the_data_of_a_structured_event_is_found_inside_its_message(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for version in range(2, 7):
@@ -130,7 +132,9 @@ async def test_the_data_of_a_structured_event_is_found_inside_its_message(live: 
     assert await notes(live) == ["placed", "n2", "n3", "n4", "n5", "n6"]
 
 
-async def test_the_setting_of_what_same_content_means_may_change_while_a_reference_waits(live: Rig) -> None:
+async def test_the_setting_of_what_same_content_means_may_change_while_a_reference_waits(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     canonical = msgspec.structs.replace(POLICY, hash="canonical", parked_limit=1)
@@ -153,7 +157,7 @@ async def test_the_setting_of_what_same_content_means_may_change_while_a_referen
 
 @pytest.mark.parametrize("how", ["deleted", "other stream"])
 async def test_bytes_that_are_gone_stop_their_aggregate_with_a_clear_word_until_somebody_decides(
-    live: Rig, how: str
+    live: ConsumerHarness, how: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -187,11 +191,13 @@ async def test_bytes_that_are_gone_stop_their_aggregate_with_a_clear_word_until_
     assert await live.head(s.Orders, "order/o1") == (8, "clear", 0)
 
 
-async def attempted(live: Rig, times: int) -> bool:
+async def attempted(live: ConsumerHarness, times: int) -> bool:
     return bool(await live.value("select true from {s}.parked where attempts = $1", times))
 
 
-async def test_a_message_that_is_another_event_by_now_is_not_taken_for_the_parked_one(live: Rig) -> None:
+async def test_a_message_that_is_another_event_by_now_is_not_taken_for_the_parked_one(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seqs = await behind_a_gap(live, s, 6)
@@ -204,7 +210,7 @@ async def test_a_message_that_is_another_event_by_now_is_not_taken_for_the_parke
     assert "holds another event" in await live.value("select error from {s}.parked where version = 5")
 
 
-async def test_bytes_come_back_with_their_stream_and_a_retry_goes_on(live: Rig) -> None:
+async def test_bytes_come_back_with_their_stream_and_a_retry_goes_on(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seqs = await behind_a_gap(live, s, 6)
@@ -220,7 +226,7 @@ async def test_bytes_come_back_with_their_stream_and_a_retry_goes_on(live: Rig) 
     assert await notes(live) == ["placed", "n2", "n3", "n4", "n5", "n6"]
 
 
-async def test_what_was_decided_against_or_nobody_handles_needs_no_bytes(live: Rig) -> None:
+async def test_what_was_decided_against_or_nobody_handles_needs_no_bytes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seqs = await behind_a_gap(live, s, 6)
@@ -241,7 +247,7 @@ async def test_what_was_decided_against_or_nobody_handles_needs_no_bytes(live: R
 
 
 async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attempt_is_counted(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -268,7 +274,7 @@ async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attem
 
 
 async def test_the_broker_is_never_asked_inside_a_transaction(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -291,7 +297,7 @@ async def test_the_broker_is_never_asked_inside_a_transaction(
     assert open_ones == [0] * 5
 
 
-async def test_a_fetch_and_a_drain_stop_at_a_number_of_bytes(live: Rig) -> None:
+async def test_a_fetch_and_a_drain_stop_at_a_number_of_bytes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     policy = msgspec.structs.replace(POLICY, parked_limit=1, drain_limit=500)

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import ROOT, run_projectionist
-from tests.support.rebuilding import Yard, shop_app
+from tests.support.rebuilding import RebuildHarness, shop_app
 from tests.support.shop import OrderPlaced, shop
 
 pytestmark = pytest.mark.asyncio
@@ -20,17 +20,17 @@ pytestmark = pytest.mark.asyncio
 ORDERS = 300
 
 
-async def filled(rig: Rig) -> None:
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders, s.Spend)
-    await rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(ORDERS)])
-    await rig.settle(s.Orders)
+async def filled(harness: ConsumerHarness) -> None:
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders, s.Spend)
+    await harness.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(ORDERS)])
+    await harness.settle(s.Orders)
 
 
 async def test_on_a_terminal_one_line_is_written_over_with_a_bar_for_each_phase(
-    yard: Yard, tmp_path: Path
+    rebuilds: RebuildHarness, tmp_path: Path
 ) -> None:
-    await filled(yard.rig)
+    await filled(rebuilds.harness)
     master, slave = pty.openpty()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -45,7 +45,7 @@ async def test_on_a_terminal_one_line_is_written_over_with_a_bar_for_each_phase(
                 "1000",
             ),
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **shop_app(tmp_path, yard.rig)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **shop_app(tmp_path, rebuilds.harness)},
             stdout=asyncio.subprocess.PIPE,
             stderr=slave,
         )
@@ -64,12 +64,12 @@ async def test_on_a_terminal_one_line_is_written_over_with_a_bar_for_each_phase(
 
 
 async def test_without_a_terminal_phases_are_log_lines_and_json_is_one_object(
-    yard: Yard, tmp_path: Path
+    rebuilds: RebuildHarness, tmp_path: Path
 ) -> None:
-    await filled(yard.rig)
+    await filled(rebuilds.harness)
 
     ended = await run_projectionist(
-        *("rebuild", "orders:app", "Orders", "--json"), cwd=tmp_path, **shop_app(tmp_path, yard.rig)
+        *("rebuild", "orders:app", "Orders", "--json"), cwd=tmp_path, **shop_app(tmp_path, rebuilds.harness)
     )
 
     assert ended.code == 0, ended.err
@@ -78,14 +78,16 @@ async def test_without_a_terminal_phases_are_log_lines_and_json_is_one_object(
     assert ended.out.startswith('{\n  "rebuilt": [')
 
 
-async def test_a_throttled_rebuild_reads_no_faster_than_it_was_told(yard: Yard, tmp_path: Path) -> None:
-    await filled(yard.rig)
+async def test_a_throttled_rebuild_reads_no_faster_than_it_was_told(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    await filled(rebuilds.harness)
     began = asyncio.get_running_loop().time()
 
     ended = await run_projectionist(
         *("rebuild", "orders:app", "Orders", "--throttle", "100"),
         cwd=tmp_path,
-        **shop_app(tmp_path, yard.rig),
+        **shop_app(tmp_path, rebuilds.harness),
     )
 
     assert ended.code == 0, ended.err

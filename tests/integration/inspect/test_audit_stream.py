@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.shop_app import APP, environment
@@ -13,13 +13,15 @@ from tests.support.shop_app import APP, environment
 pytestmark = pytest.mark.asyncio
 
 
-async def audit(live: Rig, *words: str) -> tuple[int, str]:
+async def audit(live: ConsumerHarness, *words: str) -> tuple[int, str]:
     async with projectionist("audit-stream", APP, "Orders", *words, env=environment(live)) as child:
         ended = await child.ended()
         return ended.code, ended.out or ended.err
 
 
-async def test_holes_and_reuse_are_listed_and_repeats_are_not_held_against_anybody(live: Rig) -> None:
+async def test_holes_and_reuse_are_listed_and_repeats_are_not_held_against_anybody(
+    live: ConsumerHarness,
+) -> None:
     await live.publish(OrderPlaced("ann", 1), "good", 1, id="g1")
     await live.publish(OrderPaid(), "good", 2, id="g2")
     await live.publish(OrderPaid(), "good", 2, id="g2")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, Receipt
 
@@ -42,7 +42,9 @@ def mailer(stream: Stream, **keywords: Any) -> type:
     return Mailer
 
 
-async def test_the_name_that_a_renamed_consumers_keys_are_made_of_is_not_given_to_another(live: Rig) -> None:
+async def test_the_name_that_a_renamed_consumers_keys_are_made_of_is_not_given_to_another(
+    live: ConsumerHarness,
+) -> None:
     """Both would make the same intent keys, and the second one's effects would vanish without a word."""
     await live.migrate(mailer(live.stream))
     await live.migrate(mailer(live.stream, name="Sender", formerly=("Mailer",)))
@@ -57,7 +59,9 @@ async def test_the_name_that_a_renamed_consumers_keys_are_made_of_is_not_given_t
     assert await live.value("select count(*) from {s}.intents") == 1
 
 
-async def test_silent_intents_are_counted_by_few_names_whatever_slots_a_handler_makes_up(live: Rig) -> None:
+async def test_silent_intents_are_counted_by_few_names_whatever_slots_a_handler_makes_up(
+    live: ConsumerHarness,
+) -> None:
     """A row a slot, an hour and a process would grow with the stream."""
 
     class Lines(
@@ -79,7 +83,7 @@ async def test_silent_intents_are_counted_by_few_names_whatever_slots_a_handler_
     ]
 
 
-def sends(live: Rig, parcel: Callable[[OrderPaid], Parcel]) -> type[Reactor]:
+def sends(live: ConsumerHarness, parcel: Callable[[OrderPaid], Parcel]) -> type[Reactor]:
     """A reactor that answers each payment with this parcel."""
 
     class Sender(
@@ -95,11 +99,13 @@ def sends(live: Rig, parcel: Callable[[OrderPaid], Parcel]) -> type[Reactor]:
     return Sender
 
 
-async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_word_none(live: Rig) -> None:
+async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_word_none(
+    live: ConsumerHarness,
+) -> None:
     sender = sends(live, lambda event: Parcel(to="north" if event.cents else None))
     await live.migrate(sender)
-    async with crew(live, sender) as (hand,):
-        await hand.settle(hand.read(OrderPaid(cents=1), "o1", 1), hand.read(OrderPaid(), "o2", 1))
+    async with batch_drivers(live, sender) as (driver,):
+        await driver.settle(driver.read(OrderPaid(cents=1), "o1", 1), driver.read(OrderPaid(), "o2", 1))
 
     assert await live.fetch("select destination, ordering from {s}.intents") == [("north", None)]
     assert await live.fetch("select aggregate, head from {s}.positions order by 1") == [
@@ -110,7 +116,7 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
 
 
 async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its_event_alone(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     """As a wish that is refused when it is opened it would stop every relay, for good."""
     odd = "".join(chr(0x100 + n * 7919 % 40000) for n in range(2000))
@@ -124,8 +130,8 @@ async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its
 
     sender = sends(live, lambda event: parcels[event.cents])
     await live.migrate(sender)
-    async with crew(live, sender) as (hand,):
-        await hand.settle(*(hand.read(OrderPaid(cents=n), f"o{n}", 1) for n in parcels))
+    async with batch_drivers(live, sender) as (driver,):
+        await driver.settle(*(driver.read(OrderPaid(cents=n), f"o{n}", 1) for n in parcels))
 
     assert await live.value("select count(*) from {s}.intents") == 1, "they are opened"
     assert await live.fetch("select aggregate, head from {s}.positions where head <> 'clear' order by 1") == [

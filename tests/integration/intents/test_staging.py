@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import Outbox, made, outbox, scripted
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -199,7 +199,9 @@ async def test_a_relay_opens_what_is_there_and_what_comes_without_being_told(her
     assert provider.executions == Counter({"key-1": 1, "key-2": 1})
 
 
-async def test_a_consumers_commit_wakes_the_relay(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consumers_commit_wakes_the_relay(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Polling would take minutes here, so it is the notify that brings the intent to the provider."""
     monkeypatch.setattr(relays, "POLL_S", 600)
     s, provider = shop(live.stream), scripted()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
-from tests.support.consumer_harness import Rig
-from tests.support.servers import Lab, Stream
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.servers import Servers, Stream
 from tests.support.shop import OrderPlaced
 
 from projectionist.core.nats import connections
@@ -25,7 +25,7 @@ MANY = 500
 
 
 @pytest_asyncio.fixture
-async def client(live: Rig) -> AsyncIterator[Client]:
+async def client(live: ConsumerHarness) -> AsyncIterator[Client]:
     """A client on a stream of five hundred messages."""
     await live.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(MANY)])
     made = await connections.connect(live.settings.nats, name="scan")
@@ -61,7 +61,7 @@ async def test_a_message_lost_on_the_way_is_noticed_and_read_again(
 
 
 async def test_a_reader_that_the_broker_has_lost_is_made_anew(
-    client: Client, live: Rig, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    client: Client, live: ConsumerHarness, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanning, "AT_ONCE", 50)
     monkeypatch.setattr(scanning, "BLOCK", 20)
@@ -77,7 +77,7 @@ async def test_a_reader_that_the_broker_has_lost_is_made_anew(
 
 
 async def test_a_broker_that_goes_and_comes_back_is_read_on(
-    client: Client, lab: Lab, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    client: Client, servers: Servers, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanning, "AT_ONCE", 50)
     monkeypatch.setattr(scanning, "BLOCK", 20)
@@ -87,13 +87,13 @@ async def test_a_broker_that_goes_and_comes_back_is_read_on(
         seen += [sequence(one) for one in block]
         if len(seen) > 100 and not killed:
             killed = True
-            lab.kill_nats()
-            lab.up()
+            servers.kill_nats()
+            servers.up()
     assert seen == list(range(1, MANY + 1))
 
 
 async def test_single_messages_are_fetched_and_what_is_gone_is_missing(
-    client: Client, live: Rig, stream: Stream
+    client: Client, live: ConsumerHarness, stream: Stream
 ) -> None:
     await live.nats.jetstream().delete_msg(stream.name, 300)
     wanted = [1, 2, *range(100, 200), 300, 499]

@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import HANG_S, listening
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redelivery_is_absorbed(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_retry, "PATIENCE", 100.0)  # as if the broker had not heard that it takes longer
     s = shop(live.stream)
@@ -44,7 +44,7 @@ async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redeliver
     assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") >= 1
 
 
-async def redelivered(live: Rig, cls: type) -> None:
+async def redelivered(live: ConsumerHarness, cls: type) -> None:
     """Wait until the broker has lost its patience with both events."""
     durable = await live.value("select durable from {s}.consumers where name = $1", definition(cls).name)
     async with asyncio.timeout(HANG_S):
@@ -55,7 +55,7 @@ async def redelivered(live: Rig, cls: type) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_nothing_is_acked_before_its_commit(live: Rig) -> None:
+async def test_nothing_is_acked_before_its_commit(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     key = barrier_key("projectionist", await live.value("select number from {s}.consumers"))
@@ -76,7 +76,9 @@ async def test_nothing_is_acked_before_its_commit(live: Rig) -> None:
     assert sorted(acks) == [(1, 1), (2, 1), (3, 1)]
 
 
-async def test_what_was_received_and_not_taken_is_given_back_at_once_when_a_runner_stops(live: Rig) -> None:
+async def test_what_was_received_and_not_taken_is_given_back_at_once_when_a_runner_stops(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     policy = msgspec.structs.replace(live.policy, ack_wait_s=60)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.integration.process.test_peers import quick, running
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -19,8 +19,8 @@ from projectionist.core.settings.settings import Policy
 pytestmark = pytest.mark.asyncio
 
 
-async def head(rig: Rig, aggregate: str) -> tuple[object, ...]:
-    rows = await rig.fetch(
+async def head(harness: ConsumerHarness, aggregate: str) -> tuple[object, ...]:
+    rows = await harness.fetch(
         "select p.version, p.head, p.parked from {s}.positions p join {s}.consumers c on c.number = p.consumer"
         " where c.name = 'Orders' and p.aggregate = $1",
         aggregate,
@@ -35,18 +35,18 @@ STORES = {
 }
 
 
-async def survived(rig: Rig, env: Mapping[str, str] | None = None, *, starts: int = 9) -> int:
+async def survived(harness: ConsumerHarness, env: Mapping[str, str] | None = None, *, starts: int = 9) -> int:
     """Start the process anew whenever it has died, until it lives on; how often it died."""
     for deaths in range(starts):
-        async with running(rig, "Orders", pause_at=None, **(env or {})) as child:
+        async with running(harness, "Orders", pause_at=None, **(env or {})) as child:
 
             async def over() -> bool:
-                done = await head(rig, "order/bad") in [(1, "waiting", 1), (1, "waiting", 2)]
+                done = await head(harness, "order/bad") in [(1, "waiting", 1), (1, "waiting", 2)]
                 return done or child.has_ended
 
             await eventually(over)
             if not child.has_ended:
-                await rig.settled(shop(rig.stream).Orders)
+                await harness.settled(shop(harness.stream).Orders)
                 child.signal(signal.SIGTERM)
                 assert (await child.ended()).code == 0
                 return deaths
@@ -56,7 +56,7 @@ async def survived(rig: Rig, env: Mapping[str, str] | None = None, *, starts: in
 
 @pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
 async def test_what_is_stored_after_a_process_has_ended_uncleanly_is_not_tried_one_by_one(
-    live: Rig, sequence: Any
+    live: ConsumerHarness, sequence: Any
 ) -> None:
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders)
@@ -76,7 +76,7 @@ async def test_what_is_stored_after_a_process_has_ended_uncleanly_is_not_tried_o
 
 @pytest.mark.parametrize("env", [{}, STORES], ids=["acked after its commit", "stored first"])
 async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_others_are_applied(
-    live: Rig, env: dict[str, str]
+    live: ConsumerHarness, env: dict[str, str]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -102,7 +102,7 @@ async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_oth
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_parked_event_that_kills_is_failed_too_and_not_tried_for_ever(live: Rig) -> None:
+async def test_a_parked_event_that_kills_is_failed_too_and_not_tried_for_ever(live: ConsumerHarness) -> None:
     """No redelivery brings it: it is drained when the gap before it is filled."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -121,26 +121,26 @@ async def test_a_parked_event_that_kills_is_failed_too_and_not_tried_for_ever(li
     assert [row[:2] for row in await live.rows("orders")] == [("bad", "placed")]
 
 
-async def test_a_handler_that_never_returns_ends_its_process_and_tells_where(live: Rig) -> None:
+async def test_a_handler_that_never_returns_ends_its_process_and_tells_where(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "bad", 1)
     await live.publish(OrderNoted("hang"), "bad", 2)
     environment = {
         "PROJECTIONIST_POSTGRES__URL": live.database,
-        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+        "PROJECTIONIST_NATS__URL": live.servers.nats_url,
         "PROJECTIONIST_RUN__STALL_S": "1",
         "HELD_STREAM": live.stream.name,
     }
 
     async with projectionist(
-        "run", "tests.support.held_shop:app", "--only", "Orders", env=environment
+        "run", "tests.support.parking_shop:app", "--only", "Orders", env=environment
     ) as child:
         await child.heard("batch.judged")
         ended = await child.ended()
 
     assert ended.code == 1
-    assert "held_shop.py" in ended.err
+    assert "parking_shop.py" in ended.err
     assert "in meet" in ended.err
     assert "hang" not in ended.err.partition("Timeout (")[2]  # the value, in what tells where
     assert await live.value("select count(*) from {s}.inbox") == 0

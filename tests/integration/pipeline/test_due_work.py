@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
@@ -15,43 +15,45 @@ pytestmark = pytest.mark.asyncio
 LIMIT = Policy(drain_limit=10, gap_grace_ms=50, late_s=0)
 
 
-async def test_a_long_run_is_drained_at_most_k_events_a_transaction_and_the_rest_at_once(live: Rig) -> None:
+async def test_a_long_run_is_drained_at_most_k_events_a_transaction_and_the_rest_at_once(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
-        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 37)))
-        (filling,) = await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+    async with batch_drivers(live, s.Orders, policy=LIMIT) as (driver,):
+        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(2, 37)))
+        (filling,) = await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
 
         assert len(filling.writes.unparked) == 10
         assert await live.head(s.Orders, "order/o1") == (11, "draining", 25)
         assert filling.delay == 0
-        assert await hand.settle_due() == 3
+        assert await driver.settle_due() == 3
 
     assert await live.head(s.Orders, "order/o1") == (36, "clear", 0)
     assert msgspec.json.decode((await live.rows("orders"))[0][3]) == ["placed", *map(str, range(2, 37))]
 
 
-async def test_what_arrives_in_the_middle_of_a_drain_waits_its_turn(live: Rig) -> None:
+async def test_what_arrives_in_the_middle_of_a_drain_waits_its_turn(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, hands=2, policy=LIMIT) as (hand, other):
-        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 22)))
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+    async with batch_drivers(live, s.Orders, drivers=2, policy=LIMIT) as (driver, other):
+        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(2, 22)))
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
         assert await live.head(s.Orders, "order/o1") == (11, "draining", 10)
 
         await other.settle(other.read(OrderNoted("22"), "o1", 22), other.read(OrderPlaced("bob", 1), "o2", 1))
         assert await live.head(s.Orders, "order/o1") == (11, "draining", 11)
         assert await live.head(s.Orders, "order/o2") == (1, "clear", 0)
-        await hand.settle_due()
+        await driver.settle_due()
 
     assert await live.head(s.Orders, "order/o1") == (22, "clear", 0)
 
 
-async def test_two_processes_drain_one_run_without_a_double_or_a_loss(live: Rig) -> None:
+async def test_two_processes_drain_one_run_without_a_double_or_a_loss(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
-        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 200)))
+    async with batch_drivers(live, s.Orders, policy=LIMIT) as (driver,):
+        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(2, 200)))
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     with listening() as heard:
         async with live.running(s.Orders, processes=2, policy=LIMIT):
@@ -61,14 +63,14 @@ async def test_two_processes_drain_one_run_without_a_double_or_a_loss(live: Rig)
     assert heard.counts["batch.outage"] == 0
 
 
-async def test_a_poison_in_a_parked_run_stops_the_drain_there(live: Rig) -> None:
+async def test_a_poison_in_a_parked_run_stops_the_drain_there(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("15")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
-        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(2, 31)))
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
-        await hand.settle_due()
+    async with batch_drivers(live, s.Orders, policy=LIMIT) as (driver,):
+        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(2, 31)))
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
+        await driver.settle_due()
 
     assert await live.head(s.Orders, "order/o1") == (14, "waiting", 16)
     assert await live.fetch("select version, cause from {s}.parked order by version limit 2") == [
@@ -77,51 +79,57 @@ async def test_a_poison_in_a_parked_run_stops_the_drain_there(live: Rig) -> None
     ]
 
 
-async def test_a_second_gap_behind_the_first_stops_the_drain_until_it_is_filled_too(live: Rig) -> None:
+async def test_a_second_gap_behind_the_first_stops_the_drain_until_it_is_filled_too(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
+    async with batch_drivers(live, s.Orders, policy=LIMIT) as (driver,):
         missing = {1, 13, 20}
-        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(1, 26) if n not in missing))
+        await driver.settle(
+            *(driver.read(OrderNoted(str(n)), "o1", n) for n in range(1, 26) if n not in missing)
+        )
         stands = []
         for version in sorted(missing):
             event = OrderPlaced("ann", 1) if version == 1 else OrderNoted(str(version))
-            await hand.settle(hand.read(event, "o1", version))
-            await hand.settle_due()
+            await driver.settle(driver.read(event, "o1", version))
+            await driver.settle_due()
             stands.append(await live.head(s.Orders, "order/o1"))
 
     assert stands == [(12, "gap", 11), (19, "gap", 5), (25, "clear", 0)]
 
 
-async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_rarely(live: Rig) -> None:
+async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_rarely(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     looks = []
-    async with crew(live, s.Orders, policy=LIMIT) as (hand,):
-        await hand.settle(hand.read(OrderNoted("x"), "o1", 5))
-        assert await hand.due(10) == ([], [])
+    async with batch_drivers(live, s.Orders, policy=LIMIT) as (driver,):
+        await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
+        assert await driver.due(10) == ([], [])
         for age in (0, 10, 9_000):
             await live.pool.execute(
                 "update projectionist.positions set due = clock_timestamp();"
                 f" update projectionist.parked set parked_at = clock_timestamp() - interval '{age} s'"
             )
-            assert await hand.settle_due() == 1
+            assert await driver.settle_due() == 1
             looks.append(
                 await live.value("select extract(epoch from due - clock_timestamp()) from {s}.positions")
             )
 
-        await hand.settle(*(hand.read(OrderNoted(str(n)), "o1", n) for n in range(1, 5)))
+        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(1, 5)))
         assert await live.head(s.Orders, "order/o1") == (5, "clear", 0)
 
     assert [round(after) for after in looks] == [0, 10, 30]
 
 
-async def test_a_follower_does_not_put_off_when_a_gap_is_looked_at(live: Rig) -> None:
+async def test_a_follower_does_not_put_off_when_a_gap_is_looked_at(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderNoted("x"), "o1", 5))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
         due = await live.value("select due from {s}.positions")
-        await hand.settle(hand.read(OrderNoted("x"), "o1", 6))
+        await driver.settle(driver.read(OrderNoted("x"), "o1", 6))
 
     assert await live.value("select due from {s}.positions") == due

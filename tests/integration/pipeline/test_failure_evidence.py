@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, flowing, tuned
 from tests.support.notes import notes
 from tests.support.process import projectionist
@@ -31,12 +31,12 @@ ACT = Act("ann", "the row is free again")
 NOTES = "select array_agg(note order by note) from notes"
 
 
-async def comes(rig: Rig, sql: str, wanted: object) -> None:
+async def comes(harness: ConsumerHarness, sql: str, wanted: object) -> None:
     """Wait for the value of a query, through crashes of the server that is asked."""
 
     async def there() -> bool:
         try:
-            found = await rig.value(sql)
+            found = await harness.value(sql)
         except (OSError, ProjectionistError, asyncpg.PostgresError, asyncpg.InterfaceError):
             return False
         assert found == wanted, f"{sql} says {found!r}, not {wanted!r}"
@@ -45,17 +45,19 @@ async def comes(rig: Rig, sql: str, wanted: object) -> None:
     await eventually(there)
 
 
-async def publish(rig: Rig, bad: str, good: int, first: int = 0) -> list[str]:
+async def publish(harness: ConsumerHarness, bad: str, good: int, first: int = 0) -> list[str]:
     """One bad note among good ones; the aggregates of the good."""
     names = [f"g{number:02}" for number in range(first, first + good)]
     for number, name in enumerate(names):
         if number == good // 3:
-            await rig.publish(OrderNoted(bad), "bad", 1)
-        await rig.publish(OrderNoted("x"), name, 1)
+            await harness.publish(OrderNoted(bad), "bad", 1)
+        await harness.publish(OrderNoted("x"), name, 1)
     return names
 
 
-async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_go_on(live: Rig) -> None:
+async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_go_on(
+    live: ConsumerHarness,
+) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)
     tuned(live, postgres={"statement_s": 0.4, "lock_s": 0.3})
@@ -73,7 +75,7 @@ async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_
 
 
 async def test_an_event_that_is_slow_when_nothing_else_comes_keeps_nobody_waiting_for_long(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failure_evidence, "PATIENCE_S", 0.5)
     cls = notes(live.stream)
@@ -90,13 +92,15 @@ async def test_an_event_that_is_slow_when_nothing_else_comes_keeps_nobody_waitin
     assert heard.counts["batch.blamed"] >= 1
 
 
-async def test_a_row_that_somebody_holds_for_ever_keeps_its_own_events_waiting_alone(live: Rig) -> None:
+async def test_a_row_that_somebody_holds_for_ever_keeps_its_own_events_waiting_alone(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     tuned(live, postgres={"lock_s": 0.2})
     await live.publish(OrderPlaced("ann", 1), "o0", 1)
     await live.settle(s.Spend)
-    stranger = await live.lab_connection()
+    stranger = await live.own_connection()
     try:
         await stranger.execute(
             "begin; update projectionist.spend__g1 set cents = cents where customer = 'ann'"
@@ -119,9 +123,9 @@ async def test_a_row_that_somebody_holds_for_ever_keeps_its_own_events_waiting_a
 
 
 @asynccontextmanager
-async def raising(rig: Rig, state: str, when: str = "true") -> AsyncIterator[None]:
+async def raising(harness: ConsumerHarness, state: str, when: str = "true") -> AsyncIterator[None]:
     """The read model of orders raises this state, whatever it says, for the rows of which `when` holds."""
-    await rig.pool.execute(
+    await harness.pool.execute(
         f"""
         create function raises() returns trigger language plpgsql as $$ begin
             if {when} then raise exception 'could not go on' using errcode = '{state}'; end if; return new;
@@ -131,11 +135,11 @@ async def raising(rig: Rig, state: str, when: str = "true") -> AsyncIterator[Non
         """
     )
     yield
-    await rig.pool.execute("drop function raises cascade")
+    await harness.pool.execute("drop function raises cascade")
 
 
 @pytest.mark.parametrize("state", ["58030", "XX000", "25P04", "55000", "26000", "42501", "53200"])
-async def test_two_seconds_of_trouble_cost_no_event_an_attempt(live: Rig, state: str) -> None:
+async def test_two_seconds_of_trouble_cost_no_event_an_attempt(live: ConsumerHarness, state: str) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with live.running(s.Orders):
@@ -153,7 +157,7 @@ async def test_two_seconds_of_trouble_cost_no_event_an_attempt(live: Rig, state:
 
 
 async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are put aside while nobody can tell; each comes again, and none waits for a person."""
     monkeypatch.setattr(failure_evidence, "PATIENCE_S", 0.1)
@@ -179,7 +183,7 @@ def retrying(attempts: int) -> RetryPolicy:
 
 @pytest.mark.parametrize("state", ["42501", "42703", "55000", "XX001", "58030", "42601"])
 async def test_one_row_that_the_database_refuses_with_whichever_words_fails_its_event_alone(
-    live: Rig, state: str
+    live: ConsumerHarness, state: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -198,7 +202,9 @@ async def test_one_row_that_the_database_refuses_with_whichever_words_fails_its_
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_rights_that_are_missing_for_everybody_are_waited_for_and_fail_few(live: Rig) -> None:
+async def test_rights_that_are_missing_for_everybody_are_waited_for_and_fail_few(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     load = Load(live, shop(live.stream))
@@ -214,7 +220,7 @@ async def test_rights_that_are_missing_for_everybody_are_waited_for_and_fail_few
 
 @pytest.mark.parametrize(("bad", "processes"), [("ends", 2), ("crashes", 1)])
 async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_applied(
-    live: Rig, bad: str, processes: int
+    live: ConsumerHarness, bad: str, processes: int
 ) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)
@@ -231,15 +237,15 @@ async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_appl
 
 
 async def test_what_only_the_claim_refuses_is_quarantined_as_bytes_and_its_neighbours_go_on(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     """Whatever reading may ever let pass: a text with the sign that divides texts, and one that no text may hold."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        events = [hand.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1) for n in range(9)]
+    async with batch_drivers(live, s.Orders) as (driver,):
+        events = [driver.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1) for n in range(9)]
         events[3].traceparent, events[6].correlation = "01-\x1f-x", "a\0b"
-        await hand.settle(*events)
+        await driver.settle(*events)
 
     assert [row[0] for row in await live.rows("orders")] == [f"o{n}" for n in range(9) if n not in (3, 6)]
     put = await live.fetch(
@@ -250,7 +256,9 @@ async def test_what_only_the_claim_refuses_is_quarantined_as_bytes_and_its_neigh
     live.tampered = True
 
 
-async def test_what_cannot_even_be_quarantined_is_not_acked_and_its_neighbours_go_on(live: Rig) -> None:
+async def test_what_cannot_even_be_quarantined_is_not_acked_and_its_neighbours_go_on(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
@@ -274,7 +282,7 @@ async def test_what_cannot_even_be_quarantined_is_not_acked_and_its_neighbours_g
 
 
 async def test_a_process_that_an_error_ends_says_no_goodbye_and_one_that_is_stopped_does(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -297,13 +305,15 @@ async def test_a_process_that_an_error_ends_says_no_goodbye_and_one_that_is_stop
 
 
 @pytest.mark.parametrize("bad", ["slow", "ends"])
-async def test_a_process_that_cannot_finish_an_event_ends_when_it_is_asked_to(live: Rig, bad: str) -> None:
+async def test_a_process_that_cannot_finish_an_event_ends_when_it_is_asked_to(
+    live: ConsumerHarness, bad: str
+) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)
     await live.publish(OrderNoted(bad), "bad", 1)
     environment = {
         "PROJECTIONIST_POSTGRES__URL": live.database,
-        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+        "PROJECTIONIST_NATS__URL": live.servers.nats_url,
         "PROJECTIONIST_RUN__SHUTDOWN_S": "2",
         "HELD_STREAM": live.stream.name,
     }
@@ -318,7 +328,7 @@ async def test_a_process_that_cannot_finish_an_event_ends_when_it_is_asked_to(li
 
 
 async def test_an_entry_of_quarantine_that_nobody_can_read_again_keeps_no_other_that_is_due_waiting(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     s.trouble.later.add("again")
@@ -343,7 +353,7 @@ async def test_an_entry_of_quarantine_that_nobody_can_read_again_keeps_no_other_
             await live.settled(s.Orders)
 
 
-async def test_what_was_refused_stays_in_quarantine_until_it_can_be_held(live: Rig) -> None:
+async def test_what_was_refused_stays_in_quarantine_until_it_can_be_held(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
@@ -363,7 +373,7 @@ async def test_what_was_refused_stays_in_quarantine_until_it_can_be_held(live: R
     assert await live.value("select order_id from orders") == "o1"
 
 
-async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(live: Rig) -> None:
+async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "bad", 1)
@@ -380,7 +390,7 @@ async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(liv
 
 
 async def test_what_nobody_could_park_while_a_table_of_ours_was_locked_comes_back_by_itself(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -391,7 +401,7 @@ async def test_what_nobody_could_park_while_a_table_of_ours_was_locked_comes_bac
     )
     await live.publish(OrderPlaced("ann", 1), "o0", 1)
     await live.settle(s.Orders)
-    stranger = await live.lab_connection()
+    stranger = await live.own_connection()
     try:
         await stranger.execute("begin; lock table projectionist.parked in exclusive mode")
         async with live.running(s.Orders):
@@ -415,7 +425,7 @@ async def test_what_nobody_could_park_while_a_table_of_ours_was_locked_comes_bac
 
 @pytest.mark.parametrize("state", ["XX002", "57014", "22021", "42501"])
 async def test_an_event_that_cannot_even_be_claimed_is_quarantined_when_others_are_applied(
-    live: Rig, state: str
+    live: ConsumerHarness, state: str
 ) -> None:
     """A page of our own index that nobody can read any more, in the way of one identity."""
     s = shop(live.stream)
@@ -436,7 +446,9 @@ async def test_an_event_that_cannot_even_be_claimed_is_quarantined_when_others_a
     assert await live.fetch("select seq, reason from {s}.quarantine") == [(3, "refused")]
 
 
-async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_discarded(live: Rig) -> None:
+async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_discarded(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute(
@@ -447,21 +459,21 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
         create trigger raises before insert on projectionist.inbox for each row execute function raises();
         """
     )
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(
             *[
-                hand.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1, id="odd" if n == 2 else None)
+                driver.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1, id="odd" if n == 2 else None)
                 for n in range(6)
             ]
         )
-        again = hand.read(OrderPlaced("ann", 2), "o2", 1, seq=3, id="odd", delivered=2)
+        again = driver.read(OrderPlaced("ann", 2), "o2", 1, seq=3, id="odd", delivered=2)
         with listening() as heard:
-            alone = await hand.settle(again)
-            among = await hand.settle(again, hand.read(OrderPlaced("eve", 1), "o9", 1, seq=9))
+            alone = await driver.settle(again)
+            among = await driver.settle(again, driver.read(OrderPlaced("eve", 1), "o9", 1, seq=9))
         async with live.quarantine(s.Orders) as verbs:
             await verbs.discard((1, 3), ACT)
         await live.pool.execute("drop trigger raises on projectionist.inbox")
-        await hand.settle(again)
+        await driver.settle(again)
 
     assert heard.counts["batch.outage"] == 0
     known = ("order.placed", "redelivered")
@@ -471,16 +483,16 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
     live.tampered = True
 
 
-async def test_what_was_refused_is_tried_anew_when_it_is_what_is_missing(live: Rig) -> None:
+async def test_what_was_refused_is_tried_anew_when_it_is_what_is_missing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
-        await hand.settle(hand.read(OrderPaid(1), "o1", 2, seq=2))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
+        await driver.settle(driver.read(OrderPaid(1), "o1", 2, seq=2))
         assert await live.fetch("select seq, reason from {s}.quarantine") == [(1, "refused")]
         await live.pool.execute("alter table projectionist.inbox drop constraint odd")
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
 
     assert [row[:2] for row in await live.rows("orders")] == [("o1", "paid")]
     live.tampered = True

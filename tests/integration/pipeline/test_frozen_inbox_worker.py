@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Child, projectionist
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually
@@ -39,15 +39,15 @@ ORDERS, EACH = 20, 25
 
 
 @pytest.fixture
-def folder(live: Rig, tmp_path: Path) -> Path:
+def folder(live: ConsumerHarness, tmp_path: Path) -> Path:
     """Where the processes start: an app on the test's stream, and its settings."""
     (tmp_path / "frozen.py").write_text(APP.format(stream=live.stream.name))
-    settings = SETTINGS.format(database=live.database, nats=live.lab.nats_url)
+    settings = SETTINGS.format(database=live.database, nats=live.servers.nats_url)
     (tmp_path / "projectionist.toml").write_text(settings)
     return tmp_path
 
 
-async def fill(live: Rig) -> None:
+async def fill(live: ConsumerHarness) -> None:
     """Store every event of every order in the stream, in order."""
     await live.publish_all(
         (OrderNoted(f"n{version}"), f"o{number}", version, f"{number}-{version}")
@@ -56,13 +56,13 @@ async def fill(live: Rig) -> None:
     )
 
 
-async def complete(live: Rig) -> bool:
+async def complete(live: ConsumerHarness) -> bool:
     """Whether every event has been applied."""
     assert await live.value("select count(*) from {s}.inbox where state = 'applied'") == ORDERS * EACH
     return True
 
 
-async def check(live: Rig, cls: type) -> None:
+async def check(live: ConsumerHarness, cls: type) -> None:
     """Every order has its whole history once."""
     text = "[" + ", ".join(f'"n{version}"' for version in range(1, EACH + 1)) + "]"
     assert {row[0]: row[3] for row in await live.rows("orders")} == {f"o{n}": text for n in range(ORDERS)}
@@ -70,7 +70,9 @@ async def check(live: Rig, cls: type) -> None:
     assert await live.value("select count(*) from {s}.parked") == 0
 
 
-async def test_what_a_frozen_worker_had_claimed_is_applied_by_another(live: Rig, folder: Path) -> None:
+async def test_what_a_frozen_worker_had_claimed_is_applied_by_another(
+    live: ConsumerHarness, folder: Path
+) -> None:
     orders = shop(live.stream).Orders
     await live.migrate(orders)
     async with projectionist("run", cwd=folder, pause_at={"drain.claimed": 1}) as frozen:
@@ -89,7 +91,7 @@ async def test_what_a_frozen_worker_had_claimed_is_applied_by_another(live: Rig,
 # While it stores what has come, and between a commit and what follows it.
 @pytest.mark.parametrize("moment", ["batch.folded", "batch.committed"])
 async def test_what_a_frozen_worker_had_in_hand_is_applied_by_another(
-    live: Rig, folder: Path, moment: str
+    live: ConsumerHarness, folder: Path, moment: str
 ) -> None:
     orders = shop(live.stream).Orders
     await live.migrate(orders)
@@ -116,7 +118,9 @@ async def ended(child: Child) -> None:
     assert end.code == 0, end.err
 
 
-async def test_a_worker_that_is_slow_and_lives_keeps_what_it_has_claimed(live: Rig, folder: Path) -> None:
+async def test_a_worker_that_is_slow_and_lives_keeps_what_it_has_claimed(
+    live: ConsumerHarness, folder: Path
+) -> None:
     orders = shop(live.stream).Orders
     await live.migrate(orders)
     (folder / "frozen.py").write_text(APP.format(stream=live.stream.name) + SLOW)
@@ -151,12 +155,12 @@ Trouble.meet = meet
 """
 
 
-async def held(live: Rig) -> bool:
+async def held(live: ConsumerHarness) -> bool:
     """Whether somebody has claimed the order."""
     return bool(await live.value("select count(*) from {s}.positions where owner is not null"))
 
 
-async def renewed(live: Rig, owner: int) -> None:
+async def renewed(live: ConsumerHarness, owner: int) -> None:
     """Return when the owner's lease was renewed once more."""
     before = await live.value("select leased_until from {s}.runners where number = $1", owner)
 
@@ -168,6 +172,6 @@ async def renewed(live: Rig, owner: int) -> None:
     await eventually(later)
 
 
-async def applied(live: Rig) -> bool:
+async def applied(live: ConsumerHarness) -> bool:
     """Whether the order's one event was applied."""
     return bool(await live.value("select count(*) from {s}.inbox where state = 'applied'"))

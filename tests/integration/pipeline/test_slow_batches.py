@@ -6,8 +6,8 @@ import time
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted
 
 from projectionist.core.postgres import connections
@@ -17,7 +17,7 @@ from projectionist.runner.pipeline import batch_retry
 pytestmark = pytest.mark.asyncio
 
 
-def slow(live: Rig) -> type:
+def slow(live: ConsumerHarness) -> type:
     """A projection of handlers that keep the session idle."""
 
     class Slow(
@@ -45,34 +45,40 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_retry, "LONG_S", 0.3)
 
 
-async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_parts(live: Rig) -> None:
+async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_parts(
+    live: ConsumerHarness,
+) -> None:
     cls = slow(live)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
-        applied = await hand.settle(*(hand.read(OrderNoted("n"), f"o{n}", 1) for n in range(10)))
+    async with batch_drivers(live, cls) as (driver,):
+        applied = await driver.settle(*(driver.read(OrderNoted("n"), f"o{n}", 1) for n in range(10)))
 
     assert len(applied) > 1
     assert await live.value("select count(*) from slow") == 10
 
 
-async def test_an_aggregate_that_drains_for_longer_than_a_session_may_idle_drains_in_parts(live: Rig) -> None:
+async def test_an_aggregate_that_drains_for_longer_than_a_session_may_idle_drains_in_parts(
+    live: ConsumerHarness,
+) -> None:
     cls = slow(live)
     await live.migrate(cls)
     policy = msgspec.structs.replace(live.policy, drain_limit=16)
-    async with crew(live, cls, policy=policy) as (hand,):
-        await hand.settle(*(hand.read(OrderNoted("n"), "o1", n) for n in range(2, 14)))
-        await hand.settle(hand.read(OrderNoted("n"), "o1", 1))
-        await hand.settle_due()
+    async with batch_drivers(live, cls, policy=policy) as (driver,):
+        await driver.settle(*(driver.read(OrderNoted("n"), "o1", n) for n in range(2, 14)))
+        await driver.settle(driver.read(OrderNoted("n"), "o1", 1))
+        await driver.settle_due()
 
     assert await live.rows("slow") == [("o1", 13)]
 
 
-async def test_an_event_whose_handler_outlasts_what_a_session_may_idle_is_failed_alone(live: Rig) -> None:
+async def test_an_event_whose_handler_outlasts_what_a_session_may_idle_is_failed_alone(
+    live: ConsumerHarness,
+) -> None:
     cls = slow(live)
     await live.migrate(cls)
-    async with crew(live, cls) as (hand,):
+    async with batch_drivers(live, cls) as (driver,):
         texts = ["n"] * 4 + ["slow"] + ["n"] * 5
-        await hand.settle(*(hand.read(OrderNoted(text), f"o{n}", 1) for n, text in enumerate(texts)))
+        await driver.settle(*(driver.read(OrderNoted(text), f"o{n}", 1) for n, text in enumerate(texts)))
 
     assert await live.value("select count(*) from slow") == 9
     assert (await live.head(cls, "order/o4"))[1] == "failed"

@@ -7,7 +7,7 @@ import random
 import asyncpg
 import pytest
 from nats.js.errors import NotFoundError
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -27,7 +27,7 @@ ACT = Act("ann", "looked at it")
 
 
 @pytest.mark.asyncio
-async def test_an_event_is_stored_then_applied_with_its_effect(live: Rig) -> None:
+async def test_an_event_is_stored_then_applied_with_its_effect(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 500), "o1", 1, id="a")
@@ -52,7 +52,7 @@ async def test_an_event_is_stored_then_applied_with_its_effect(live: Rig) -> Non
 @pytest.mark.asyncio
 @pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
 async def test_what_is_stored_is_applied_at_once_and_not_at_the_next_sweep(
-    live: Rig, monkeypatch: pytest.MonkeyPatch, sequence: str
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch, sequence: str
 ) -> None:
     """Where nothing else happens, a row would be behind its event by up to a second."""
     s = shop(live.stream, sequence=sequence)
@@ -70,12 +70,14 @@ async def test_what_is_stored_is_applied_at_once_and_not_at_the_next_sweep(
 
 
 @pytest.mark.asyncio
-async def test_what_is_stored_is_acked_and_shown_as_backlog_while_nobody_can_drain_it(live: Rig) -> None:
+async def test_what_is_stored_is_acked_and_shown_as_backlog_while_nobody_can_drain_it(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for version in range(1, 4):
         await live.publish(OrderNoted(f"n{version}"), "o1", version)
-    blocker = await live.lab_connection()
+    blocker = await live.own_connection()
     try:
         await blocker.execute(f"begin; lock table {SCHEMA}.orders__g1 in access exclusive mode")
         async with live.running(s.Orders, policy=STORE):
@@ -91,7 +93,7 @@ async def test_what_is_stored_is_acked_and_shown_as_backlog_while_nobody_can_dra
     assert await live.rows("orders") == [("o1", "new", 0, '["n1", "n2", "n3"]')]
 
 
-async def acked(live: Rig) -> bool:
+async def acked(live: ConsumerHarness) -> bool:
     """Whether the broker holds nothing of the consumer any more."""
     durable = await live.value("select durable from {s}.consumers")
     try:
@@ -103,7 +105,7 @@ async def acked(live: Rig) -> bool:
 
 
 @pytest.mark.asyncio
-async def test_gaps_failures_and_repeats_are_what_they_are_without_it(live: Rig) -> None:
+async def test_gaps_failures_and_repeats_are_what_they_are_without_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -143,7 +145,7 @@ async def test_gaps_failures_and_repeats_are_what_they_are_without_it(live: Rig)
 
 @pytest.mark.parametrize("sequence", ["unordered", "monotonic"])
 @pytest.mark.asyncio
-async def test_the_other_sequences_are_stored_first_too(live: Rig, sequence: str) -> None:
+async def test_the_other_sequences_are_stored_first_too(live: ConsumerHarness, sequence: str) -> None:
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders)
     for version in (1, 2, 4, 7):
@@ -157,7 +159,7 @@ async def test_the_other_sequences_are_stored_first_too(live: Rig, sequence: str
 
 
 @pytest.mark.asyncio
-async def test_ten_thousand_events_by_two_workers_equal_the_fold(live: Rig) -> None:
+async def test_ten_thousand_events_by_two_workers_equal_the_fold(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     events, expected = history(random.Random(7), aggregates=200, each=50)
@@ -188,7 +190,7 @@ def history(
 
 @pytest.mark.asyncio
 async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_over(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -213,7 +215,9 @@ async def test_what_a_dead_runner_had_claimed_is_taken_over_when_its_lease_is_ov
 
 
 @pytest.mark.asyncio
-async def test_sessions_of_a_runner_with_the_same_number_in_another_schema_are_left_alone(live: Rig) -> None:
+async def test_sessions_of_a_runner_with_the_same_number_in_another_schema_are_left_alone(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     number = 4711
@@ -240,12 +244,12 @@ async def test_sessions_of_a_runner_with_the_same_number_in_another_schema_are_l
 
 
 @pytest.mark.asyncio
-async def test_a_runner_whose_claim_was_taken_over_applies_nothing_of_it(live: Rig) -> None:
+async def test_a_runner_whose_claim_was_taken_over_applies_nothing_of_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("one"), "o1", 1)
     with listening() as heard:
-        blocker = await live.lab_connection()
+        blocker = await live.own_connection()
         await blocker.execute(f"begin; lock table {SCHEMA}.orders__g1 in access exclusive mode")
         async with live.running(s.Orders, policy=STORE):
             await heard.wait("drain.claimed")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import listening
@@ -102,7 +102,7 @@ def in_memory(stream: Stream, bad: Callable[[], None]) -> type[Projection]:
     return Notes
 
 
-async def failed_alone(live: Rig, cls: type) -> tuple[Any, ...]:
+async def failed_alone(live: ConsumerHarness, cls: type) -> tuple[Any, ...]:
     """Run it over one bad note among good ones: the bad one's failure."""
     await live.migrate(cls)
     for number, name in enumerate(GOOD):
@@ -119,19 +119,21 @@ async def failed_alone(live: Rig, cls: type) -> tuple[Any, ...]:
     return tuple(failure)
 
 
-async def test_a_handler_that_awaits_what_was_cancelled_fails_its_event_alone(live: Rig) -> None:
+async def test_a_handler_that_awaits_what_was_cancelled_fails_its_event_alone(live: ConsumerHarness) -> None:
     failure = await failed_alone(live, by_sql(live.stream, awaits_what_was_cancelled))
     assert failure == ("failed", "asyncio.exceptions.CancelledError", "")
 
 
-async def test_a_handler_that_raises_what_is_no_exception_fails_its_event_alone(live: Rig) -> None:
+async def test_a_handler_that_raises_what_is_no_exception_fails_its_event_alone(
+    live: ConsumerHarness,
+) -> None:
     failure = await failed_alone(live, by_sql(live.stream, is_closed_in_waiting))
     assert failure == ("failed", "GeneratorExit", "")
 
 
 @pytest.mark.parametrize("bad", [is_cancelled, leaves, is_closed, is_abandoned])
 async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
-    live: Rig, bad: Callable[[], None]
+    live: ConsumerHarness, bad: Callable[[], None]
 ) -> None:
     cause, error_class, _ = await failed_alone(live, in_memory(live.stream, bad))
     assert (cause, error_class) in [
@@ -143,7 +145,7 @@ async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
 
 
 async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sql_handlers, "IDLE_S", 0.5)
     cause, error_class, error = await failed_alone(live, by_sql(live.stream, waits_for_ever))
@@ -152,7 +154,7 @@ async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(
 
 
 async def test_a_task_that_is_cancelled_by_nobody_is_an_error_and_the_consumer_begins_again(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Mailer)

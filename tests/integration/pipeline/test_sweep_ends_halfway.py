@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -53,7 +53,7 @@ def ending_at(point: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             stop()
 
 
-async def end_at(point: str, live: Rig, consumer: type, monkeypatch: pytest.MonkeyPatch) -> None:
+async def end_at(point: str, live: ConsumerHarness, consumer: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the consumer until it ends there."""
 
     async def ended() -> bool:
@@ -68,7 +68,7 @@ async def end_at(point: str, live: Rig, consumer: type, monkeypatch: pytest.Monk
     "point", ["asking", "references.fetched", "batch.folded", "batch.written", "batch.committed"]
 )
 async def test_references_are_fetched_and_drained_by_whoever_comes_next(
-    live: Rig, point: str, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -92,7 +92,7 @@ async def test_references_are_fetched_and_drained_by_whoever_comes_next(
     "point", ["quarantine.read", "batch.entered", "batch.claimed", "batch.written", "batch.committed"]
 )
 async def test_an_entry_of_quarantine_is_settled_by_whoever_comes_next(
-    live: Rig, point: str, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -118,7 +118,7 @@ async def test_an_entry_of_quarantine_is_settled_by_whoever_comes_next(
 
 @pytest.mark.parametrize("point", ["asking", "baseline.found", "batch.written", "batch.committed"])
 async def test_a_beginning_is_recorded_once_whoever_finds_it(
-    live: Rig, point: str, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream, baseline="any")
     await live.migrate(s.Orders)

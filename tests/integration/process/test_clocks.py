@@ -11,12 +11,12 @@ import asyncpg
 import msgspec
 import pytest
 from tests.support.clocks import Clock, clocked
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, flowing, tuned
 from tests.support.outbox import FORGETS, SLOW, answer, execute, held_until, made, outbox, scripted
 from tests.support.process import projectionist
 from tests.support.retention import DAY, age, forgets_after, purge, went
-from tests.support.servers import SCHEMA, Lab
+from tests.support.servers import SCHEMA, Servers
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 from tests.support.waiting import eventually, listening
@@ -34,26 +34,26 @@ HOUR = 3600
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[Lab, Clock]]:
+def servers_and_clock() -> Iterator[tuple[Servers, Clock]]:
     """Servers of their own: nobody else can live with such a clock."""
     with clocked() as made:
         yield made
 
 
 @pytest.fixture
-def lab(servers: tuple[Lab, Clock]) -> Lab:
-    return servers[0]
+def servers(servers_and_clock: tuple[Servers, Clock]) -> Servers:
+    return servers_and_clock[0]
 
 
 @pytest.fixture
-def clock(servers: tuple[Lab, Clock]) -> Iterator[Clock]:
-    yield servers[1]
-    servers[1].set(0)
+def clock(servers_and_clock: tuple[Servers, Clock]) -> Iterator[Clock]:
+    yield servers_and_clock[1]
+    servers_and_clock[1].set(0)
 
 
 @pytest.mark.parametrize("seconds", [HOUR, 60], ids=["an hour", "a minute"])
 async def test_a_clock_that_goes_back_delays_no_retry(
-    clock: Clock, live: Rig, told: list[str], seconds: int
+    clock: Clock, live: ConsumerHarness, told: list[str], seconds: int
 ) -> None:
     s = shop(live.stream)
     s.trouble.later.add("bad")
@@ -72,7 +72,7 @@ async def test_a_clock_that_goes_back_delays_no_retry(
 
 
 async def test_what_an_operator_wanted_at_once_is_done_though_the_clock_went_back_while_nobody_ran(
-    clock: Clock, live: Rig
+    clock: Clock, live: ConsumerHarness
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -90,7 +90,7 @@ async def test_what_an_operator_wanted_at_once_is_done_though_the_clock_went_bac
 
 @pytest.mark.parametrize("moment", ["batch.claimed", "batch.written"])
 async def test_who_is_frozen_is_ended_though_its_heartbeat_is_of_a_later_clock(
-    clock: Clock, live: Rig, moment: str
+    clock: Clock, live: ConsumerHarness, moment: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -112,7 +112,7 @@ async def test_who_is_frozen_is_ended_though_its_heartbeat_is_of_a_later_clock(
 
 
 async def test_what_a_dead_runner_had_claimed_is_taken_over_though_its_lease_is_of_a_later_clock(
-    clock: Clock, live: Rig
+    clock: Clock, live: ConsumerHarness
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -171,7 +171,7 @@ async def test_a_lease_that_a_clock_ends_early_by_going_forward_is_fenced(
     "jumps", [(HOUR,), (-HOUR,), (HOUR, 0, -HOUR, 0)], ids=["forward", "back", "to and fro"]
 )
 async def test_a_clock_that_jumps_under_load_loses_and_doubles_nothing(
-    clock: Clock, live: Rig, jumps: tuple[int, ...]
+    clock: Clock, live: ConsumerHarness, jumps: tuple[int, ...]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -194,18 +194,18 @@ async def test_a_relay_goes_on_with_what_is_due_and_leased_by_a_later_clock(
     retry = ProviderRetry(initial_s=1, maximum_s=1)
     breaker = BreakerPolicy(failures=1, open_s=1, maximum_s=1)
     cls = scripted()
-    async with outbox(database) as rig:
-        again, dead, down = await rig.want(), await rig.want(), await rig.want(destination="down")
+    async with outbox(database) as harness:
+        again, dead, down = await harness.want(), await harness.want(), await harness.want(destination="down")
         cls.script[again] = [answer(Outcome.RETRY)]
         cls.script[down] = [answer(Outcome.NOT_SENT)]
         provider = made(cls, retry=retry, breaker=breaker, rate_per_s=20, burst=2, timeout_s=1.0)
-        async with rig.relaying(provider):
-            await rig.becomes(dead, "sent")
+        async with harness.relaying(provider):
+            await harness.becomes(dead, "sent")
             clock.set(-HOUR)
-            await rig.all_become("sent")
+            await harness.all_become("sent")
             for _ in range(10):
-                await rig.want()
-            await rig.all_become("sent")
+                await harness.want()
+            await harness.all_become("sent")
     assert set(cls.executions.values()) == {1}
     assert cls.executions[down] == 1
 
@@ -224,16 +224,16 @@ async def test_a_circuit_that_opens_while_the_clock_goes_back_opens_for_no_longe
 
     monkeypatch.setattr(Circuits, "_keep", held)
     cls = scripted()
-    async with outbox(database) as rig:
-        key = await rig.want()
+    async with outbox(database) as harness:
+        key = await harness.want()
         cls.script[key] = [answer(Outcome.NOT_SENT)]
         with listening() as heard:
-            async with rig.relaying(made(cls, breaker=BreakerPolicy(failures=1, open_s=1, maximum_s=1))):
+            async with harness.relaying(made(cls, breaker=BreakerPolicy(failures=1, open_s=1, maximum_s=1))):
                 await reckoned.wait()
                 clock.set(-HOUR)
                 await heard.wait("clock.back")
                 noticed.set()
-                await rig.becomes(key, "sent")
+                await harness.becomes(key, "sent")
     assert cls.executions == {key: 1}
 
 
@@ -241,15 +241,15 @@ async def test_a_relay_that_starts_behind_a_clock_that_went_back_takes_up_what_a
     clock: Clock, database: str
 ) -> None:
     cls = scripted()
-    async with outbox(database) as rig:
-        key = await rig.want()
-        await rig.connection.execute(
+    async with outbox(database) as harness:
+        key = await harness.want()
+        await harness.connection.execute(
             f"update {SCHEMA}.outbox set state = 'leased', token = gen_random_uuid(),"
             " lease_until = clock_timestamp() + interval '10 s'"
         )
         clock.set(-HOUR)
-        async with rig.relaying(made(cls, timeout_s=0.1)):
-            await rig.becomes(key, "sent")
+        async with harness.relaying(made(cls, timeout_s=0.1)):
+            await harness.becomes(key, "sent")
 
 
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR], ids=["forward", "back"])
@@ -258,19 +258,19 @@ async def test_what_a_relay_is_sending_when_the_clock_jumps_is_done_once(
 ) -> None:
     """A lease that is over too early lets another relay ask again, under the same key."""
     cls, answers = scripted(), asyncio.Event()
-    async with outbox(database) as rig:
-        keys = [await rig.want() for _ in range(4)]
+    async with outbox(database) as harness:
+        keys = [await harness.want() for _ in range(4)]
         for key in keys:
             cls.script[key] = [held_until(answers)]
-        async with rig.relaying(made(cls)):
-            await rig.all_become("started")
+        async with harness.relaying(made(cls)):
+            await harness.all_become("started")
             clock.set(seconds)
-            later = [await rig.want() for _ in range(4)]
-            async with rig.relaying(made(cls)):
+            later = [await harness.want() for _ in range(4)]
+            async with harness.relaying(made(cls)):
                 for key in later:
-                    await rig.becomes(key, "sent")
+                    await harness.becomes(key, "sent")
                 answers.set()
-                await rig.all_become("sent")
+                await harness.all_become("sent")
     assert cls.executions == dict.fromkeys([*keys, *later], 1)
 
 
@@ -282,22 +282,24 @@ async def test_a_clock_that_goes_back_makes_no_key_look_younger_than_its_provide
         **{**{f: getattr(FORGETS, f) for f in FORGETS.__struct_fields__}, "memory_s": HOUR}
     )
     cls = scripted(profile)
-    async with outbox(database) as rig:
-        key, other = await rig.want(lane="a"), await rig.want(lane="b")
+    async with outbox(database) as harness:
+        key, other = await harness.want(lane="a"), await harness.want(lane="b")
         cls.script[key] = [answer(Outcome.RETRY), answer(Outcome.RETRY), execute]
-        async with rig.relaying(made(cls, retry=SLOW)):
-            await rig.becomes(other, "sent")
-            await rig.age(key, 2 * HOUR)
+        async with harness.relaying(made(cls, retry=SLOW)):
+            await harness.becomes(other, "sent")
+            await harness.age(key, 2 * HOUR)
             clock.set(-2 * HOUR)
-            third = await rig.want(lane="c")
-            await rig.becomes(third, "sent")
-            await rig.make_due()
-            await rig.becomes(key, "reconcile")
+            third = await harness.want(lane="c")
+            await harness.becomes(third, "sent")
+            await harness.make_due()
+            await harness.becomes(key, "reconcile")
     assert not cls.executions[key]
 
 
 @pytest.mark.parametrize("wrong", ["when it purges", "when it settled"])
-async def test_a_clock_that_is_wrong_once_removes_nothing_early(clock: Clock, live: Rig, wrong: str) -> None:
+async def test_a_clock_that_is_wrong_once_removes_nothing_early(
+    clock: Clock, live: ConsumerHarness, wrong: str
+) -> None:
     """Retention is told by PostgreSQL's clock and by ours; the later of both decides what stays."""
     s = shop(live.stream, sequence="unordered")
     await forgets_after(live, 1)
@@ -313,7 +315,9 @@ async def test_a_clock_that_is_wrong_once_removes_nothing_early(clock: Clock, li
     assert went(await purge(live, s.Spend, policy=two_days)) == {"inbox": 1}
 
 
-async def test_a_breaker_that_a_later_clock_has_opened_lets_a_probe_through(clock: Clock, live: Rig) -> None:
+async def test_a_breaker_that_a_later_clock_has_opened_lets_a_probe_through(
+    clock: Clock, live: ConsumerHarness
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -326,7 +330,7 @@ async def test_a_breaker_that_a_later_clock_has_opened_lets_a_probe_through(cloc
         await reaches(live, s.Orders, 1)
 
 
-async def reaches(live: Rig, cls: type, version: int) -> None:
+async def reaches(live: ConsumerHarness, cls: type, version: int) -> None:
     """Wait until the order stands there, and nothing waits behind it."""
 
     async def reached() -> bool:
@@ -337,7 +341,7 @@ async def reaches(live: Rig, cls: type, version: int) -> None:
     await eventually(reached)
 
 
-async def test_the_library_moves_the_servers_clock_alone(clock: Clock, live: Rig) -> None:
+async def test_the_library_moves_the_servers_clock_alone(clock: Clock, live: ConsumerHarness) -> None:
     """What all of this stands on."""
     here = asyncio.get_running_loop().time()
     before = await live.value("select extract(epoch from clock_timestamp())::float8")

@@ -9,7 +9,7 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import Gateway, gateway
 from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist, run_projectionist
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_is_lost_or_doubled(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -33,9 +33,9 @@ async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_
             for _ in range(2):
                 with listening() as heard:
                     await heard.wait("batch.acked", 10)
-                    live.lab.kill_postgres()
+                    live.servers.kill_postgres()
                     await heard.wait("postgres.reach.ill")
-                    await asyncio.to_thread(live.lab.up)
+                    await asyncio.to_thread(live.servers.up)
                     await heard.wait("postgres.reach.well")
                     await heard.wait("batch.acked", heard.counts["batch.acked"] + 5)
         await live.settled(s.Orders, s.Spend)
@@ -45,7 +45,7 @@ async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_
 
 
 async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_backlog_drains_by_itself(
-    live: Rig, told: list[str]
+    live: ConsumerHarness, told: list[str]
 ) -> None:
     seconds = float(os.environ.get("SOAK_S", "10"))
     s = shop(live.stream)
@@ -76,7 +76,7 @@ async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_back
     assert await live.failed_tries() == 0
 
 
-async def test_a_commit_whose_answer_is_lost_is_read_and_not_guessed(live: Rig) -> None:
+async def test_a_commit_whose_answer_is_lost_is_read_and_not_guessed(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -96,7 +96,7 @@ async def test_a_commit_whose_answer_is_lost_is_read_and_not_guessed(live: Rig) 
     assert await live.value("select count(*) from {s}.duplicates") == 0
 
 
-async def test_a_connection_that_falls_silent_is_given_up_in_time(live: Rig) -> None:
+async def test_a_connection_that_falls_silent_is_given_up_in_time(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -117,7 +117,7 @@ async def test_a_connection_that_falls_silent_is_given_up_in_time(live: Rig) -> 
 
 
 async def test_a_postgresql_that_takes_no_writes_is_tried_once_a_second_and_told_once(
-    live: Rig, told: list[str]
+    live: ConsumerHarness, told: list[str]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -150,7 +150,7 @@ async def test_a_postgresql_that_takes_no_writes_is_tried_once_a_second_and_told
     assert await live.failed_tries() == 0
 
 
-async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(live: Rig) -> None:
+async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -172,7 +172,9 @@ async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(liv
     assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
 
 
-async def test_a_nats_server_that_is_killed_under_load_is_waited_for(live: Rig, told: list[str]) -> None:
+async def test_a_nats_server_that_is_killed_under_load_is_waited_for(
+    live: ConsumerHarness, told: list[str]
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -182,11 +184,11 @@ async def test_a_nats_server_that_is_killed_under_load_is_waited_for(live: Rig, 
             await load.more(200)
             await heard.wait("batch.acked", 2)
             lines = len(told)
-            live.lab.kill_nats()
+            live.servers.kill_nats()
             await heard.wait("broker.disconnected")
             await asyncio.sleep(2)
             assert len(told[lines:]) <= 3, told[lines:]
-            await asyncio.to_thread(live.lab.up)
+            await asyncio.to_thread(live.servers.up)
             await heard.wait("broker.reconnected")
             await eventually(lambda: load_after(load))
             await live.settled(s.Orders, s.Spend)
@@ -204,16 +206,16 @@ async def load_after(load: Load) -> bool:
     return True
 
 
-async def test_a_process_waits_for_servers_that_are_not_there_yet(live: Rig) -> None:
+async def test_a_process_waits_for_servers_that_are_not_there_yet(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(5)
-    async with gateway(live.database) as postgres, gateway(live.lab.nats_url) as broker:
+    async with gateway(live.database) as postgres, gateway(live.servers.nats_url) as broker:
         postgres.refusing = broker.refusing = True
-        servers = {"PROJECTIONIST_POSTGRES__URL": postgres.url, "PROJECTIONIST_NATS__URL": broker.url}
+        addresses = {"PROJECTIONIST_POSTGRES__URL": postgres.url, "PROJECTIONIST_NATS__URL": broker.url}
         async with projectionist(
-            "run", "tests.support.held_shop:app", env={**servers, "HELD_STREAM": live.stream.name}
+            "run", "tests.support.parking_shop:app", env={**addresses, "HELD_STREAM": live.stream.name}
         ) as child:
             await child.heard("postgres.reach.ill")
             postgres.refusing = False
@@ -231,14 +233,14 @@ async def tried(gate: Gateway) -> bool:
     return gate.attempts > 1
 
 
-async def test_a_process_that_is_refused_at_the_start_ends_and_says_so(live: Rig) -> None:
+async def test_a_process_that_is_refused_at_the_start_ends_and_says_so(live: ConsumerHarness) -> None:
     parts = urlsplit(live.database)
     stranger = parts._replace(netloc=f"nobody@{parts.netloc.rpartition('@')[2]}").geturl()
 
     ended = await run_projectionist(
-        *("run", "tests.support.held_shop:app"),
+        *("run", "tests.support.parking_shop:app"),
         PROJECTIONIST_POSTGRES__URL=stranger,
-        PROJECTIONIST_NATS__URL=live.lab.nats_url,
+        PROJECTIONIST_NATS__URL=live.servers.nats_url,
     )
 
     assert ended.code == 1
@@ -248,7 +250,7 @@ async def test_a_process_that_is_refused_at_the_start_ends_and_says_so(live: Rig
 
 @pytest.mark.parametrize("stopped_s", [1.0, 12.0], ids=["shortly", "beyond ack wait and heartbeats"])
 async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
-    live: Rig, told: list[str], stopped_s: float
+    live: ConsumerHarness, told: list[str], stopped_s: float
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -259,7 +261,7 @@ async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
             await load.more(200)
             await heard.wait("batch.acked", 2)
             lines = len(told)
-            with live.lab.nats_stopped():
+            with live.servers.nats_stopped():
                 await asyncio.sleep(stopped_s)
                 said = told[lines:]
             await eventually(lambda: load_after(load))
@@ -272,7 +274,7 @@ async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
 
 @pytest.mark.parametrize("ending", ["it carries on", "its connections never carry anything again"])
 async def test_a_way_to_nats_that_carries_nothing_while_the_server_runs_is_waited_out(
-    live: Rig, told: list[str], monkeypatch: pytest.MonkeyPatch, ending: str
+    live: ConsumerHarness, told: list[str], monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     """Other than with a stopped server, the stream goes on, and what is not acked is delivered again, to nobody."""
     lasting = ending.startswith("its")
@@ -281,7 +283,7 @@ async def test_a_way_to_nats_that_carries_nothing_while_the_server_runs_is_waite
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
-    async with gateway(live.lab.nats_url) as gate:
+    async with gateway(live.servers.nats_url) as gate:
         tuned(live, nats=gate.url, policy={"ack_wait_s": 1.0}, rows=50)
         async with live.running(s.Orders, s.Spend, processes=2):
             with listening() as heard:

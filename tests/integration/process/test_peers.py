@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.process import Child, projectionist
 from tests.support.servers import SCHEMA
@@ -29,34 +29,38 @@ pytestmark = pytest.mark.asyncio
 OURS = {"application_name": "projectionist Orders"}
 
 
-def environment(rig: Rig, **more: str) -> dict[str, str]:
+def environment(harness: ConsumerHarness, **more: str) -> dict[str, str]:
     """What a process of its own needs to know."""
     return {
-        "PROJECTIONIST_POSTGRES__URL": rig.database,
+        "PROJECTIONIST_POSTGRES__URL": harness.database,
         "PROJECTIONIST_POSTGRES__LOCK_S": "0.5",
-        "PROJECTIONIST_NATS__URL": rig.lab.nats_url,
+        "PROJECTIONIST_NATS__URL": harness.servers.nats_url,
         "PROJECTIONIST_RUN__HEARTBEAT_S": "0.3",
         "PROJECTIONIST_BATCH__MAX_ROWS": "5",  # what a sleeper has ordered the broker goes on giving it
         "PROJECTIONIST_CONSUMER_DEFAULTS__ACK_WAIT_S": "1",
-        "HELD_STREAM": rig.stream.name,
+        "HELD_STREAM": harness.stream.name,
         **more,
     }
 
 
 def running(
-    rig: Rig, *only: str, pause_at: Mapping[str, int] | None = None, code: str = "", **more: str
+    harness: ConsumerHarness,
+    *only: str,
+    pause_at: Mapping[str, int] | None = None,
+    code: str = "",
+    **more: str,
 ) -> AbstractAsyncContextManager[Child]:
     """The shop in a process of its own."""
     names = ("--only", *only) if only else ()
     return projectionist(
-        *("run", "tests.support.held_shop:app", *names),
-        env=environment(rig, HELD_CODE=code, **more),
+        *("run", "tests.support.parking_shop:app", *names),
+        env=environment(harness, HELD_CODE=code, **more),
         pause_at=pause_at,
     )
 
 
-def quick(rig: Rig) -> None:
-    tuned(rig, postgres={"lock_s": 0.5}, run={"heartbeat_s": 0.3}, policy={"ack_wait_s": 1.0}, rows=5)
+def quick(harness: ConsumerHarness) -> None:
+    tuned(harness, postgres={"lock_s": 0.5}, run={"heartbeat_s": 0.3}, policy={"ack_wait_s": 1.0}, rows=5)
 
 
 def is_stopped(child: Child) -> bool:
@@ -72,7 +76,7 @@ async def stopped(child: Child) -> None:
 
 @pytest.mark.parametrize("moment", ["batch.claimed", "batch.written", "batch.committed"])
 async def test_who_sleeps_in_a_batch_stops_nobody_and_awake_again_neither_commits_nor_acks(
-    live: Rig, moment: str
+    live: ConsumerHarness, moment: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -98,13 +102,13 @@ async def test_who_sleeps_in_a_batch_stops_nobody_and_awake_again_neither_commit
     await load.check()
 
 
-async def ledger(rig: Rig) -> list[list[tuple[object, ...]]]:
+async def ledger(harness: ConsumerHarness) -> list[list[tuple[object, ...]]]:
     """What a batch leaves behind, but for counts of what came again."""
     tables = ("orders", "spend", "{s}.inbox", "{s}.positions", "{s}.intents", "{s}.duplicates")
-    return [await rig.fetch(f"select * from {table} order by 1, 2, 3") for table in tables]
+    return [await harness.fetch(f"select * from {table} order by 1, 2, 3") for table in tables]
 
 
-async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Rig) -> None:
+async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: ConsumerHarness) -> None:
     """No timeout of PostgreSQL ends a backend that waits for its client to read."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -134,7 +138,7 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Ri
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
 
 
-async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) -> None:
+async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     quick(live)
@@ -159,16 +163,16 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Rig) 
     await slow.close()
 
 
-async def beating(rig: Rig) -> None:
+async def beating(harness: ConsumerHarness) -> None:
     """The heartbeat of the process elsewhere."""
     while True:
-        await rig.fetch("update {s}.runners set beat = clock_timestamp() where host = 'elsewhere'")
+        await harness.fetch("update {s}.runners set beat = clock_timestamp() where host = 'elsewhere'")
         await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("moment", ["batch.written", "batch.acked"])
 async def test_newer_code_takes_over_from_a_sleeper_who_commits_nothing_afterwards(
-    live: Rig, moment: str
+    live: ConsumerHarness, moment: str
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -194,12 +198,12 @@ async def test_newer_code_takes_over_from_a_sleeper_who_commits_nothing_afterwar
     assert await live.unaccounted(s.Orders) == []
 
 
-async def has_row(rig: Rig, key: str) -> bool:
-    return key in [row[0] for row in await rig.rows("orders")]
+async def has_row(harness: ConsumerHarness, key: str) -> bool:
+    return key in [row[0] for row in await harness.rows("orders")]
 
 
 async def test_two_processes_under_one_name_share_the_work_and_one_finishes_what_the_other_leaves(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -219,7 +223,9 @@ async def test_two_processes_under_one_name_share_the_work_and_one_finishes_what
     await load.check()
 
 
-async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_their_say(live: Rig) -> None:
+async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_their_say(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -237,7 +243,9 @@ async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_
     await load.check()
 
 
-async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_silent(live: Rig) -> None:
+async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_silent(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -259,7 +267,7 @@ async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_sil
 
 
 async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_peer_for_older(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -292,7 +300,7 @@ async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_p
 
 
 async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_join_beside_it(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from tests.integration.doctor.test_doctor import examined, waits
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import shop
 
 from projectionist.core.retry_policy import RetryPolicy
@@ -22,12 +22,12 @@ OVER = ProcessProblem("Orders", "", "ended", "newer code has taken over", "Deplo
 AWAY = ProcessProblem("Spend", "", "waits", "stream SHOP does not exist", "")
 
 
-def board_of(live: Rig, found: list[ProcessProblem]) -> ProblemBoard:
+def board_of(live: ConsumerHarness, found: list[ProcessProblem]) -> ProblemBoard:
     return ProblemBoard(live.access, live.settings.postgres.schema, lambda: found)
 
 
 async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_process_and_the_next_step(
-    live: Rig, capsys: pytest.CaptureFixture[str]
+    live: ConsumerHarness, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unfit = NotRegistered("it is not in the database yet", remedy="Run `projectionist migrate`")
     await board_of(live, [problem_board.told("Orders", "retried", unfit)]).step()
@@ -41,13 +41,15 @@ async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_proce
     assert "it is not in the database yet. Run `projectionist migrate`" in text
 
 
-async def test_what_waits_for_something_that_is_away_is_told_and_asks_nobody_to_act(live: Rig) -> None:
+async def test_what_waits_for_something_that_is_away_is_told_and_asks_nobody_to_act(
+    live: ConsumerHarness,
+) -> None:
     await board_of(live, [AWAY]).step()
     found = await status.look(live.settings)
     assert ([one.consumer for one in found.setbacks], found.well) == (["Spend"], True)
 
 
-async def test_the_doctor_names_a_setback_and_what_mends_it(live: Rig) -> None:
+async def test_the_doctor_names_a_setback_and_what_mends_it(live: ConsumerHarness) -> None:
     cls = shop(live.stream).Orders
     await live.migrate(cls)
     await board_of(live, [OVER]).step()
@@ -56,7 +58,7 @@ async def test_the_doctor_names_a_setback_and_what_mends_it(live: Rig) -> None:
     assert check.mend == "Deploy the newer code"
 
 
-async def test_a_setback_is_written_once_a_change_and_keeps_since_when_it_is(live: Rig) -> None:
+async def test_a_setback_is_written_once_a_change_and_keeps_since_when_it_is(live: ConsumerHarness) -> None:
     found = [OVER]
     told = board_of(live, found)
     written = "select xmin::text, since, reason from {s}.setbacks"
@@ -76,7 +78,7 @@ async def test_a_setback_is_written_once_a_change_and_keeps_since_when_it_is(liv
 
 
 async def test_what_a_process_told_that_is_gone_is_shown_no_more_and_the_next_one_removes_it(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(problem_board, "INSTANCE", uuid4())
@@ -88,7 +90,9 @@ async def test_what_a_process_told_that_is_gone_is_shown_no_more_and_the_next_on
     assert await live.fetch("select consumer from {s}.setbacks") == [("Spend",)]
 
 
-async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_well(live: Rig) -> None:
+async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_well(
+    live: ConsumerHarness,
+) -> None:
     fails = True
 
     async def sweep() -> None:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from tests.integration.process.test_peers import environment, quick
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.decoding_app import notes
 from tests.support.process import projectionist
 from tests.support.shop import OrderNoted
@@ -20,7 +20,7 @@ STARTS = 10
 ACT = Act("ann", "it lacked a version")
 
 
-async def until_quarantined(live: Rig, cls: type) -> None:
+async def until_quarantined(live: ConsumerHarness, cls: type) -> None:
     """Start one process after the other until one of them lives, with something in quarantine that nobody reads."""
     for _ in range(STARTS):
         async with projectionist("run", "tests.support.decoding_app:app", env=environment(live)) as child:
@@ -43,7 +43,7 @@ async def until_quarantined(live: Rig, cls: type) -> None:
 
 
 async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_others_are_applied(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)
@@ -63,7 +63,7 @@ async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_other
 
 
 async def test_an_edit_that_kills_whoever_reads_it_is_read_no_more_until_it_is_edited_again(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     cls = notes(live.stream)
     await live.migrate(cls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
@@ -15,13 +15,15 @@ WAITING = (
 )
 
 
-async def test_newer_code_of_one_consumer_lets_the_others_finish_while_the_process_stops(live: Rig) -> None:
+async def test_newer_code_of_one_consumer_lets_the_others_finish_while_the_process_stops(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     tuned(live, postgres={"lock_s": 1})
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders, s.Spend)
-    stranger = await live.lab_connection()
+    stranger = await live.own_connection()
     try:
         with listening() as heard:
             async with live.running(s.Orders, s.Spend, supervised=True) as workers:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.consumer_harness import Rig
-from tests.support.servers import Lab
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.servers import Servers
 from tests.support.waiting import listening
 
 from projectionist.outbox import Intent
@@ -23,7 +23,9 @@ class Receipt(Intent, provider="email"):
     to: str
 
 
-async def test_events_of_a_stream_made_after_the_first_run_are_not_silent(live: Rig, lab: Lab) -> None:
+async def test_events_of_a_stream_made_after_the_first_run_are_not_silent(
+    live: ConsumerHarness, servers: Servers
+) -> None:
     class Mailer(Reactor, stream=live.stream.name, subjects=live.stream.subject("order", "{aggregate}")):
         """With effects="now", the default."""
 
@@ -32,7 +34,7 @@ async def test_events_of_a_stream_made_after_the_first_run_are_not_silent(live: 
             return Receipt(to="ann")
 
     await live.migrate(Mailer)
-    lab.delete_stream(live.stream)
+    servers.delete_stream(live.stream)
 
     with listening() as heard:
         async with live.running(Mailer):

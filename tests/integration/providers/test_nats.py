@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import StreamConfig, SubjectTransform
 from tests.support.letters import UNPRINTABLE
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.stream_files import StreamFiles
 
 from projectionist.core import clock
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.asyncio
 
 
 @asynccontextmanager
-async def connected(lab: Lab) -> AsyncIterator[Client]:
-    client = await nats.connect(lab.nats_url, pending_size=0)
+async def connected(servers: Servers) -> AsyncIterator[Client]:
+    client = await nats.connect(servers.nats_url, pending_size=0)
     try:
         yield client
     finally:
@@ -79,10 +79,10 @@ async def sent(provider: NatsPublish, **more: Any) -> Reply:
     return await attempt(provider, await rendered(provider, **more))
 
 
-async def test_an_intent_becomes_an_event_and_the_ack_is_kept(lab: Lab, stream: Stream) -> None:
+async def test_an_intent_becomes_an_event_and_the_ack_is_kept(servers: Servers, stream: Stream) -> None:
     headers = {"ce-aggregateid": "{order_id}"}
     async with (
-        connected(lab) as client,
+        connected(servers) as client,
         publisher(client, stream.subject("{order_id}"), headers=headers) as events,
     ):
         reply = await sent(events, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
@@ -103,24 +103,26 @@ async def test_an_intent_becomes_an_event_and_the_ack_is_kept(lab: Lab, stream: 
     assert message.headers["traceparent"].startswith("00-aaaa")
 
 
-async def test_a_repeat_inside_the_window_is_a_duplicate(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_a_repeat_inside_the_window_is_a_duplicate(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         replies = [await sent(events) for _ in range(2)]
         info = await client.jetstream().stream_info(stream.name)
     assert [(r.outcome, r.replayed) for r in replies] == [(Outcome.SENT, False), (Outcome.SENT, True)]
     assert info.state.messages == 1
 
 
-async def test_memory_is_the_streams_own_window(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client:
+async def test_memory_is_the_streams_own_window(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client:
         config = (await client.jetstream().stream_info(stream.name)).config
         await client.jetstream().update_stream(config.evolve(duplicate_window=7))
         async with publisher(client, stream.subject("x")) as events:
             assert events.profile.memory_s == 7
 
 
-async def test_a_lookup_finds_what_is_there_and_is_sure_of_what_is_not(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("{order_id}")) as events:
+async def test_a_lookup_finds_what_is_there_and_is_sure_of_what_is_not(
+    servers: Servers, stream: Stream
+) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("{order_id}")) as events:
         done, other = await rendered(events, "k1"), await rendered(events, "k2")
         for noise in range(5):
             await sent(events, key=f"noise-{noise}")
@@ -130,8 +132,10 @@ async def test_a_lookup_finds_what_is_there_and_is_sure_of_what_is_not(lab: Lab,
     assert absent.outcome is Outcome.NOT_SENT
 
 
-async def test_a_lookup_is_not_sure_once_the_stream_dropped_something(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_a_lookup_is_not_sure_once_the_stream_dropped_something(
+    servers: Servers, stream: Stream
+) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         request = await rendered(events, "k1")
         for number in range(3):
             await sent(events, key=f"noise-{number}")
@@ -141,8 +145,8 @@ async def test_a_lookup_is_not_sure_once_the_stream_dropped_something(lab: Lab, 
         assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
-async def test_a_lookup_in_a_stream_made_anew_is_not_sure(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_a_lookup_in_a_stream_made_anew_is_not_sure(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         request = await rendered(events, "k1")
         manager = client.jetstream()
         config = (await manager.stream_info(stream.name)).config
@@ -153,11 +157,11 @@ async def test_a_lookup_in_a_stream_made_anew_is_not_sure(lab: Lab, stream: Stre
 
 
 async def test_a_lookup_in_a_stream_that_lost_its_end_is_not_sure(
-    lab: Lab, stream: Stream, tmp_path: Path
+    servers: Servers, stream: Stream, tmp_path: Path
 ) -> None:
     """What is stored below the mark, since the stream has gone back, is not looked for; so nobody says it is absent."""
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
-        files = StreamFiles(lab, client, stream.name, tmp_path)
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
+        files = StreamFiles(servers, client, stream.name, tmp_path)
         for number in range(3):
             await sent(events, key=f"early-{number}")
         await files.keep()
@@ -181,8 +185,8 @@ async def test_a_lookup_in_a_stream_that_lost_its_end_is_not_sure(
         assert (await events.lookup(other)).outcome is Outcome.NOT_SENT
 
 
-async def test_a_lookup_beside_messages_without_an_id_is_sure_too(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client:
+async def test_a_lookup_beside_messages_without_an_id_is_sure_too(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client:
         await client.jetstream().publish(stream.subject("y"), b"a stranger's")
         async with publisher(client, stream.subject("x")) as events:
             request = await rendered(events)
@@ -190,51 +194,53 @@ async def test_a_lookup_beside_messages_without_an_id_is_sure_too(lab: Lab, stre
 
 
 @pytest.mark.parametrize("mark", [None, "", "2026-01-01 7", "2026-01-01|x|y"])
-async def test_without_a_mark_a_lookup_is_not_sure(lab: Lab, stream: Stream, mark: str | None) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_without_a_mark_a_lookup_is_not_sure(
+    servers: Servers, stream: Stream, mark: str | None
+) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         request = msgspec.structs.replace(await rendered(events), mark=mark)
         assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
 async def test_a_lookup_that_gets_too_long_is_left_to_a_person(
-    lab: Lab, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("projectionist.outbox.providers.nats.MOST_SCANNED", 2)
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         request = await rendered(events, "k1")
         for number in range(3):
             await sent(events, key=f"noise-{number}")
         assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
-async def test_a_stream_that_vanished_stores_nothing_for_certain(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_a_stream_that_vanished_stores_nothing_for_certain(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         await client.jetstream().delete_stream(stream.name)
         assert (await sent(events)).outcome is Outcome.NOT_SENT
 
 
-async def test_a_stream_that_is_full_is_tried_again(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client:
+async def test_a_stream_that_is_full_is_tried_again(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client:
         config = (await client.jetstream().stream_info(stream.name)).config
         await client.jetstream().update_stream(config.evolve(max_msgs=1, discard="new"))
         async with publisher(client, stream.subject("x")) as events:
             assert [(await sent(events, key=key)).outcome for key in "ab"] == [Outcome.SENT, Outcome.RETRY]
 
 
-async def test_what_is_too_large_is_refused(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_what_is_too_large_is_refused(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         assert (await sent(events, order="x" * (client.max_payload + 1))).outcome is Outcome.REFUSED
 
 
 @pytest.mark.parametrize("subject", ["", "a b", "a.\r\nPUB x 0\r\n"])
 async def test_what_nats_can_never_take_is_refused_and_published_nowhere(
-    lab: Lab, stream: Stream, subject: str
+    servers: Servers, stream: Stream, subject: str
 ) -> None:
     class Own(NatsPublish):
         def render(self, request: Request) -> bytes:
             return msgspec.json.encode({"subject": subject, "headers": {}})
 
-    async with connected(lab) as client, publisher(client, stream.subject("x"), cls=Own) as events:
+    async with connected(servers) as client, publisher(client, stream.subject("x"), cls=Own) as events:
         assert (await sent(events)).outcome is Outcome.REFUSED
         assert (await client.jetstream().stream_info(stream.name)).state.messages == 0
 
@@ -247,23 +253,25 @@ async def test_a_header_that_has_no_valid_name_is_refused_at_the_start() -> None
         )
 
 
-async def test_without_a_connection_nothing_is_sent_nor_kept_for_later(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_without_a_connection_nothing_is_sent_nor_kept_for_later(
+    servers: Servers, stream: Stream
+) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         request = await rendered(events)
         await client.close()
         assert (await attempt(events, request)).outcome is Outcome.NOT_SENT
         assert (await events.lookup(request)).outcome is Outcome.RETRY
 
 
-async def test_a_lease_that_ended_publishes_nothing(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_a_lease_that_ended_publishes_nothing(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         late = await rendered(events, not_after=clock.now() - 1)
         assert (await events.send(late)).outcome is Outcome.NOT_SENT
         assert (await client.jetstream().stream_info(stream.name)).state.messages == 0
 
 
-async def test_an_ack_that_never_comes_is_unknown(lab: Lab) -> None:
-    async with connected(lab) as client:
+async def test_an_ack_that_never_comes_is_unknown(servers: Servers) -> None:
+    async with connected(servers) as client:
         deaf = await client.subscribe("deaf.>")
         await client.jetstream().add_stream(StreamConfig(name="DEAF", subjects=["deaf.>"], no_ack=True))
         try:
@@ -278,11 +286,11 @@ async def test_an_ack_that_never_comes_is_unknown(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"hello", b"", b"{}", b'{"status":"ok"}', b'{"stream":"x","seq":0}'])
-async def test_an_answer_that_is_no_ack_is_unknown(lab: Lab, stream: Stream, answer: bytes) -> None:
+async def test_an_answer_that_is_no_ack_is_unknown(servers: Servers, stream: Stream, answer: bytes) -> None:
     async def respond(message: Msg) -> None:
         await message.respond(answer)
 
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         await client.jetstream().delete_stream(stream.name)
         stranger = await client.subscribe(stream.subject("x"), cb=respond)
         reply = await sent(events)
@@ -291,9 +299,9 @@ async def test_an_answer_that_is_no_ack_is_unknown(lab: Lab, stream: Stream, ans
 
 
 async def test_a_lookup_where_a_stream_renames_subjects_finds_what_is_there_and_is_sure_of_no_more(
-    lab: Lab, stream: Stream
+    servers: Servers, stream: Stream
 ) -> None:
-    async with connected(lab) as client:
+    async with connected(servers) as client:
         config = (await client.jetstream().stream_info(stream.name)).config
         moved = SubjectTransform(src=stream.subject("x"), dest=stream.subject("y"))
         await client.jetstream().update_stream(config.evolve(subject_transform=moved))
@@ -307,9 +315,9 @@ async def test_a_lookup_where_a_stream_renames_subjects_finds_what_is_there_and_
 
 
 async def test_a_lookup_is_not_sure_once_a_stream_no_longer_renames_as_it_did(
-    lab: Lab, stream: Stream
+    servers: Servers, stream: Stream
 ) -> None:
-    async with connected(lab) as client:
+    async with connected(servers) as client:
         js = client.jetstream()
         config = (await js.stream_info(stream.name)).config
         moved = SubjectTransform(
@@ -323,14 +331,14 @@ async def test_a_lookup_is_not_sure_once_a_stream_no_longer_renames_as_it_did(
             assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
-async def test_many_at_once_each_get_their_own_ack(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("x")) as events:
+async def test_many_at_once_each_get_their_own_ack(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         replies = await asyncio.gather(*(sent(events, key=f"k{n}") for n in range(500)))
     assert sorted(int(r.provider_id.rpartition(":")[2]) for r in replies) == list(range(1, 501))
 
 
-async def test_a_subject_no_stream_takes_is_told_at_start(lab: Lab, stream: Stream) -> None:
-    async with connected(lab) as client:
+async def test_a_subject_no_stream_takes_is_told_at_start(servers: Servers, stream: Stream) -> None:
+    async with connected(servers) as client:
         with pytest.raises(NotReady, match="no stream takes the subject nowhere"):
             async with publisher(client, "nowhere.{id}.x"):
                 pass
@@ -346,8 +354,8 @@ async def test_without_a_connection_to_give_it_the_provider_says_so() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a.b", "a b", "*", ">", "a\r\nb", "x" * 512])
-async def test_a_field_is_one_token_of_the_subject(lab: Lab, stream: Stream, value: str) -> None:
-    async with connected(lab) as client, publisher(client, stream.subject("{order_id}")) as events:
+async def test_a_field_is_one_token_of_the_subject(servers: Servers, stream: Stream, value: str) -> None:
+    async with connected(servers) as client, publisher(client, stream.subject("{order_id}")) as events:
         body = msgspec.json.encode({"order_id": value})
         request = Request(key="k", provider="events", destination="events", intent="I", body=body)
         reply = prepare(events, request)
@@ -357,12 +365,12 @@ async def test_a_field_is_one_token_of_the_subject(lab: Lab, stream: Stream, val
 
 @pytest.mark.parametrize("header", ["", "ce-id", "ce-AggregateId", "ce-correlationid"])
 async def test_no_event_is_published_with_a_text_that_its_readers_would_refuse(
-    lab: Lab, stream: Stream, header: str
+    servers: Servers, stream: Stream, header: str
 ) -> None:
     subject, headers = ("x", {header: "{order_id}"}) if header else ("{order_id}", {})
 
     async with (
-        connected(lab) as client,
+        connected(servers) as client,
         publisher(client, stream.subject(subject), stream=stream.name, headers=headers) as events,
     ):
 

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import SubjectTransform
 from opentelemetry.sdk.trace import TracerProvider
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.nats import connections
@@ -37,8 +37,8 @@ class Placed(Event, type="order.placed", schema=2):
 
 
 @pytest_asyncio.fixture
-async def client(lab: Lab) -> AsyncIterator[Client]:
-    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test")
+async def client(servers: Servers) -> AsyncIterator[Client]:
+    client = await connections.connect(Nats(url=(Url(servers.nats_url),)), name="test")
     yield client
     await client.close()
 
@@ -158,17 +158,17 @@ class TestOnAStream:
         assert (again.sequence, again.duplicate) == (first.sequence, True)
 
     async def test_a_killed_broker_is_waited_for_and_the_event_is_stored_once(
-        self, lab: Lab, client: Client, stream: Stream
+        self, servers: Servers, client: Client, stream: Stream
     ) -> None:
         async with publishing(client, stream) as publisher:
             await publisher.publish(Placed(order_id="7"), aggregate="order/7", version=1, id="e-1")
             with listening() as heard:
-                lab.kill_nats()
+                servers.kill_nats()
                 await heard.wait("broker.disconnected")
                 waiting = asyncio.ensure_future(
                     publisher.publish(Placed(order_id="7"), aggregate="order/7", version=2, id="e-2")
                 )
-                lab.up()
+                servers.up()
                 assert not (await waiting).duplicate
             assert (
                 await publisher.publish(Placed(order_id="7"), aggregate="order/7", version=2, id="e-2")

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 from tests.integration.consumers.test_evolve import grown
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, mended, shop
 from tests.support.waiting import eventually
@@ -31,7 +31,9 @@ create or replace view public.orders as select orders__g2.* from projectionist.o
 """
 
 
-async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_not_made(live: Rig) -> None:
+async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_not_made(
+    live: ConsumerHarness,
+) -> None:
     """It would alter the old table and note the new one as altered: no batch could be written any more."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -57,29 +59,33 @@ async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_n
 
 
 async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_told(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches wait behind the change: not for as long as a report takes."""
     monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,), live.pool.acquire() as reader, reader.transaction():
+    async with (
+        batch_drivers(live, s.Orders) as (driver,),
+        live.pool.acquire() as reader,
+        reader.transaction(),
+    ):
         await reader.fetch("select * from orders")
         begun = asyncio.get_running_loop().time()
         with pytest.raises(ReadModelError, match="in use"):
             await live.migrate(grown(live.stream))
         assert asyncio.get_running_loop().time() - begun < 6
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed"]')]
     await live.migrate(grown(live.stream))
 
 
 async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders):
+    async with batch_drivers(live, s.Orders):
         pass
     await live.pool.execute(
         "insert into projectionist.names (consumer, kind, name, owner)"
@@ -88,7 +94,7 @@ async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
     await live.pool.execute("delete from projectionist.names where name = 'Receipt'")
     caplog.set_level(logging.INFO, logger="projectionist.runner")
     with pytest.raises(Exception, match="slot 'Gone' is gone"):
-        async with crew(live, mended(live.stream)):
+        async with batch_drivers(live, mended(live.stream)):
             pass
 
     assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
@@ -97,7 +103,7 @@ async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
 
 @pytest.mark.parametrize("kind", ["view", "table"])
 async def test_a_name_that_is_taken_by_the_users_own_view_or_table_is_left_to_it(
-    live: Rig, kind: str
+    live: ConsumerHarness, kind: str
 ) -> None:
     """A view with the same columns would have been replaced without a word."""
     s = shop(live.stream)

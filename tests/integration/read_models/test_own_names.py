@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.rebuilding import Yard, dying
+from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.roles import RUNNER
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
@@ -16,8 +16,8 @@ from projectionist.runner.read_models.migrate import ReadModelError
 pytestmark = pytest.mark.asyncio
 
 
-def _spend(yard: Yard, consumer: str, table: str, revision: int = 1) -> type:
-    stream = yard.rig.stream
+def _spend(rebuilds: RebuildHarness, consumer: str, table: str, revision: int = 1) -> type:
+    stream = rebuilds.harness.stream
 
     class Spent(
         Projection,
@@ -38,35 +38,39 @@ def _spend(yard: Yard, consumer: str, table: str, revision: int = 1) -> type:
     return Spent
 
 
-async def test_tables_of_one_name_in_two_schemas_have_nothing_in_common(yard: Yard) -> None:
-    rig = yard.rig
-    await rig.pool.execute(
+async def test_tables_of_one_name_in_two_schemas_have_nothing_in_common(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    await harness.pool.execute(
         f"create schema sales authorization {RUNNER}; create schema billing authorization {RUNNER}"
     )
-    sales, billing = _spend(yard, "Sales", "sales.orders"), _spend(yard, "Billing", "billing.orders")
-    await rig.migrate(sales)
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(sales)
-    await yard.rebuild(sales)
-    await rig.migrate(billing)
-    await rig.settle(billing)
-    await yard.rebuild(billing)
+    sales, billing = _spend(rebuilds, "Sales", "sales.orders"), _spend(rebuilds, "Billing", "billing.orders")
+    await harness.migrate(sales)
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(sales)
+    await rebuilds.rebuild(sales)
+    await harness.migrate(billing)
+    await harness.settle(billing)
+    await rebuilds.rebuild(billing)
 
-    await rig.publish(OrderPlaced("bob", 7), "o2", 1)
-    await rig.settle(sales)
+    await harness.publish(OrderPlaced("bob", 7), "o2", 1)
+    await harness.settle(sales)
 
-    assert await rig.rows("sales.orders") == [("o1", 100), ("o2", 7)]
-    assert await rig.rows("billing.orders") == [("o1", 100)]
-    assert await yard.tables() == [
+    assert await harness.rows("sales.orders") == [("o1", 100), ("o2", 7)]
+    assert await harness.rows("billing.orders") == [("o1", 100)]
+    assert await rebuilds.tables() == [
         f"{schema}.orders__g{n}" for schema in ("billing", "sales") for n in (1, 2)
     ]
 
 
-async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own(yard: Yard) -> None:
-    rig = yard.rig
-    await rig.pool.execute(f"create schema sales authorization {RUNNER}")
+async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    await harness.pool.execute(f"create schema sales authorization {RUNNER}")
 
-    class Totals(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
+    class Totals(
+        SqlProjection, stream=harness.stream.name, subjects=harness.stream.subject("order", "{aggregate}")
+    ):
         tables = {
             "sales.orders": "id text primary key",
             "sales.lines": "id text references {orders}, cents bigint",
@@ -77,97 +81,99 @@ async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own
             await tx.execute("insert into {orders} values ($1)", env.aggregate_id)
             await tx.execute("insert into {lines} values ($1, $2)", env.aggregate_id, event.cents)
 
-    await rig.migrate(Totals)
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(Totals)
-    await yard.rebuild(Totals)
+    await harness.migrate(Totals)
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(Totals)
+    await rebuilds.rebuild(Totals)
 
-    assert await rig.rows("sales.lines") == [("o1", 100)]
-    async with rig.connected() as connection:
-        await drop(Queries(connection, SCHEMA), await rig.value("select number from {s}.consumers"), 1)
-    assert await yard.tables() == ["sales.lines__g2", "sales.orders__g2"]
+    assert await harness.rows("sales.lines") == [("o1", 100)]
+    async with harness.connected() as connection:
+        await drop(Queries(connection, SCHEMA), await harness.value("select number from {s}.consumers"), 1)
+    assert await rebuilds.tables() == ["sales.lines__g2", "sales.orders__g2"]
 
 
-async def test_a_name_that_a_kept_generation_has_is_not_free_and_is_when_that_is_dropped(yard: Yard) -> None:
+async def test_a_name_that_a_kept_generation_has_is_not_free_and_is_when_that_is_dropped(
+    rebuilds: RebuildHarness,
+) -> None:
     """Going back to it would take the name from its new owner."""
-    rig = yard.rig
-    await rig.migrate(_spend(yard, "First", "orders"))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spend(yard, "First", "orders"))
-    await yard.rebuild(_spend(yard, "First", "moved", revision=2))
+    harness = rebuilds.harness
+    await harness.migrate(_spend(rebuilds, "First", "orders"))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spend(rebuilds, "First", "orders"))
+    await rebuilds.rebuild(_spend(rebuilds, "First", "moved", revision=2))
 
     with pytest.raises(ReadModelError, match=r"public\.orders of 'Second' belongs to consumer 'First'"):
-        await rig.migrate(_spend(yard, "Second", "orders"))
+        await harness.migrate(_spend(rebuilds, "Second", "orders"))
 
-    assert await rig.fetch("select name from {s}.own_names order by 1") == [
+    assert await harness.fetch("select name from {s}.own_names order by 1") == [
         ("public.moved",),
         ("public.orders",),
     ]
 
 
-async def test_a_raised_revision_cannot_take_a_name_that_is_anothers(yard: Yard) -> None:
+async def test_a_raised_revision_cannot_take_a_name_that_is_anothers(rebuilds: RebuildHarness) -> None:
     """Also that of a consumer whose class is gone."""
-    rig = yard.rig
-    await rig.migrate(_spend(yard, "Gone", "theirs"), _spend(yard, "Own", "ours"))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spend(yard, "Gone", "theirs"), _spend(yard, "Own", "ours"))
+    harness = rebuilds.harness
+    await harness.migrate(_spend(rebuilds, "Gone", "theirs"), _spend(rebuilds, "Own", "ours"))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spend(rebuilds, "Gone", "theirs"), _spend(rebuilds, "Own", "ours"))
 
     with pytest.raises(ReadModelError, match=r"public\.theirs of 'Own' belongs to consumer 'Gone'"):
-        await yard.rebuild(_spend(yard, "Own", "theirs", revision=2))
+        await rebuilds.rebuild(_spend(rebuilds, "Own", "theirs", revision=2))
 
-    assert await rig.rows("theirs") == [("o1", 100)]
-    assert await rig.value("select count(*) from {s}.builds") == 0
+    assert await harness.rows("theirs") == [("o1", 100)]
+    assert await harness.value("select count(*) from {s}.builds") == 0
 
 
 async def test_a_build_that_finds_a_table_in_its_place_leaves_it_and_takes_the_next_number(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(s.Orders)
-    await rig.pool.execute("create table projectionist.orders__g2 as select 'mine' as whose")
-    await rig.pool.execute("create view report as table projectionist.orders__g2")
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(s.Orders)
+    await harness.pool.execute("create table projectionist.orders__g2 as select 'mine' as whose")
+    await harness.pool.execute("create view report as table projectionist.orders__g2")
 
     with pytest.raises(RebuildError, match=r"orders__g2.* is not this build's"):
-        await yard.rebuild(s.Orders)
-    assert (await yard.rebuild(s.Orders, restart=True)).generation == 3
+        await rebuilds.rebuild(s.Orders)
+    assert (await rebuilds.rebuild(s.Orders, restart=True)).generation == 3
 
-    assert await rig.rows("report") == [("mine",)]
+    assert await harness.rows("report") == [("mine",)]
 
 
-async def test_a_table_that_does_not_bear_its_mark_is_not_dropped(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(s.Orders)
-    await yard.rebuild(s.Orders)
-    await rig.pool.execute("drop table projectionist.orders__g1")
-    await rig.pool.execute("create table projectionist.orders__g1 as select 'mine' as whose")
-    number = await rig.value("select number from {s}.consumers")
+async def test_a_table_that_does_not_bear_its_mark_is_not_dropped(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(s.Orders)
+    await rebuilds.rebuild(s.Orders)
+    await harness.pool.execute("drop table projectionist.orders__g1")
+    await harness.pool.execute("create table projectionist.orders__g1 as select 'mine' as whose")
+    number = await harness.value("select number from {s}.consumers")
 
-    async with rig.connected() as connection:
+    async with harness.connected() as connection:
         with pytest.raises(RebuildError, match="does not bear the comment 'projectionist: generation 1"):
             await drop(Queries(connection, SCHEMA), number, 1)
 
-    assert await rig.rows("projectionist.orders__g1") == [("mine",)]
+    assert await harness.rows("projectionist.orders__g1") == [("mine",)]
 
 
-async def test_what_stands_on_a_shadow_is_named_and_not_dropped_with_it(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(s.Orders)
+async def test_what_stands_on_a_shadow_is_named_and_not_dropped_with_it(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(s.Orders)
     with dying("rebuild.bulk_done"):
-        await yard.rebuild(s.Orders)
-    await rig.pool.execute("create view report as table projectionist.orders__g2")
+        await rebuilds.rebuild(s.Orders)
+    await harness.pool.execute("create view report as table projectionist.orders__g2")
 
     with pytest.raises(RebuildError, match="view report depends on table"):
-        await yard.give_up(s.Orders)
+        await rebuilds.give_up(s.Orders)
 
-    assert await rig.rows("report") == [("o1", "placed", 100, '["placed"]')]
-    await rig.pool.execute("drop view report")
-    assert await yard.give_up(s.Orders) == 2
+    assert await harness.rows("report") == [("o1", "placed", 100, '["placed"]')]
+    await harness.pool.execute("drop view report")
+    assert await rebuilds.give_up(s.Orders) == 2

@@ -7,9 +7,9 @@ import asyncio
 import asyncpg
 import pytest
 from tests.integration.consumers.test_evolve import grown
-from tests.support.batch_driver import crew
-from tests.support.consumer_harness import Rig
-from tests.support.rebuilding import Yard
+from tests.support.batch_driver import batch_drivers
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.asyncio
 INDEXES = "select indexdef from pg_indexes where tablename = 'indexed__g1' and indexname not like '%pkey'"
 
 
-def _indexed(rig: Rig, *indexes: Index) -> type:
+def _indexed(harness: ConsumerHarness, *indexes: Index) -> type:
     given = list(indexes)
 
     class Indexed(
         Projection,
-        stream=rig.stream.name,
-        subjects=rig.stream.subject("order", "{aggregate}"),
+        stream=harness.stream.name,
+        subjects=harness.stream.subject("order", "{aggregate}"),
         table="indexed",
         key="order_id",
         indexes=given,
@@ -48,11 +48,13 @@ def _indexed(rig: Rig, *indexes: Index) -> type:
     return Indexed
 
 
-async def _columns(rig: Rig) -> list[str]:
-    return sorted(text.rpartition("(")[2].rstrip(")") for (text,) in await rig.fetch(INDEXES))
+async def _columns(harness: ConsumerHarness) -> list[str]:
+    return sorted(text.rpartition("(")[2].rstrip(")") for (text,) in await harness.fetch(INDEXES))
 
 
-async def test_an_index_whose_columns_changed_is_made_anew_and_a_removed_one_is_dropped(live: Rig) -> None:
+async def test_an_index_whose_columns_changed_is_made_anew_and_a_removed_one_is_dropped(
+    live: ConsumerHarness,
+) -> None:
     await live.migrate(_indexed(live, Index("a", name="by"), Index("b")))
     assert await _columns(live) == ["a", "b"]
     await live.pool.execute("create index mine on projectionist.indexed__g1 (a, b)")
@@ -65,7 +67,9 @@ async def test_an_index_whose_columns_changed_is_made_anew_and_a_removed_one_is_
         assert await models.plan([definition(_indexed(live, Index("b", name="by")))]) == []
 
 
-async def test_an_index_that_was_not_finished_is_made_again_by_the_next_migrate(live: Rig) -> None:
+async def test_an_index_that_was_not_finished_is_made_again_by_the_next_migrate(
+    live: ConsumerHarness,
+) -> None:
     await live.migrate(_indexed(live, Index("a")))
     valid = "pg_index {} indexrelid = 'projectionist.indexed__g1_a'::regclass"
     await live.pool.execute("update " + valid.format("set indisvalid = false where"))
@@ -74,7 +78,7 @@ async def test_an_index_that_was_not_finished_is_made_again_by_the_next_migrate(
 
 
 async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_be_changed(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Locks are taken in the order of the readers, and not asked for longer than a moment."""
     monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
@@ -103,20 +107,20 @@ async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_b
     await reader.close()
 
 
-async def test_an_index_is_made_while_batches_are_open(live: Rig) -> None:
+async def test_an_index_is_made_while_batches_are_open(live: ConsumerHarness) -> None:
     await live.migrate(_indexed(live))
-    async with crew(live, _indexed(live)) as (hand,):
-        await hand.settle(hand.read(OrderPlaced("ann", 1), "o1", 1))
+    async with batch_drivers(live, _indexed(live)) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
         async with live.pool.acquire() as batch, batch.transaction():
             await batch.execute("update projectionist.indexed__g1 set b = 1")
             migrating = asyncio.create_task(live.migrate(_indexed(live, Index("b"))))
             await live.blocked()
-            await hand.settle(hand.read(OrderPlaced("bob", 2), "o2", 1))
+            await driver.settle(driver.read(OrderPlaced("bob", 2), "o2", 1))
         await migrating
     assert await _columns(live) == ["b"]
 
 
-async def test_a_reset_names_a_foreign_key_on_a_generation(live: Rig) -> None:
+async def test_a_reset_names_a_foreign_key_on_a_generation(live: ConsumerHarness) -> None:
     orders = shop(live.stream).Orders
     await live.migrate(orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -130,7 +134,7 @@ async def test_a_reset_names_a_foreign_key_on_a_generation(live: Rig) -> None:
     assert len(await live.rows("orders")) == 1
 
 
-async def test_two_processes_that_migrate_at_once_make_an_index_once(live: Rig) -> None:
+async def test_two_processes_that_migrate_at_once_make_an_index_once(live: ConsumerHarness) -> None:
     await live.migrate(_indexed(live))
     wanted = _indexed(live, Index("a"), Index("b"))
     async with live.pool.acquire() as writer:
@@ -145,13 +149,13 @@ async def test_two_processes_that_migrate_at_once_make_an_index_once(live: Rig) 
     assert await _columns(live) == ["a", "b"]
 
 
-async def test_a_reset_waits_for_its_table_as_long_as_others_wait_for_a_lock(live: Rig) -> None:
+async def test_a_reset_waits_for_its_table_as_long_as_others_wait_for_a_lock(live: ConsumerHarness) -> None:
     """Also where it has dropped a kept generation before, which is not waited for."""
     orders = shop(live.stream).Orders
     await live.migrate(orders)
-    yard = Yard(live)
-    await yard.rebuild(orders)
+    rebuilds = RebuildHarness(live)
+    await rebuilds.rebuild(orders)
     async with live.connected() as connection, connection.transaction():
         before = await connection.fetchval("show lock_timeout")
-        await drop(yard.desk(connection), await live.value("select number from {s}.consumers"), 1)
+        await drop(rebuilds.queries(connection), await live.value("select number from {s}.consumers"), 1)
         assert await connection.fetchval("show lock_timeout") == before

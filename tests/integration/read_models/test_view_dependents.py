@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 from tests.integration.consumers.test_evolve import grown
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.roles import plain
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
@@ -21,18 +21,18 @@ OPTIONS = "select reloptions from pg_class where oid = 'orders'::regclass"
 INVOKER = ["security_barrier=true", "security_invoker=true"]
 
 
-async def _filled(yard: Yard) -> type:
-    rig = yard.rig
-    orders: type = shop(rig.stream).Orders
-    await rig.migrate(orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.publish(OrderPlaced("bob", 1), "o2", 1)
-    await rig.settle(orders)
+async def _filled(rebuilds: RebuildHarness) -> type:
+    harness = rebuilds.harness
+    orders: type = shop(harness.stream).Orders
+    await harness.migrate(orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.publish(OrderPlaced("bob", 1), "o2", 1)
+    await harness.settle(orders)
     return orders
 
 
-def _spent(yard: Yard, revision: int = 1, table: str = "spent") -> type:
-    stream = yard.rig.stream
+def _spent(rebuilds: RebuildHarness, revision: int = 1, table: str = "spent") -> type:
+    stream = rebuilds.harness.stream
 
     class Spent(
         Projection,
@@ -52,8 +52,8 @@ def _spent(yard: Yard, revision: int = 1, table: str = "spent") -> type:
     return Spent
 
 
-def _retyped(yard: Yard) -> type:
-    stream = yard.rig.stream
+def _retyped(rebuilds: RebuildHarness) -> type:
+    stream = rebuilds.harness.stream
 
     class Spent(
         Projection,
@@ -73,39 +73,39 @@ def _retyped(yard: Yard) -> type:
     return Spent
 
 
-async def test_the_options_of_a_view_survive_a_swap_and_a_new_column(yard: Yard) -> None:
-    rig = yard.rig
-    orders = await _filled(yard)
-    await rig.pool.execute("alter view orders set (security_barrier = true, security_invoker = true)")
+async def test_the_options_of_a_view_survive_a_swap_and_a_new_column(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    orders = await _filled(rebuilds)
+    await harness.pool.execute("alter view orders set (security_barrier = true, security_invoker = true)")
 
-    await yard.rebuild(orders)
-    assert await rig.value(OPTIONS) == INVOKER
+    await rebuilds.rebuild(orders)
+    assert await harness.value(OPTIONS) == INVOKER
 
-    await rig.migrate(grown(rig.stream))
-    assert await rig.value("select carrier from orders where order_id = 'o1'") == "none"
-    assert await rig.value(OPTIONS) == INVOKER
+    await harness.migrate(grown(harness.stream))
+    assert await harness.value("select carrier from orders where order_id = 'o1'") == "none"
+    assert await harness.value(OPTIONS) == INVOKER
 
 
 @pytest.mark.parametrize(
     "write",
     ["update orders set cents = 7", "delete from orders", "insert into orders (order_id) values ('o9')"],
 )
-async def test_nobody_writes_into_a_read_model_by_its_name(yard: Yard, write: str) -> None:
-    rig = yard.rig
-    orders = await _filled(yard)
-    for change in (None, lambda: yard.rebuild(orders), lambda: rig.migrate(grown(rig.stream))):
+async def test_nobody_writes_into_a_read_model_by_its_name(rebuilds: RebuildHarness, write: str) -> None:
+    harness = rebuilds.harness
+    orders = await _filled(rebuilds)
+    for change in (None, lambda: rebuilds.rebuild(orders), lambda: harness.migrate(grown(harness.stream))):
         if change is not None:
             await change()
         with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match='view "orders"'):
-            await rig.pool.execute(write)
+            await harness.pool.execute(write)
 
 
-async def test_a_view_is_planned_as_its_table_is(yard: Yard) -> None:
-    rig = yard.rig
-    await _filled(yard)
+async def test_a_view_is_planned_as_its_table_is(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    await _filled(rebuilds)
     wanted = """explain (costs off) select a.order_id from {} a join {} b using (order_id)
         where a.order_id = 'o1' for update of b"""
-    async with rig.pool.acquire() as connection:
+    async with harness.pool.acquire() as connection:
         await connection.execute("set enable_seqscan = off")
         table, view = [
             [row[0] for row in await connection.fetch(wanted.format(name, name))]
@@ -116,12 +116,12 @@ async def test_a_view_is_planned_as_its_table_is(yard: Yard) -> None:
 
 
 async def test_whom_row_level_security_shows_one_row_is_shown_one_row_after_a_swap_and_the_way_back(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
-    rig = yard.rig
-    orders = await _filled(yard)
-    async with plain(rig, "tenant") as url:
-        await rig.pool.execute(
+    harness = rebuilds.harness
+    orders = await _filled(rebuilds)
+    async with plain(harness, "tenant") as url:
+        await harness.pool.execute(
             """
             alter view orders set (security_invoker = true);
             grant usage on schema projectionist to tenant;
@@ -131,23 +131,23 @@ async def test_whom_row_level_security_shows_one_row_is_shown_one_row_after_a_sw
         )
         tenant = await asyncpg.connect(url)
         for back_to in (None, 1, 2):
-            await yard.rebuild(orders, back_to=back_to)
+            await rebuilds.rebuild(orders, back_to=back_to)
             assert [row["order_id"] for row in await tenant.fetch("select order_id from orders")] == ["o1"]
         await tenant.close()
 
 
-async def test_a_view_of_another_owner_can_be_read_after_a_swap(yard: Yard) -> None:
-    rig = yard.rig
-    orders = await _filled(yard)
-    async with plain(rig, "the_owner"), plain(rig, "the_reader") as url:
-        await rig.pool.execute(
+async def test_a_view_of_another_owner_can_be_read_after_a_swap(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    orders = await _filled(rebuilds)
+    async with plain(harness, "the_owner"), plain(harness, "the_reader") as url:
+        await harness.pool.execute(
             """
             grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
             alter view orders owner to the_owner; grant select on orders to the_reader; grant the_owner to the_runner"""
         )
         reader = await asyncpg.connect(url)
         assert len(await reader.fetch("select * from orders")) == 2
-        await yard.rebuild(orders)
+        await rebuilds.rebuild(orders)
         assert len(await reader.fetch("select * from orders")) == 2
         await reader.close()
 
@@ -175,25 +175,25 @@ FACTS = """select obj_description('spent'::regclass), col_description('spent'::r
     from pg_class where oid = 'spent'::regclass"""
 
 
-async def test_what_stands_around_a_view_that_is_made_anew_is_made_again(yard: Yard) -> None:
-    rig = yard.rig
-    await rig.migrate(_spent(yard))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spent(yard))
-    async with plain(rig, "the_owner"), plain(rig, "the_reader"):
-        await rig.pool.execute(
+async def test_what_stands_around_a_view_that_is_made_anew_is_made_again(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    await harness.migrate(_spent(rebuilds))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spent(rebuilds))
+    async with plain(harness, "the_owner"), plain(harness, "the_reader"):
+        await harness.pool.execute(
             "grant create, usage on schema public to the_owner; grant the_owner to the_runner"
         )
-        await rig.pool.execute(AROUND)
-        before = await rig.fetch(FACTS)
+        await harness.pool.execute(AROUND)
+        before = await harness.fetch(FACTS)
 
-        await yard.rebuild(_retyped(yard))
+        await rebuilds.rebuild(_retyped(rebuilds))
 
-        assert await rig.fetch(FACTS) == before
-        await rig.pool.execute("update spent set cents = '1'; delete from spent")
-        assert await rig.rows("written") == [("rule",), ("trigger",)]
-        assert await rig.rows("spent") == [("o1", "100")]
-        await rig.pool.execute("drop function note cascade")
+        assert await harness.fetch(FACTS) == before
+        await harness.pool.execute("update spent set cents = '1'; delete from spent")
+        assert await harness.rows("written") == [("rule",), ("trigger",)]
+        assert await harness.rows("spent") == [("o1", "100")]
+        await harness.pool.execute("drop function note cascade")
 
 
 POLICY = "create policy own on {g} using (cents > (select avg(cents) from {g}))"
@@ -222,55 +222,57 @@ create function listed() returns setof {g} language sql begin atomic select * fr
         (FUNCTION, "function listed"),
     ],
 )
-async def test_what_cannot_be_carried_over_is_refused_by_name(yard: Yard, made: str, named: str) -> None:
-    rig = yard.rig
-    await rig.migrate(_spent(yard))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spent(yard))
-    await rig.pool.execute(made.replace("{g}", "projectionist.spent__g1"))
+async def test_what_cannot_be_carried_over_is_refused_by_name(
+    rebuilds: RebuildHarness, made: str, named: str
+) -> None:
+    harness = rebuilds.harness
+    await harness.migrate(_spent(rebuilds))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spent(rebuilds))
+    await harness.pool.execute(made.replace("{g}", "projectionist.spent__g1"))
 
     with listening() as heard, pytest.raises(InTheWay, match=named):
-        await yard.rebuild(_spent(yard))
+        await rebuilds.rebuild(_spent(rebuilds))
 
     assert heard.counts["rebuild.copied"] == 0  # it is told before hours of building
-    assert await yard.generation(_spent(yard)) == 1
+    assert await rebuilds.generation(_spent(rebuilds)) == 1
 
 
 async def test_a_view_that_is_no_longer_fed_goes_with_the_swap_unless_something_stands_on_it(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
-    rig = yard.rig
-    await rig.migrate(_spent(yard))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spent(yard))
-    await rig.pool.execute("create view report as table spent")
-    renamed = _spent(yard, revision=2, table="spent_more")
+    harness = rebuilds.harness
+    await harness.migrate(_spent(rebuilds))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spent(rebuilds))
+    await harness.pool.execute("create view report as table spent")
+    renamed = _spent(rebuilds, revision=2, table="spent_more")
 
     with pytest.raises(RebuildError, match=r"public\.spent is no longer fed, and view report stands on it"):
-        await yard.rebuild(renamed)
+        await rebuilds.rebuild(renamed)
 
-    await rig.pool.execute("drop view report")
-    await yard.rebuild(renamed)
-    assert await rig.value("select to_regclass('spent')") is None
-    await rig.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
-    async with rig.connected() as connection:
-        number = await rig.value("select number from {s}.consumers")
-        assert await sweep(yard.desk(connection), number) == [1]
-    assert await rig.rows("spent_more") == [("o1", 100)]
+    await harness.pool.execute("drop view report")
+    await rebuilds.rebuild(renamed)
+    assert await harness.value("select to_regclass('spent')") is None
+    await harness.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
+    async with harness.connected() as connection:
+        number = await harness.value("select number from {s}.consumers")
+        assert await sweep(rebuilds.queries(connection), number) == [1]
+    assert await harness.rows("spent_more") == [("o1", 100)]
 
 
-async def test_the_way_back_does_not_take_a_name_that_somebody_uses_by_now(yard: Yard) -> None:
-    rig = yard.rig
-    await rig.migrate(_spent(yard))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spent(yard))
-    await yard.rebuild(_spent(yard, revision=2, table="spent_more"))
-    await rig.pool.execute("create view spent as select 'o1'::text as order_id, 1::bigint as cents")
+async def test_the_way_back_does_not_take_a_name_that_somebody_uses_by_now(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    await harness.migrate(_spent(rebuilds))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spent(rebuilds))
+    await rebuilds.rebuild(_spent(rebuilds, revision=2, table="spent_more"))
+    await harness.pool.execute("create view spent as select 'o1'::text as order_id, 1::bigint as cents")
 
     with pytest.raises(InTheWay, match=r"spent.* is not the view that was made"):
-        await yard.rebuild(_spent(yard), back_to=1)
+        await rebuilds.rebuild(_spent(rebuilds), back_to=1)
 
-    assert await rig.rows("spent") == [("o1", 1)]
+    assert await harness.rows("spent") == [("o1", 1)]
 
 
 ON_TABLE = """
@@ -289,89 +291,91 @@ ABOUT_TABLE = r"""select reloptions, relreplident::text, col_description(c.oid, 
     from pg_class c where c.oid = 'projectionist.spent__g1'::regclass"""
 
 
-async def test_what_stands_on_the_table_behind_a_view_is_made_on_the_next_one(yard: Yard) -> None:
-    rig = yard.rig
-    await rig.migrate(_spent(yard))
-    await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-    await rig.settle(_spent(yard))
-    await rig.pool.execute(ON_TABLE.replace("{g}", "projectionist.spent__g1"))
-    before = await rig.fetch(ABOUT_TABLE)
+async def test_what_stands_on_the_table_behind_a_view_is_made_on_the_next_one(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    await harness.migrate(_spent(rebuilds))
+    await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+    await harness.settle(_spent(rebuilds))
+    await harness.pool.execute(ON_TABLE.replace("{g}", "projectionist.spent__g1"))
+    before = await harness.fetch(ABOUT_TABLE)
 
     for generation in (2, 3):
-        await yard.rebuild(_spent(yard))
+        await rebuilds.rebuild(_spent(rebuilds))
         now = ABOUT_TABLE.replace("spent__g1", f"spent__g{generation}")
-        assert await rig.fetch(now) == before
+        assert await harness.fetch(now) == before
 
 
-async def test_nobody_is_given_a_right_or_a_restriction_by_a_swap(yard: Yard) -> None:
+async def test_nobody_is_given_a_right_or_a_restriction_by_a_swap(rebuilds: RebuildHarness) -> None:
     """Neither default privileges nor what was so when a kept generation was live."""
-    rig = yard.rig
-    async with plain(rig, "the_reader") as url:
-        await rig.pool.execute(
+    harness = rebuilds.harness
+    async with plain(harness, "the_reader") as url:
+        await harness.pool.execute(
             """grant usage on schema projectionist to the_reader;
             alter default privileges for role the_runner grant select on tables to the_reader"""
         )
-        await rig.migrate(_spent(yard))
-        await rig.publish(OrderPlaced("ann", 100), "o1", 1)
-        await rig.settle(_spent(yard))
-        await rig.pool.execute(
+        await harness.migrate(_spent(rebuilds))
+        await harness.publish(OrderPlaced("ann", 100), "o1", 1)
+        await harness.settle(_spent(rebuilds))
+        await harness.pool.execute(
             """revoke all on spent, projectionist.spent__g1 from the_reader;
             grant select (order_id) on spent, projectionist.spent__g1 to the_reader"""
         )
         reader = await asyncpg.connect(url)
-        for revision in (_spent(yard), _retyped(yard)):
-            await yard.rebuild(revision)
-            for table in ("spent", f"projectionist.spent__g{await yard.generation(revision)}"):
+        for revision in (_spent(rebuilds), _retyped(rebuilds)):
+            await rebuilds.rebuild(revision)
+            for table in ("spent", f"projectionist.spent__g{await rebuilds.generation(revision)}"):
                 assert await reader.fetchval(f"select order_id from {table}") == "o1"
                 with pytest.raises(asyncpg.InsufficientPrivilegeError):
                     await reader.fetchval(f"select * from {table}")
 
-        await rig.pool.execute("alter table projectionist.spent__g2 enable row level security")
-        await rig.pool.execute("create policy none on projectionist.spent__g2 using (false)")
-        await rig.pool.execute("grant select on projectionist.spent__g2 to the_reader")
-        await yard.rebuild(_spent(yard), back_to=2)
+        await harness.pool.execute("alter table projectionist.spent__g2 enable row level security")
+        await harness.pool.execute("create policy none on projectionist.spent__g2 using (false)")
+        await harness.pool.execute("grant select on projectionist.spent__g2 to the_reader")
+        await rebuilds.rebuild(_spent(rebuilds), back_to=2)
         assert await reader.fetchval("select order_id from projectionist.spent__g2") == "o1"
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await reader.fetchval("select * from projectionist.spent__g2")
         await reader.close()
-        await rig.pool.execute(
+        await harness.pool.execute(
             "alter default privileges for role the_runner revoke select on tables from the_reader"
         )
 
 
-async def test_a_policy_that_reads_another_generation_is_refused(yard: Yard) -> None:
-    rig = yard.rig
-    orders = await _filled(yard)
-    await rig.migrate(_spent(yard))
-    await rig.settle(_spent(yard))
-    await rig.pool.execute(
+async def test_a_policy_that_reads_another_generation_is_refused(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    orders = await _filled(rebuilds)
+    await harness.migrate(_spent(rebuilds))
+    await harness.settle(_spent(rebuilds))
+    await harness.pool.execute(
         "create policy p on projectionist.orders__g1 using (order_id in (select order_id from projectionist.spent__g1))"
     )
 
-    for one in (orders, _spent(yard)):
+    for one in (orders, _spent(rebuilds)):
         with pytest.raises(InTheWay, match="policy p"):
-            await yard.rebuild(one)
+            await rebuilds.rebuild(one)
 
 
-async def test_migrate_changes_a_view_of_another_owner(yard: Yard) -> None:
-    rig = yard.rig
-    await _filled(yard)
-    async with plain(rig, "the_owner"):
-        await rig.pool.execute(
+async def test_migrate_changes_a_view_of_another_owner(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    await _filled(rebuilds)
+    async with plain(harness, "the_owner"):
+        await harness.pool.execute(
             """grant create, usage on schema public to the_owner; grant select on projectionist.orders__g1 to the_owner;
             alter view orders owner to the_owner; grant the_owner to the_runner"""
         )
-        await rig.migrate(grown(rig.stream))
-        assert await rig.value("select carrier from orders where order_id = 'o1'") == "none"
+        await harness.migrate(grown(harness.stream))
+        assert await harness.value("select carrier from orders where order_id = 'o1'") == "none"
 
 
-async def test_whoever_may_not_change_the_view_is_told_what_to_do(yard: Yard) -> None:
-    rig = yard.rig
-    orders = await _filled(yard)
-    async with plain(rig, "the_owner"):
-        await rig.pool.execute(
+async def test_whoever_may_not_change_the_view_is_told_what_to_do(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    orders = await _filled(rebuilds)
+    async with plain(harness, "the_owner"):
+        await harness.pool.execute(
             "grant create on schema public to the_owner; alter view orders owner to the_owner"
         )
         with pytest.raises(InTheWay, match="must be owner of view orders"):
-            await yard.rebuild(orders)
-        assert await yard.generation(orders) == 1
+            await rebuilds.rebuild(orders)
+        assert await rebuilds.generation(orders) == 1

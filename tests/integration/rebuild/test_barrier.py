@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.integration.consumers.test_evolve import grown
-from tests.support.consumer_harness import Rig
-from tests.support.rebuilding import Yard
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
@@ -40,7 +40,7 @@ SLACK_S = 0.75
 
 
 @asynccontextmanager
-async def watching(live: Rig, cls: type) -> AsyncIterator[list[float]]:
+async def watching(live: ConsumerHarness, cls: type) -> AsyncIterator[list[float]]:
     """How long those wait inside the block who ask for the barrier as batches do, again and again."""
     number = await live.value("select number from {s}.consumers where name = $1", definition(cls).name)
     waited: list[float] = []
@@ -66,10 +66,10 @@ async def watching(live: Rig, cls: type) -> AsyncIterator[list[float]]:
 
 
 async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and_the_swap_is_done_when_it_is_back(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_tail, "BEFORE", 5)
-    s, yard = shop(live.stream), Yard(live)
+    s, rebuilds = shop(live.stream), RebuildHarness(live)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "bad", 1)
@@ -79,39 +79,39 @@ async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and
     with listening() as heard:
         async with live.running(s.Orders), watching(live, s.Orders) as waited:
             await live.settled(s.Orders)
-            async with yard.frozen(s.Orders, "swap.asked") as building:
+            async with rebuilds.frozen(s.Orders, "swap.asked") as building:
                 s.trouble.poison.clear()
-                with live.lab.nats_stopped():
+                with live.servers.nats_stopped():
                     async with live.verbs(s.Orders) as verbs:
                         await verbs.retry("order/bad", Act("ops", "it is mended"))
                     await live.value_of(
                         "select version::int from {s}.positions where aggregate = 'order/bad'", 2
                     )
-                    yard.free(building)
+                    rebuilds.free(building)
                     await heard.wait("swap.left")
             rebuilt = await building
 
     assert heard.counts["swap.committed"] == 1
     assert 0 < max(waited) < barrier.SHORT.maximum_s + SLACK_S
     assert 0 < rebuilt.held_s < barrier.SHORT.maximum_s + SLACK_S
-    assert await yard.generation(s.Orders) == 2
+    assert await rebuilds.generation(s.Orders) == 2
     assert (await live.rows("orders"))[0] == ("bad", "placed", 1, '["placed", "bad"]')
 
 
 async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         barrier, "SHORT", RetryPolicy(initial_s=10.0, maximum_s=10.0)
     )  # however busy the machine is
-    s, yard = shop(live.stream), Yard(live)
+    s, rebuilds = shop(live.stream), RebuildHarness(live)
     await live.migrate(s.Orders)
     for number in range(20):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
     with listening() as heard:
         async with live.running(s.Orders):
             await live.settled(s.Orders)
-            async with yard.frozen(s.Orders, "swap.asked") as building:
+            async with rebuilds.frozen(s.Orders, "swap.asked") as building:
                 for number in range(20):
                     await live.publish(OrderNoted("late"), f"o{number}", 2)
                 await live.settled(s.Orders)
@@ -120,11 +120,11 @@ async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
 
     assert heard.counts["swap.left"] == 0
     assert [row[3] for row in await live.rows("orders")] == ['["placed", "late"]'] * 20
-    assert await yard.generation(s.Orders) == 2
+    assert await rebuilds.generation(s.Orders) == 2
 
 
 async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_long(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came since the last round is folded outside when it takes longer than the barrier may be held."""
     policy = {"stream": live.stream.name, "subjects": live.stream.subject("order", "{aggregate}")}
@@ -140,31 +140,31 @@ async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_l
             await tx.execute("select pg_sleep(0.1)")
             await tx.execute("insert into {slow} (note) values ($1)", event.text)
 
-    yard = Yard(live)
+    rebuilds = RebuildHarness(live)
     await live.migrate(Slow)
     await live.publish(OrderNoted("1"), "o1", 1)
     with listening() as heard:
         async with live.running(Slow):
             await live.settled(Slow)
-            async with yard.frozen(Slow, "swap.asked") as building:
+            async with rebuilds.frozen(Slow, "swap.asked") as building:
                 for version in range(2, 12):
                     await live.publish(OrderNoted(str(version)), "o1", version)
                 await live.settled(Slow)
                 async with watching(live, Slow) as waited:
-                    yard.free(building)
+                    rebuilds.free(building)
                     await building
 
     assert heard.counts["swap.left"] == 1
     assert max(waited) < 0.5 + SLACK_S
     assert await live.value("select count(*)::int from slow") == 11
-    assert await yard.generation(Slow) == 2
+    assert await rebuilds.generation(Slow) == 2
 
 
 @pytest.mark.parametrize("point", ["rebuild.opening", "rebuild.bulk_done", "swap.asked", "migrate"])
 async def test_a_batch_that_stays_open_keeps_the_others_waiting_for_a_moment_at_a_time(
-    live: Rig, point: str
+    live: ConsumerHarness, point: str
 ) -> None:
-    s, yard, tries = shop(live.stream), Yard(live), 4
+    s, rebuilds, tries = shop(live.stream), RebuildHarness(live), 4
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
@@ -177,9 +177,9 @@ async def test_a_batch_that_stays_open_keeps_the_others_waiting_for_a_moment_at_
                 changing: asyncio.Future[Any] = asyncio.ensure_future(live.migrate(grown(live.stream)))
             elif point == "rebuild.opening":
                 await _open(batch, number)
-                changing = asyncio.ensure_future(yard.rebuild(s.Orders))
+                changing = asyncio.ensure_future(rebuilds.rebuild(s.Orders))
             else:
-                async with yard.frozen(s.Orders, point) as building:
+                async with rebuilds.frozen(s.Orders, point) as building:
                     await _open(batch, number)
                 changing = building
             await heard.wait(refused, tries)
@@ -194,7 +194,7 @@ async def _open(batch: Connection, consumer: int) -> None:
     await batch.execute("select pg_advisory_xact_lock_shared($1)", barrier_key(SCHEMA, consumer))
 
 
-async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(live: Rig) -> None:
+async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -206,7 +206,7 @@ async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(liv
 
         def hear(name: str) -> None:
             if name == "recompute.entered":
-                frozen.enter_context(live.lab.nats_stopped())
+                frozen.enter_context(live.servers.nats_stopped())
 
         frozen.callback(testpoints.listen(hear))
         async with live.pool.acquire() as connection:
@@ -220,7 +220,9 @@ async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(liv
 
 
 @pytest.mark.parametrize("verb", ["adopt", "reset"])
-async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(live: Rig, verb: str) -> None:
+async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(
+    live: ConsumerHarness, verb: str
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -228,7 +230,7 @@ async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(live: Rig, 
     act = Act("ops", "the broker stands still")
 
     async with live.pool.acquire() as connection, watching(live, s.Orders) as waited:
-        with live.lab.nats_stopped():
+        with live.servers.nats_stopped():
             if verb == "adopt":
                 asked: Awaitable[object] = Adoption(connection, live.nats, SCHEMA).adopt("Orders", act)
             else:
@@ -241,7 +243,7 @@ async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(live: Rig, 
 
 
 async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batch_waiting_for_long(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -261,7 +263,7 @@ async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batc
             if name == "durable.moving":
                 moves.append(name)
                 if len(moves) == 1:
-                    frozen.enter_context(live.lab.nats_stopped())
+                    frozen.enter_context(live.servers.nats_stopped())
 
         frozen.callback(testpoints.listen(hear))
         async with live.running(s.Orders), watching(live, s.Orders) as waited:
@@ -273,20 +275,22 @@ async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batc
     assert barrier.HOLD_S / 2 < max(waited) < BROKER_S, "until its own deadline, not until the broker's"
 
 
-async def test_every_hold_of_the_barrier_is_measured(live: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_hold_of_the_barrier_is_measured(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     holds: list[tuple[str, float]] = []
     monkeypatch.setattr(barrier, "note", lambda what, seconds: holds.append((what, seconds)))
-    s, yard = shop(live.stream), Yard(live)
+    s, rebuilds = shop(live.stream), RebuildHarness(live)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    rebuilt = await yard.rebuild(s.Orders)
+    rebuilt = await rebuilds.rebuild(s.Orders)
 
     assert {"join", "open", "catch up", "swap"} <= {what for what, _ in holds}
     assert rebuilt.held_s == max(seconds for what, seconds in holds if what in ("open", "catch up", "swap"))
 
 
-async def test_whoever_holds_the_barrier_too_long_is_undone(live: Rig) -> None:
+async def test_whoever_holds_the_barrier_too_long_is_undone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     number = await live.value("select number from {s}.consumers")

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.operator import Act, NotThere, TooLate
@@ -40,23 +40,23 @@ def history(rng: random.Random, orders: int, versions: int) -> list[tuple[Event,
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_ten_rebuilds_under_load_end_with_the_rows_of_live(yard: Yard, seed: int) -> None:
-    rig, rng = yard.rig, random.Random(seed)
-    s = shop(rig.stream)
+async def test_ten_rebuilds_under_load_end_with_the_rows_of_live(rebuilds: RebuildHarness, seed: int) -> None:
+    harness, rng = rebuilds.harness, random.Random(seed)
+    s = shop(harness.stream)
     s.trouble.poison.add("bad")
-    await rig.migrate(s.Orders, s.Spend)
+    await harness.migrate(s.Orders, s.Spend)
     stored = history(rng, 40, 12)
     swaps = 0
 
     async def publish() -> None:
         for event, name, version, identity in stored:
-            await rig.publish(event, name, version, id=identity)
+            await harness.publish(event, name, version, id=identity)
             await asyncio.sleep(0)
 
     async def operate() -> None:
-        async with rig.verbs(s.Orders) as verbs:
+        async with harness.verbs(s.Orders) as verbs:
             while not publishing.done():
-                for (aggregate,) in await rig.fetch(
+                for (aggregate,) in await harness.fetch(
                     "select aggregate from {s}.positions p join {s}.consumers c on c.number = p.consumer"
                     " where c.name = 'Orders' and head = 'waiting' limit 3"
                 ):
@@ -66,25 +66,25 @@ async def test_ten_rebuilds_under_load_end_with_the_rows_of_live(yard: Yard, see
                         continue
                 await asyncio.sleep(0.01)
 
-    async with rig.running(s.Orders, s.Spend, processes=2):
+    async with harness.running(s.Orders, s.Spend, processes=2):
         publishing = asyncio.create_task(publish())
         operating = asyncio.create_task(operate())
         while not publishing.done() or swaps < 4:
             for cls in (s.Orders, s.Spend):
-                rebuilt = await yard.rebuild(cls)
+                rebuilt = await rebuilds.rebuild(cls)
                 assert rebuilt.compared.differences == []
                 swaps += 1
         await publishing
         await operating
-        await yard.settled(s.Orders, s.Spend)
-    before, spend = await rig.rows("orders"), await rig.rows("spend")
-    effects = await yard.effects()
+        await rebuilds.settled(s.Orders, s.Spend)
+    before, spend = await harness.rows("orders"), await harness.rows("spend")
+    effects = await rebuilds.effects()
     assert len(before) == 40
 
-    assert (await yard.rebuild(s.Orders)).compared.differences == []
-    assert (await yard.rebuild(s.Spend)).compared.differences == []
+    assert (await rebuilds.rebuild(s.Orders)).compared.differences == []
+    assert (await rebuilds.rebuild(s.Spend)).compared.differences == []
 
-    assert await rig.rows("orders") == before
-    assert await rig.rows("spend") == spend
-    assert await yard.effects() == effects
-    assert await rig.unaccounted(s.Orders) == []
+    assert await harness.rows("orders") == before
+    assert await harness.rows("spend") == spend
+    assert await rebuilds.effects() == effects
+    assert await harness.unaccounted(s.Orders) == []

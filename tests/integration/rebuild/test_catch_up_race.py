@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import cancelled, eventually, listening
 
@@ -33,9 +33,9 @@ class Heard(Logged):
 
 
 @asynccontextmanager
-async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+async def outrun(rebuilds: RebuildHarness, cls: type, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """Inside the block every round of catching up ends only when live has applied ten events more; three if slowed."""
-    rig, numbers = yard.rig, count()
+    harness, numbers = rebuilds.harness, count()
     applied = "select count(*) from {s}.inbox where state = 'applied'"
     whole = CatchUp.round
 
@@ -43,12 +43,12 @@ async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> Asyn
         done = await whole(self)
         slowed = bool(braked.counts["brake.held"])
         batch = [next(numbers) for _ in range(3 if slowed else 10)]
-        await rig.publish_all([(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in batch])
+        await harness.publish_all([(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in batch])
 
         async def moved() -> bool:
             if braked.counts["brake.held"] and not slowed:
                 return True
-            return bool(await rig.value(applied) > batch[-1] + 1)  # all of them, and the one before
+            return bool(await harness.value(applied) > batch[-1] + 1)  # all of them, and the one before
 
         await eventually(moved)
         return done
@@ -60,45 +60,49 @@ async def outrun(yard: Yard, cls: type, monkeypatch: pytest.MonkeyPatch) -> Asyn
 
 
 async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catch_up_race, "PATIENCE_S", 1.0)
-    s, told = shop(yard.rig.stream), Heard()
-    await yard.rig.migrate(s.Orders)
-    await yard.rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    async with yard.rig.running(s.Orders):
-        await yard.rig.settled(s.Orders)
-        async with outrun(yard, s.Orders, monkeypatch):
+    s, told = shop(rebuilds.harness.stream), Heard()
+    await rebuilds.harness.migrate(s.Orders)
+    await rebuilds.harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with rebuilds.harness.running(s.Orders):
+        await rebuilds.harness.settled(s.Orders)
+        async with outrun(rebuilds, s.Orders, monkeypatch):
             with pytest.raises(catch_up_race.Outrun, match="as fast as they can be caught up") as ended:
-                await yard.rebuild(s.Orders, progress=told)
+                await rebuilds.rebuild(s.Orders, progress=told)
         assert "--slow-live" in ended.value.remedy
         assert any("live applies as fast" in line for line in told.said)
         monkeypatch.undo()
-        assert (await yard.rebuild(s.Orders)).resumed
-    assert await yard.generation(s.Orders) == 2
+        assert (await rebuilds.rebuild(s.Orders)).resumed
+    assert await rebuilds.generation(s.Orders) == 2
 
 
 async def test_live_is_slowed_down_where_that_is_wished_and_the_rebuild_ends(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s, told = shop(yard.rig.stream), Heard()
-    await yard.rig.migrate(s.Orders)
-    await yard.rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    async with yard.rig.running(s.Orders):
-        await yard.rig.settled(s.Orders)
+    s, told = shop(rebuilds.harness.stream), Heard()
+    await rebuilds.harness.migrate(s.Orders)
+    await rebuilds.harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with rebuilds.harness.running(s.Orders):
+        await rebuilds.harness.settled(s.Orders)
         with listening() as heard:
-            async with outrun(yard, s.Orders, monkeypatch):
-                assert (await yard.rebuild(s.Orders, progress=told, slow_live=True)).generation == 2
+            async with outrun(rebuilds, s.Orders, monkeypatch):
+                assert (await rebuilds.rebuild(s.Orders, progress=told, slow_live=True)).generation == 2
     assert heard.counts["brake.held"] >= 1
     assert any("kept waiting 50% of the time" in line for line in told.said)
 
 
-async def test_the_brake_keeps_batches_waiting_no_longer_than_one_hold_at_a_time(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    number = await rig.value("select number from {s}.consumers where name = $1", definition(s.Orders).name)
-    brake = catch_up_race.Brake(rig.settings.postgres, number)
+async def test_the_brake_keeps_batches_waiting_no_longer_than_one_hold_at_a_time(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    number = await harness.value(
+        "select number from {s}.consumers where name = $1", definition(s.Orders).name
+    )
+    brake = catch_up_race.Brake(harness.settings.postgres, number)
     brake.share = catch_up_race.SHARES[-1]
 
     async def hold() -> None:
@@ -109,10 +113,10 @@ async def test_the_brake_keeps_batches_waiting_no_longer_than_one_hold_at_a_time
     with listening() as heard:
         holding = asyncio.create_task(hold())
         await heard.wait("brake.held")
-        async with rig.running(s.Orders):
+        async with harness.running(s.Orders):
             for n in range(20):
-                await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
-            await rig.settled(s.Orders)
+                await harness.publish(OrderPlaced("ann", n), f"o{n}", 1)
+            await harness.settled(s.Orders)
         await cancelled(holding)
         assert heard.counts["brake.held"] > 1
-    assert await rig.value("select count(*) from orders") == 20
+    assert await harness.value("select count(*) from orders") == 20

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 
@@ -53,15 +53,17 @@ TYPES = {
 
 @pytest.mark.parametrize("key", ["text primary key", "text"])
 @pytest.mark.parametrize("kind", TYPES)
-async def test_a_sql_projection_with_columns_of_any_type_is_rebuilt(yard: Yard, kind: str, key: str) -> None:
-    rig = yard.rig
-    cls = documents(rig.stream, f"id {key}, doc {kind}", TYPES[kind])
-    await rig.migrate(cls)
+async def test_a_sql_projection_with_columns_of_any_type_is_rebuilt(
+    rebuilds: RebuildHarness, kind: str, key: str
+) -> None:
+    harness = rebuilds.harness
+    cls = documents(harness.stream, f"id {key}, doc {kind}", TYPES[kind])
+    await harness.migrate(cls)
     for n in range(3):
-        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
-    await rig.settle(cls)
+        await harness.publish(OrderPlaced("ann", n), f"o{n}", 1)
+    await harness.settle(cls)
 
-    rebuilt = await yard.rebuild(cls)
+    rebuilt = await rebuilds.rebuild(cls)
 
     assert (rebuilt.generation, rebuilt.compared.rows, rebuilt.compared.differences) == (2, 3, [])
     assert (rebuilt.events, rebuilt.rows) == (3, 3)
@@ -76,30 +78,32 @@ async def test_a_sql_projection_with_columns_of_any_type_is_rebuilt(yard: Yard, 
     ],
 )
 async def test_a_row_that_differs_in_any_type_stops_the_swap_and_is_named(
-    yard: Yard, body: str, keys: set[str]
+    rebuilds: RebuildHarness, body: str, keys: set[str]
 ) -> None:
-    rig = yard.rig
-    cls = documents(rig.stream, body, "'null'::json")
-    await rig.migrate(cls)
+    harness = rebuilds.harness
+    cls = documents(harness.stream, body, "'null'::json")
+    await harness.migrate(cls)
     for n in range(3):
-        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"e{n}")
-    await rig.settle(cls)
-    await rig.pool.execute("""update projectionist.documents__g1 set doc = '{"n": 1}' where id = 'e1'""")
+        await harness.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"e{n}")
+    await harness.settle(cls)
+    await harness.pool.execute("""update projectionist.documents__g1 set doc = '{"n": 1}' where id = 'e1'""")
 
     with pytest.raises(Differs) as told:
-        await yard.rebuild(cls)
+        await rebuilds.rebuild(cls)
 
     assert {one.key for one in told.value.compared.differences} == keys
-    assert (await yard.rebuild(cls, accept_differences=True)).generation == 2
+    assert (await rebuilds.rebuild(cls, accept_differences=True)).generation == 2
 
 
 @pytest.mark.parametrize("key", ["text primary key", "text"])
 async def test_rows_of_own_sql_that_move_while_they_are_compared_are_no_difference(
-    yard: Yard, key: str
+    rebuilds: RebuildHarness, key: str
 ) -> None:
-    rig = yard.rig
+    harness = rebuilds.harness
 
-    class Flags(SqlProjection, stream=rig.stream.name, subjects=rig.stream.subject("order", "{aggregate}")):
+    class Flags(
+        SqlProjection, stream=harness.stream.name, subjects=harness.stream.subject("order", "{aggregate}")
+    ):
         tables = {"flags": f"id {key}, doc json"}
 
         @on(OrderNoted)
@@ -107,48 +111,50 @@ async def test_rows_of_own_sql_that_move_while_they_are_compared_are_no_differen
             await tx.execute("delete from {flags}")
             await tx.execute("insert into {flags} values ('one', to_json($1::text))", event.text)
 
-    await rig.migrate(Flags)
-    await rig.publish(OrderNoted("a"), "o1", 1)
-    async with rig.running(Flags):
-        await yard.settled(Flags)
-        async with yard.frozen(Flags, "rebuild.compared") as building:
+    await harness.migrate(Flags)
+    await harness.publish(OrderNoted("a"), "o1", 1)
+    async with harness.running(Flags):
+        await rebuilds.settled(Flags)
+        async with rebuilds.frozen(Flags, "rebuild.compared") as building:
             for version in range(2, 6):
-                await rig.publish(OrderNoted("ab"[version % 2]), "o1", version)
-            await yard.settled(Flags)
+                await harness.publish(OrderNoted("ab"[version % 2]), "o1", version)
+            await rebuilds.settled(Flags)
         assert (await building).compared.differences == []
-    assert await rig.rows("flags") == [("one", '"b"')]
+    assert await harness.rows("flags") == [("one", '"b"')]
 
 
-async def test_a_raised_revision_with_other_columns_and_tables_is_built(yard: Yard) -> None:
-    rig = yard.rig
-    first = documents(rig.stream, "id text primary key, doc json", "'1'::json")
-    await rig.migrate(first)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(first)
+async def test_a_raised_revision_with_other_columns_and_tables_is_built(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    first = documents(harness.stream, "id text primary key, doc json", "'1'::json")
+    await harness.migrate(first)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(first)
     raised = documents(
-        *(rig.stream, "id text primary key, doc json, other int default 7", "'1'::json"),
+        *(harness.stream, "id text primary key, doc json, other int default 7", "'1'::json"),
         revision=2,
         more="id int",
     )
 
-    rebuilt = await yard.rebuild(raised)
+    rebuilt = await rebuilds.rebuild(raised)
 
     assert rebuilt.compared.left_out == ["all rows of more: live has no such table", "other"]
     assert rebuilt.compared.differences == []
 
 
-async def test_a_row_that_moves_after_all_were_compared_is_compared_at_the_swap(yard: Yard) -> None:
+async def test_a_row_that_moves_after_all_were_compared_is_compared_at_the_swap(
+    rebuilds: RebuildHarness,
+) -> None:
     """The live row is edited by hand after the look, and its aggregate moves on."""
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    async with rig.running(s.Orders):
-        await yard.settled(s.Orders)
-        async with yard.frozen(s.Orders, "rebuild.compared") as building:
-            await rig.pool.execute("update projectionist.orders__g1 set cents = 99")
-            await rig.publish(OrderNoted("on"), "o1", 2)
-            await yard.settled(s.Orders)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    async with harness.running(s.Orders):
+        await rebuilds.settled(s.Orders)
+        async with rebuilds.frozen(s.Orders, "rebuild.compared") as building:
+            await harness.pool.execute("update projectionist.orders__g1 set cents = 99")
+            await harness.publish(OrderNoted("on"), "o1", 2)
+            await rebuilds.settled(s.Orders)
         with pytest.raises(Differs) as told:
             await building
     assert [(one.key, one.live) for one in told.value.compared.differences] == [("o1", {"cents": 99})]
@@ -163,13 +169,15 @@ def nodes(plan: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     "key", ["id text primary key", "id text, part int default 1, primary key (id, part)"]
 )
-async def test_under_the_barrier_rows_are_found_by_key_whatever_the_size(yard: Yard, key: str) -> None:
+async def test_under_the_barrier_rows_are_found_by_key_whatever_the_size(
+    rebuilds: RebuildHarness, key: str
+) -> None:
     """Told by the plan, not by the time it takes: neither table is read from one end to the other."""
-    rig = yard.rig
-    cls = documents(rig.stream, f"{key}, doc json", "1, '1'" if "part" in key else "'1'")
-    await rig.migrate(cls)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(cls)
+    harness = rebuilds.harness
+    cls = documents(harness.stream, f"{key}, doc json", "1, '1'" if "part" in key else "'1'")
+    await harness.migrate(cls)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(cls)
     asked: list[TablePair] = []
     whole = TablePair.differing
 
@@ -179,8 +187,8 @@ async def test_under_the_barrier_rows_are_found_by_key_whatever_the_size(yard: Y
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TablePair, "differing", differing)
-        await yard.rebuild(cls)
-    async with rig.pool.acquire() as connection:
+        await rebuilds.rebuild(cls)
+    async with harness.pool.acquire() as connection:
         plans = await explained(connection, asked[0], ["x"], ["1"] if "part" in key else None)
     scans = [
         one for one in nodes(plans[0]["Plan"]) if one.get("Relation Name", "").startswith("documents__g")
@@ -207,30 +215,36 @@ async def explained(connection: Connection, sides: TablePair, *columns: list[str
 NAMED = "id text, doc json, constraint documents_id unique (id)"
 
 
-async def test_a_body_that_can_be_made_only_once_is_refused_before_its_model_is_live(yard: Yard) -> None:
-    rig = yard.rig
+async def test_a_body_that_can_be_made_only_once_is_refused_before_its_model_is_live(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
     with pytest.raises(OnlyOnce, match="documents_id") as refused:
-        await rig.migrate(documents(rig.stream, NAMED, "'1'"))
+        await harness.migrate(documents(harness.stream, NAMED, "'1'"))
     assert "leave the name" in refused.value.remedy
-    assert await rig.value("select count(*) from {s}.consumers") == 0
+    assert await harness.value("select count(*) from {s}.consumers") == 0
 
-    cls = documents(rig.stream, "id text, doc json, unique (id)", "'1'")
-    await rig.migrate(cls)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(cls)
-    assert (await yard.rebuild(cls)).generation == 2
-    assert (await yard.rebuild(cls)).generation == 3
+    cls = documents(harness.stream, "id text, doc json, unique (id)", "'1'")
+    await harness.migrate(cls)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(cls)
+    assert (await rebuilds.rebuild(cls)).generation == 2
+    assert (await rebuilds.rebuild(cls)).generation == 3
 
 
-async def test_a_raised_revision_that_can_be_made_only_once_is_refused_before_it_is_built(yard: Yard) -> None:
-    rig = yard.rig
-    first = documents(rig.stream, "id text, doc json", "'1'")
-    await rig.migrate(first)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(first)
+async def test_a_raised_revision_that_can_be_made_only_once_is_refused_before_it_is_built(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    first = documents(harness.stream, "id text, doc json", "'1'")
+    await harness.migrate(first)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(first)
 
     with pytest.raises(OnlyOnce, match="documents_id"):
-        await yard.rebuild(documents(rig.stream, NAMED, "'1'", revision=2))
+        await rebuilds.rebuild(documents(harness.stream, NAMED, "'1'", revision=2))
 
-    assert await yard.generation(first) == 1
-    assert (await yard.rebuild(documents(rig.stream, "id text, doc json", "'1'", revision=2))).generation == 3
+    assert await rebuilds.generation(first) == 1
+    assert (
+        await rebuilds.rebuild(documents(harness.stream, "id text, doc json", "'1'", revision=2))
+    ).generation == 3

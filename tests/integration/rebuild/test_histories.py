@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.support.consumer_harness import Rig, rig
+from tests.support.consumer_harness import ConsumerHarness, harness
 from tests.support.deadlines import begin_anew
-from tests.support.rebuilding import Yard
-from tests.support.servers import SCHEMA, Lab
+from tests.support.rebuilding import RebuildHarness
+from tests.support.servers import SCHEMA, Servers
 from tests.support.shop import OrderNoted, OrderPlaced
 
 from projectionist.core.operator import Act, NotThere, TooLate
@@ -56,11 +56,11 @@ def stories(draw: st.DrawFn) -> list[Story]:
     return [story for _, story in sorted(told)]
 
 
-def orders(rig: Rig, digestible: set[str]) -> tuple[type, type]:
+def orders(harness: ConsumerHarness, digestible: set[str]) -> tuple[type, type]:
     """A row an order, which may be deleted, and a row that all orders share."""
     policy: dict[str, Any] = {
-        "stream": rig.stream.name,
-        "subjects": rig.stream.subject("order", "{aggregate}"),
+        "stream": harness.stream.name,
+        "subjects": harness.stream.subject("order", "{aggregate}"),
         "effects": "beginning",
     }
 
@@ -99,16 +99,16 @@ def event_of(word: str) -> Event:
     return OrderPlaced("ann", 1) if word == "placed" else Closed() if word == "closed" else OrderNoted(word)
 
 
-async def decide(yard: Yard, cls: type, choices: list[str]) -> None:
+async def decide(rebuilds: RebuildHarness, cls: type, choices: list[str]) -> None:
     """The operator does to each held-up aggregate what was drawn, until nothing more is drawn."""
     name = definition(cls).name
     held = """select p.aggregate, p.version, p.head, p.finding, e.source, e.id, e.version as first
         from {s}.positions p join {s}.consumers c on c.number = p.consumer and c.name = $1
         join lateral (select source, id, version from {s}.parked where consumer = p.consumer and aggregate = p.aggregate
             order by version limit 1) e on true where p.head <> 'clear' order by 1 limit 1"""
-    async with yard.rig.verbs(cls) as verbs:
+    async with rebuilds.harness.verbs(cls) as verbs:
         for choice in choices:
-            found = await yard.rig.fetch(held, name)
+            found = await rebuilds.harness.fetch(held, name)
             if not found:
                 return
             aggregate, version, _, _, source, identity, first = found[0]
@@ -122,20 +122,20 @@ async def decide(yard: Yard, cls: type, choices: list[str]) -> None:
                     await verbs.edit((source, identity), data, b"0" * 16, ACT)
             except (NotThere, TooLate):
                 continue
-            await yard.rig.settled(cls)
+            await rebuilds.harness.settled(cls)
 
 
-async def expected(yard: Yard, cls: type, stored: list[Story]) -> dict[str, Any]:
+async def expected(rebuilds: RebuildHarness, cls: type, stored: list[Story]) -> dict[str, Any]:
     """What the stream and the recorded decisions make, folded with no code of the product."""
     name = definition(cls).name
     positions = dict(
-        await yard.rig.fetch(
+        await rebuilds.harness.fetch(
             "select p.aggregate, p.version from {s}.positions p join {s}.consumers c on c.number = p.consumer"
             " where c.name = $1",
             name,
         )
     )
-    decisions = await yard.rig.fetch(
+    decisions = await rebuilds.harness.fetch(
         "select d.kind, d.aggregate, d.version, coalesce(d.upto, d.version) from {s}.decisions d"
         " join {s}.consumers c on c.number = d.consumer where c.name = $1",
         name,
@@ -161,19 +161,25 @@ async def expected(yard: Yard, cls: type, stored: list[Story]) -> dict[str, Any]
     return own if name == "Own" else shared
 
 
-async def rows(yard: Yard, cls: type) -> dict[str, Any]:
+async def rows(rebuilds: RebuildHarness, cls: type) -> dict[str, Any]:
     if definition(cls).name == "Own":
-        return {key: json.loads(words) for key, words in await yard.rig.rows("own")}
-    return dict(await yard.rig.rows("shared"))
+        return {key: json.loads(words) for key, words in await rebuilds.harness.rows("own")}
+    return dict(await rebuilds.harness.rows("shared"))
 
 
 async def one_history(
-    lab: Lab, stored: list[Story], choices: list[str], batch: int, point: str | None, memory: int, late: int
+    servers: Servers,
+    stored: list[Story],
+    choices: list[str],
+    batch: int,
+    point: str | None,
+    memory: int,
+    late: int,
 ) -> None:
-    database, stream = lab.make_database(), lab.make_stream()
+    database, stream = servers.make_database(), servers.make_stream()
     try:
-        async with rig(lab, database, stream) as made:
-            yard, digestible = Yard(made), {"x", "y"}
+        async with harness(servers, database, stream) as made:
+            rebuilds, digestible = RebuildHarness(made), {"x", "y"}
             classes = orders(made, digestible)
             await made.migrate(*classes)
             before, after = stored[: len(stored) - late], stored[len(stored) - late :]
@@ -181,40 +187,42 @@ async def one_history(
             async with made.running(*classes, limits=BatchLimits(max_rows=batch)):
                 await made.settled(*classes)
                 for cls in classes:
-                    await decide(yard, cls, choices)
+                    await decide(rebuilds, cls, choices)
                 for cls in classes:
-                    await build(yard, cls, point, memory, after)
+                    await build(rebuilds, cls, point, memory, after)
                     after = []
-                await yard.settled(*classes)
+                await rebuilds.settled(*classes)
             for cls in classes:
-                wanted, effects = await expected(yard, cls, stored), await yard.effects()
-                assert await rows(yard, cls) == wanted
-                assert (await yard.rebuild(cls)).compared.differences == []
-                assert await rows(yard, cls) == wanted
-                assert await yard.effects() == effects
-            await assert_a_reset_repeats_it(yard, classes, batch)
+                wanted, effects = await expected(rebuilds, cls, stored), await rebuilds.effects()
+                assert await rows(rebuilds, cls) == wanted
+                assert (await rebuilds.rebuild(cls)).compared.differences == []
+                assert await rows(rebuilds, cls) == wanted
+                assert await rebuilds.effects() == effects
+            await assert_a_reset_repeats_it(rebuilds, classes, batch)
     finally:
-        lab.delete_stream(stream)
-        lab.drop_database(database)
+        servers.delete_stream(stream)
+        servers.drop_database(database)
 
 
-async def assert_a_reset_repeats_it(yard: Yard, classes: tuple[type, ...], batch: int) -> None:
+async def assert_a_reset_repeats_it(rebuilds: RebuildHarness, classes: tuple[type, ...], batch: int) -> None:
     """Live batches that begin anew come to the same rows, and to the same places in every aggregate."""
     stands = "select consumer, aggregate, version, head = 'clear' from {s}.positions order by 1, 2"
-    wanted, stood = [await rows(yard, cls) for cls in classes], await yard.rig.fetch(stands)
-    effects = await yard.effects()
-    async with yard.rig.pool.acquire() as connection:
-        resetting = Resetting(connection, yard.rig.nats, SCHEMA)
+    wanted, stood = [await rows(rebuilds, cls) for cls in classes], await rebuilds.harness.fetch(stands)
+    effects = await rebuilds.effects()
+    async with rebuilds.harness.pool.acquire() as connection:
+        resetting = Resetting(connection, rebuilds.harness.nats, SCHEMA)
         for cls in classes:
             await resetting.reset(definition(cls).name, ACT)
-    async with yard.rig.running(*classes, limits=BatchLimits(max_rows=batch)):
-        await yard.rig.settled(*classes)
-    assert [await rows(yard, cls) for cls in classes] == wanted
-    assert await yard.rig.fetch(stands) == stood
-    assert (await yard.effects()).intents == effects.intents
+    async with rebuilds.harness.running(*classes, limits=BatchLimits(max_rows=batch)):
+        await rebuilds.harness.settled(*classes)
+    assert [await rows(rebuilds, cls) for cls in classes] == wanted
+    assert await rebuilds.harness.fetch(stands) == stood
+    assert (await rebuilds.effects()).intents == effects.intents
 
 
-async def build(yard: Yard, cls: type, point: str | None, memory: int, after: list[Story]) -> None:
+async def build(
+    rebuilds: RebuildHarness, cls: type, point: str | None, memory: int, after: list[Story]
+) -> None:
     """A rebuild that dies once, where that was drawn, while the rest of the stream comes in."""
     bound, build_state.ROWS_AT_ONCE = build_state.ROWS_AT_ONCE, memory
 
@@ -225,16 +233,16 @@ async def build(yard: Yard, cls: type, point: str | None, memory: int, after: li
     stop = listen(die)
     try:
         coming = asyncio.create_task(
-            yard.rig.publish_all([(event_of(w), a, v, f"{a}{v}{w}") for a, v, w in after])
+            rebuilds.harness.publish_all([(event_of(w), a, v, f"{a}{v}{w}") for a, v, w in after])
         )
         try:
-            await yard.rebuild(cls)
+            await rebuilds.rebuild(cls)
         except RuntimeError:
-            await yard.moments_pass()
+            await rebuilds.moments_pass()
         finally:
             stop()
         await coming
-        await yard.rebuild(cls)
+        await rebuilds.rebuild(cls)
     finally:
         build_state.ROWS_AT_ONCE = bound
 
@@ -255,7 +263,13 @@ async def build(yard: Yard, cls: type, point: str | None, memory: int, after: li
     late=st.integers(0, 4),
 )
 def test_rebuilt_equals_live_equals_an_independent_fold(
-    lab: Lab, stored: list[Story], choices: list[str], batch: int, point: str | None, memory: int, late: int
+    servers: Servers,
+    stored: list[Story],
+    choices: list[str],
+    batch: int,
+    point: str | None,
+    memory: int,
+    late: int,
 ) -> None:
     begin_anew()
-    asyncio.run(one_history(lab, stored, choices, batch, point, memory, min(late, len(stored))))
+    asyncio.run(one_history(servers, stored, choices, batch, point, memory, min(late, len(stored))))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -22,44 +22,44 @@ from projectionist.runner.rebuild import build_state, bulk_phase_sql
 pytestmark = pytest.mark.asyncio
 
 
-async def publish_some(yard: Yard, versions: int = 3, orders: int = 30) -> None:
+async def publish_some(rebuilds: RebuildHarness, versions: int = 3, orders: int = 30) -> None:
     events: list[tuple[Event, str, int | None, str]] = []
     for v in range(1, versions + 1):
         for n in range(orders):
             event = OrderPlaced("ann" if n % 3 else "bob", n) if v == 1 else OrderNoted(f"{n}.{v}")
             events.append((event, f"o{n}", v, f"o{n}-{v}"))
-    await yard.rig.publish_all(events)
+    await rebuilds.harness.publish_all(events)
 
 
 @pytest.mark.parametrize("name", ["Orders", "Spend"])
 async def test_a_model_larger_than_memory_is_folded_over_the_disk(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, name: str
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(build_state, "ROWS_AT_ONCE", 7)
-    rig = yard.rig
-    s = shop(rig.stream)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
     cls, table = getattr(s, name), name.lower()
-    await rig.migrate(cls)
-    await publish_some(yard)
-    await rig.settle(cls)
-    rows = await rig.rows(table)
+    await harness.migrate(cls)
+    await publish_some(rebuilds)
+    await harness.settle(cls)
+    rows = await harness.rows(table)
     with listening() as heard:
-        rebuilt = await yard.rebuild(cls)
+        rebuilt = await rebuilds.rebuild(cls)
         assert rebuilt.compared.differences == []
         await heard.wait("rebuild.flushed", 5)
-    assert await rig.rows(table) == rows
+    assert await harness.rows(table) == rows
 
 
 async def test_a_builder_that_dies_between_two_buckets_folds_only_those_that_are_left(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_state, "ROWS_AT_ONCE", 7)
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Spend)
-    await publish_some(yard)
-    await rig.settle(s.Spend)
-    rows = await rig.rows("spend")
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Spend)
+    await publish_some(rebuilds)
+    await harness.settle(s.Spend)
+    rows = await harness.rows("spend")
     counts: Counter[str] = Counter()
 
     def die(name: str) -> None:
@@ -69,25 +69,25 @@ async def test_a_builder_that_dies_between_two_buckets_folds_only_those_that_are
 
     stop = listen(die)
     with pytest.raises(RuntimeError):
-        await yard.rebuild(s.Spend)
+        await rebuilds.rebuild(s.Spend)
     stop()
     stop = listen(lambda name: counts.update([name]))
     counts.clear()
-    assert (await yard.rebuild(s.Spend)).resumed
+    assert (await rebuilds.rebuild(s.Spend)).resumed
     stop()
     assert counts["rebuild.flushed"] == 3
-    assert await rig.rows("spend") == rows
+    assert await harness.rows("spend") == rows
 
 
 async def test_a_sql_projection_is_rebuilt_through_its_handlers(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Journal)
-    await publish_some(yard)
-    await rig.settle(s.Journal)
-    rows = await rig.rows("journal")
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Journal)
+    await publish_some(rebuilds)
+    await harness.settle(s.Journal)
+    rows = await harness.rows("journal")
     assert len(rows) == 60
     monkeypatch.setattr(bulk_phase_sql, "BATCH", 20)
 
@@ -97,27 +97,27 @@ async def test_a_sql_projection_is_rebuilt_through_its_handlers(
 
     stop = listen(die)
     with pytest.raises(RuntimeError):
-        await yard.rebuild(s.Journal)
+        await rebuilds.rebuild(s.Journal)
     stop()
-    async with rig.running(s.Journal):
-        await rig.publish(OrderNoted("late"), "o1", 4, id="late")
-        await yard.settled(s.Journal)
-        rebuilt = await yard.rebuild(s.Journal)
-        await rig.publish(OrderNoted("later"), "o1", 5, id="later")
-        await yard.settled(s.Journal)
+    async with harness.running(s.Journal):
+        await harness.publish(OrderNoted("late"), "o1", 4, id="late")
+        await rebuilds.settled(s.Journal)
+        rebuilt = await rebuilds.rebuild(s.Journal)
+        await harness.publish(OrderNoted("later"), "o1", 5, id="later")
+        await rebuilds.settled(s.Journal)
     assert rebuilt.resumed
     assert rebuilt.compared.differences == []
-    assert await rig.rows("journal") == sorted([*rows, ("late", "late"), ("later", "later")])
-    assert await yard.generation(s.Journal) == 2
+    assert await harness.rows("journal") == sorted([*rows, ("late", "late"), ("later", "later")])
+    assert await rebuilds.generation(s.Journal) == 2
 
 
-async def test_a_sql_handler_that_writes_the_live_table_stops_the_build(yard: Yard) -> None:
-    rig = yard.rig
+async def test_a_sql_handler_that_writes_the_live_table_stops_the_build(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
 
     class Stray(
         SqlProjection,
-        stream=rig.stream.name,
-        subjects=rig.stream.subject("order", "{aggregate}"),
+        stream=harness.stream.name,
+        subjects=harness.stream.subject("order", "{aggregate}"),
         effects="beginning",
     ):
         tables = {"stray": "id text primary key, n int not null"}
@@ -128,48 +128,54 @@ async def test_a_sql_handler_that_writes_the_live_table_stops_the_build(yard: Ya
                 "insert into projectionist.stray__g1 values ($1, 1) on conflict do nothing", event.customer
             )
 
-    await rig.migrate(Stray)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(Stray)
-    await rig.pool.execute("delete from projectionist.stray__g1")
+    await harness.migrate(Stray)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(Stray)
+    await harness.pool.execute("delete from projectionist.stray__g1")
 
     with pytest.raises(bulk_phase_sql.Strayed, match="stray__g1"):
-        await yard.rebuild(Stray)
+        await rebuilds.rebuild(Stray)
 
-    assert await rig.rows("stray") == []
+    assert await harness.rows("stray") == []
 
 
 @pytest.mark.parametrize("sequence", ["monotonic", "unordered"])
-async def test_other_orders_are_rebuilt_from_what_live_has_applied(yard: Yard, sequence: str) -> None:
-    rig = yard.rig
-    s = shop(rig.stream, sequence=sequence)
+async def test_other_orders_are_rebuilt_from_what_live_has_applied(
+    rebuilds: RebuildHarness, sequence: str
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream, sequence=sequence)
     s.trouble.refused.add("bad")
-    await rig.migrate(s.Orders, s.Spend)
+    await harness.migrate(s.Orders, s.Spend)
     for n in range(10):
-        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"a{n}")
-        await rig.publish(OrderNoted("bad" if n == 3 else "x"), f"o{n}", 4, id=f"b{n}")
-        await rig.publish(OrderNoted("x"), f"o{n}", 2, id=f"c{n}")
-        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"a{n}")
-    async with rig.running(s.Orders, s.Spend):
-        await yard.settled(s.Orders, s.Spend)
-        rows, spend, effects = await rig.rows("orders"), await rig.rows("spend"), await yard.effects()
-        assert (await yard.rebuild(s.Orders)).compared.differences == []
-        assert (await yard.rebuild(s.Spend)).compared.differences == []
-        assert (await rig.rows("orders"), await rig.rows("spend")) == (rows, spend)
-        assert await yard.effects() == effects
-        async with yard.reading(s.Orders) as building:
-            await rig.publish(OrderPaid(1), "o5", 5, id="d")
-            await rig.publish(OrderNoted("while it reads"), "o6", 6, id="e")
-            await yard.settled(s.Orders)
+        await harness.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"a{n}")
+        await harness.publish(OrderNoted("bad" if n == 3 else "x"), f"o{n}", 4, id=f"b{n}")
+        await harness.publish(OrderNoted("x"), f"o{n}", 2, id=f"c{n}")
+        await harness.publish(OrderPlaced("ann", n), f"o{n}", 1, id=f"a{n}")
+    async with harness.running(s.Orders, s.Spend):
+        await rebuilds.settled(s.Orders, s.Spend)
+        rows, spend, effects = (
+            await harness.rows("orders"),
+            await harness.rows("spend"),
+            await rebuilds.effects(),
+        )
+        assert (await rebuilds.rebuild(s.Orders)).compared.differences == []
+        assert (await rebuilds.rebuild(s.Spend)).compared.differences == []
+        assert (await harness.rows("orders"), await harness.rows("spend")) == (rows, spend)
+        assert await rebuilds.effects() == effects
+        async with rebuilds.reading(s.Orders) as building:
+            await harness.publish(OrderPaid(1), "o5", 5, id="d")
+            await harness.publish(OrderNoted("while it reads"), "o6", 6, id="e")
+            await rebuilds.settled(s.Orders)
         assert (await building).compared.differences == []
         s.trouble.refused.clear()
-        async with rig.verbs(s.Orders) as verbs:
+        async with harness.verbs(s.Orders) as verbs:
             if sequence == "unordered":
                 await verbs.retry_entry(("shop", "b3"), Act("me", "mended"))
             else:
                 await verbs.retry("order/o3", Act("me", "mended"))
-        await yard.settled(s.Orders)
-        again = (await yard.rebuild(s.Orders)).compared
+        await rebuilds.settled(s.Orders)
+        again = (await rebuilds.rebuild(s.Orders)).compared
         # Without order a late retry is folded where its event stands in the stream: told, and no surprise.
         assert again.expected
         assert [d.key for d in again.differences] == ["o3"] * (sequence == "unordered")
@@ -177,51 +183,51 @@ async def test_other_orders_are_rebuilt_from_what_live_has_applied(yard: Yard, s
 
 @pytest.mark.parametrize("baseline", ["any", 3])
 async def test_an_aggregate_that_began_later_is_rebuilt_from_where_it_began(
-    yard: Yard, baseline: Any
+    rebuilds: RebuildHarness, baseline: Any
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream, baseline=baseline)
-    await rig.migrate(s.Orders)
+    harness = rebuilds.harness
+    s = shop(harness.stream, baseline=baseline)
+    await harness.migrate(s.Orders)
 
     async def stands(name: str, version: int) -> bool:
-        found = await rig.fetch("select version from {s}.positions where aggregate = $1", f"order/{name}")
+        found = await harness.fetch("select version from {s}.positions where aggregate = $1", f"order/{name}")
         return found == [(version,)]
 
-    async with rig.running(s.Orders):
-        await rig.publish(OrderPlaced("ann", 1), "o1", 3)
-        await rig.publish(OrderNoted("x"), "o1", 4)
+    async with harness.running(s.Orders):
+        await harness.publish(OrderPlaced("ann", 1), "o1", 3)
+        await harness.publish(OrderNoted("x"), "o1", 4)
         await eventually(partial(stands, "o1", 4))
-        await yard.settled(s.Orders)
-        async with yard.frozen(s.Orders, "rebuild.bulk_done") as building:
-            await rig.publish(OrderNoted("y"), "o1", 5)
-            await rig.publish(OrderPlaced("bob", 1), "o2", 3)
+        await rebuilds.settled(s.Orders)
+        async with rebuilds.frozen(s.Orders, "rebuild.bulk_done") as building:
+            await harness.publish(OrderNoted("y"), "o1", 5)
+            await harness.publish(OrderPlaced("bob", 1), "o2", 3)
             await eventually(partial(stands, "o2", 3))
-            await yard.settled(s.Orders)
+            await rebuilds.settled(s.Orders)
         rebuilt = await building
     assert (rebuilt.caught_up, rebuilt.compared.differences) == (2, [])
-    assert (await yard.rebuild(s.Orders)).compared.differences == []
+    assert (await rebuilds.rebuild(s.Orders)).compared.differences == []
 
 
 async def test_what_came_out_of_quarantine_with_other_headers_is_folded_as_it_was_read_then(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1, headers={"ce-aggregateversion": "one"})
-    await rig.publish(OrderPaid(1), "o1", 2)
-    await rig.publish_raw(b"{}", {"ce-type": "order.paid"}, "o2")
-    async with rig.running(s.Orders):
-        await yard.settled(s.Orders)
-        async with rig.pool.acquire() as connection:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1, headers={"ce-aggregateversion": "one"})
+    await harness.publish(OrderPaid(1), "o1", 2)
+    await harness.publish_raw(b"{}", {"ce-type": "order.paid"}, "o2")
+    async with harness.running(s.Orders):
+        await rebuilds.settled(s.Orders)
+        async with harness.pool.acquire() as connection:
             number = await connection.fetchval("select number from projectionist.consumers")
             verbs = QuarantineActions(store_of(connection, SCHEMA, number))
             await verbs.edit((1, 1), Act("me", "mended"), headers={"ce-aggregateversion": "1"})
 
         async def drained() -> bool:
-            return await rig.head(s.Orders, "order/o1") == (2, "clear", 0)
+            return await harness.head(s.Orders, "order/o1") == (2, "clear", 0)
 
         await eventually(drained)
-        assert (await yard.rebuild(s.Orders)).compared.differences == []
-    assert await rig.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
-    assert (await yard.rebuild(s.Orders)).compared.differences == []
+        assert (await rebuilds.rebuild(s.Orders)).compared.differences == []
+    assert await harness.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
+    assert (await rebuilds.rebuild(s.Orders)).compared.differences == []

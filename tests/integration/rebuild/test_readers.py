@@ -8,8 +8,8 @@ from typing import Any, Literal
 import asyncpg
 import psycopg
 import pytest
-from tests.support.onlookers import Crowd, Onlooker
-from tests.support.rebuilding import Yard
+from tests.support.onlookers import Onlooker, Onlookers
+from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import listening
 
@@ -20,18 +20,20 @@ Isolation = Literal["read_committed", "repeatable_read"]
 pytestmark = pytest.mark.asyncio
 
 
-async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing_row(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(200)])
-    await rig.settle(s.Orders)
-    await rig.pool.execute("create view names as select order_id from orders")
+async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing_row(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(200)])
+    await harness.settle(s.Orders)
+    await harness.pool.execute("create view names as select order_id from orders")
     over, reads = asyncio.Event(), 0
 
     async def hammer(sql: str, *, isolation: Isolation | None) -> None:
         nonlocal reads
-        connection = await asyncpg.connect(rig.database)
+        connection = await asyncpg.connect(harness.database)
         try:
             prepared = None if isolation else await connection.prepare(sql)
             while not over.is_set():
@@ -48,7 +50,7 @@ async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing
     def foreign() -> int:
         """Another driver, on a thread: its statement is prepared on the server after a few executions."""
         seen = 0
-        with psycopg.connect(rig.database, autocommit=True, prepare_threshold=1) as connection:
+        with psycopg.connect(harness.database, autocommit=True, prepare_threshold=1) as connection:
             while not over.is_set():
                 for sql in (
                     "select count(*) from orders",
@@ -71,39 +73,39 @@ async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing
     ]
     try:
         for _ in range(10):
-            await yard.rebuild(s.Orders)
+            await rebuilds.rebuild(s.Orders)
             for reader in readers:
                 assert not reader.done(), reader.result()
     finally:
         over.set()  # a thread is not cancelled
     seen, *_ = await asyncio.gather(*readers)
-    assert await yard.generation(s.Orders) == 11
+    assert await rebuilds.generation(s.Orders) == 11
     assert reads > 100
     assert seen > 20
 
 
 async def test_a_reader_that_stays_in_its_transaction_has_others_wait_for_a_moment_at_a_time(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
     """The swap asks for the view while it is read: whoever reads it meanwhile stands behind the swap."""
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.pool.execute("create table untouched (n int)")
-    await rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(200)])
-    await rig.settle(s.Orders)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.pool.execute("create table untouched (n int)")
+    await harness.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(200)])
+    await harness.settle(s.Orders)
 
     def wrong(row: Any, _: int) -> str | None:
         return None if row["n"] == 200 else f"{row['n']} rows"
 
-    onlooker = Onlooker("another", rig.database, "select count(*) as n from orders", wrong)
-    holder = await asyncpg.connect(rig.database)
+    onlooker = Onlooker("another", harness.database, "select count(*) as n from orders", wrong)
+    holder = await asyncpg.connect(harness.database)
     with listening() as heard:
-        async with yard.frozen(s.Orders, "swap.asked") as building:
+        async with rebuilds.frozen(s.Orders, "swap.asked") as building:
             await holder.execute("begin; select count(*) from orders")
-            crowd = Crowd(onlooker, beside="select count(*) from untouched")
+            crowd = Onlookers(onlooker, beside="select count(*) from untouched")
             with crowd:
-                yard.free(building)
+                rebuilds.free(building)
                 await heard.wait("swap.left", 6)
                 await holder.execute("commit")
                 await building

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.operator import Act
@@ -11,65 +11,71 @@ from projectionist.core.operator import Act
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_rebuilt_generation_has_the_rows_of_the_live_one_and_no_effect_is_made(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders, s.Spend)
+async def test_a_rebuilt_generation_has_the_rows_of_the_live_one_and_no_effect_is_made(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders, s.Spend)
     for n in range(30):
-        await rig.publish(OrderPlaced("ann" if n % 3 else "bob", 100 + n), f"o{n}", 1)
-        await rig.publish(OrderPaid(5), f"o{n}", 2)
-    await rig.settle(s.Orders, s.Spend)
-    orders, spend, effects = await rig.rows("orders"), await rig.rows("spend"), await yard.effects()
+        await harness.publish(OrderPlaced("ann" if n % 3 else "bob", 100 + n), f"o{n}", 1)
+        await harness.publish(OrderPaid(5), f"o{n}", 2)
+    await harness.settle(s.Orders, s.Spend)
+    orders, spend, effects = (
+        await harness.rows("orders"),
+        await harness.rows("spend"),
+        await rebuilds.effects(),
+    )
 
-    rebuilt = await yard.rebuild(s.Orders)
-    shared = await yard.rebuild(s.Spend)
+    rebuilt = await rebuilds.rebuild(s.Orders)
+    shared = await rebuilds.rebuild(s.Spend)
 
-    assert await rig.rows("orders") == orders
-    assert await rig.rows("spend") == spend
-    assert await yard.effects() == effects
+    assert await harness.rows("orders") == orders
+    assert await harness.rows("spend") == spend
+    assert await rebuilds.effects() == effects
     assert (rebuilt.generation, rebuilt.events, rebuilt.rows) == (2, 60, 30)
     assert rebuilt.silent == {"Receipt": 30}
     assert shared.compared.differences == []
 
 
-async def test_live_goes_on_in_the_new_generation(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 500), "o1", 1)
-    async with rig.running(s.Orders):
-        await yard.settled(s.Orders)
-        await yard.rebuild(s.Orders)
-        await rig.publish(OrderPaid(500), "o1", 2)
-        await yard.settled(s.Orders)
+async def test_live_goes_on_in_the_new_generation(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 500), "o1", 1)
+    async with harness.running(s.Orders):
+        await rebuilds.settled(s.Orders)
+        await rebuilds.rebuild(s.Orders)
+        await harness.publish(OrderPaid(500), "o1", 2)
+        await rebuilds.settled(s.Orders)
 
-    assert await yard.generation(s.Orders) == 2
-    assert await rig.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await rig.fetch("select order_id, status from {s}.orders__g1") == [("o1", "placed")]
-    assert await rig.value("select count(*) from {s}.intents") == 1
+    assert await rebuilds.generation(s.Orders) == 2
+    assert await harness.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
+    assert await harness.fetch("select order_id, status from {s}.orders__g1") == [("o1", "placed")]
+    assert await harness.value("select count(*) from {s}.intents") == 1
 
 
 async def test_what_live_has_parked_is_not_folded_and_drains_with_its_effects_after_the_swap(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
     s.trouble.poison.add("bad")
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 500), "o1", 1)
-    await rig.publish(OrderNoted("bad"), "o1", 2)
-    await rig.publish(OrderPaid(500), "o1", 3)
-    await rig.settle(s.Orders)
-    assert await rig.head(s.Orders, "order/o1") == (1, "waiting", 2)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 500), "o1", 1)
+    await harness.publish(OrderNoted("bad"), "o1", 2)
+    await harness.publish(OrderPaid(500), "o1", 3)
+    await harness.settle(s.Orders)
+    assert await harness.head(s.Orders, "order/o1") == (1, "waiting", 2)
     s.trouble.poison.clear()
 
-    await yard.rebuild(s.Orders)
+    await rebuilds.rebuild(s.Orders)
 
-    assert await rig.rows("orders") == [("o1", "placed", 500, '["placed"]')]
-    assert await rig.value("select count(*) from {s}.intents") == 0
-    async with rig.running(s.Orders):
-        async with rig.verbs(s.Orders) as verbs:
+    assert await harness.rows("orders") == [("o1", "placed", 500, '["placed"]')]
+    assert await harness.value("select count(*) from {s}.intents") == 0
+    async with harness.running(s.Orders):
+        async with harness.verbs(s.Orders) as verbs:
             await verbs.retry("order/o1", Act("me", "mended"))
-        await yard.settled(s.Orders)
-    assert await rig.rows("orders") == [("o1", "paid", 500, '["placed", "bad", "paid"]')]
-    assert await rig.value("select count(*) from {s}.intents") == 1
+        await rebuilds.settled(s.Orders)
+    assert await harness.rows("orders") == [("o1", "paid", 500, '["placed", "bad", "paid"]')]
+    assert await harness.value("select count(*) from {s}.intents") == 1

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.rebuilding import Yard, dying
+from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
@@ -22,138 +22,146 @@ from projectionist.runner.rebuild.compare import Differs
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_reactor_has_nothing_to_rebuild(yard: Yard) -> None:
-    s = shop(yard.rig.stream)
-    await yard.rig.migrate(s.Mailer)
+async def test_a_reactor_has_nothing_to_rebuild(rebuilds: RebuildHarness) -> None:
+    s = shop(rebuilds.harness.stream)
+    await rebuilds.harness.migrate(s.Mailer)
     with pytest.raises(RebuildError, match="no rows"):
-        await yard.rebuild(s.Mailer)
+        await rebuilds.rebuild(s.Mailer)
 
 
-async def test_a_consumer_that_is_not_there_is_refused(yard: Yard) -> None:
-    s = shop(yard.rig.stream)
+async def test_a_consumer_that_is_not_there_is_refused(rebuilds: RebuildHarness) -> None:
+    s = shop(rebuilds.harness.stream)
     with pytest.raises(RebuildError, match="migrate"):
-        await yard.rebuild(s.Orders)
+        await rebuilds.rebuild(s.Orders)
 
 
-async def test_a_second_builder_is_refused_by_name_of_the_first(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 500), "o1", 1)
-    await rig.settle(s.Orders)
-    async with yard.reading(s.Orders) as first:
+async def test_a_second_builder_is_refused_by_name_of_the_first(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 500), "o1", 1)
+    await harness.settle(s.Orders)
+    async with rebuilds.reading(s.Orders) as first:
         with pytest.raises(AlreadyBuilding, match=r"pid \d+"):
-            await yard.rebuild(s.Orders)
+            await rebuilds.rebuild(s.Orders)
     assert (await first).generation == 2
 
 
-async def test_a_builder_that_slept_past_its_turn_writes_nothing_more(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 500), "o1", 1)
-    await rig.settle(s.Orders)
-    rows = await rig.rows("orders")
-    async with yard.frozen(s.Orders, "rebuild.flushed") as first:
-        await yard.moments_pass()
-        assert (await yard.rebuild(s.Orders)).resumed
+async def test_a_builder_that_slept_past_its_turn_writes_nothing_more(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 500), "o1", 1)
+    await harness.settle(s.Orders)
+    rows = await harness.rows("orders")
+    async with rebuilds.frozen(s.Orders, "rebuild.flushed") as first:
+        await rebuilds.moments_pass()
+        assert (await rebuilds.rebuild(s.Orders)).resumed
     with pytest.raises(BuildLost):
         await first
-    assert await yard.generation(s.Orders) == 2
-    assert await rig.rows("orders") == rows
+    assert await rebuilds.generation(s.Orders) == 2
+    assert await harness.rows("orders") == rows
 
 
-async def test_handlers_that_fail_where_live_succeeded_stop_the_build_and_name_the_events(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
+async def test_handlers_that_fail_where_live_succeeded_stop_the_build_and_name_the_events(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
     for n in range(3):
-        await rig.publish(OrderPlaced("ann", 1), f"o{n}", 1)
-        await rig.publish(OrderNoted("worse"), f"o{n}", 2)
-    await rig.settle(s.Orders)
-    rows = await rig.rows("orders")
+        await harness.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+        await harness.publish(OrderNoted("worse"), f"o{n}", 2)
+    await harness.settle(s.Orders)
+    rows = await harness.rows("orders")
     s.trouble.poison.add("worse")
 
     with pytest.raises(HandlersFailed) as told:
-        await yard.rebuild(s.Orders)
+        await rebuilds.rebuild(s.Orders)
 
     assert [(each.aggregate, each.version) for each in told.value.stumbles] == [
         (f"order/o{n}", 2) for n in range(3)
     ]
-    assert await rig.rows("orders") == rows
+    assert await harness.rows("orders") == rows
     s.trouble.poison.clear()
-    assert (await yard.rebuild(s.Orders)).resumed
-    assert await rig.rows("orders") == rows
+    assert (await rebuilds.rebuild(s.Orders)).resumed
+    assert await harness.rows("orders") == rows
 
 
-async def test_a_live_row_that_its_events_do_not_make_stops_the_swap_until_a_word_is_said(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
+async def test_a_live_row_that_its_events_do_not_make_stops_the_swap_until_a_word_is_said(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
     for n in range(3):
-        await rig.publish(OrderPlaced("ann", 1), f"o{n}", 1)
-    await rig.settle(s.Orders)
-    await rig.pool.execute("update projectionist.orders__g1 set cents = 99 where order_id = 'o1'")
-    await rig.pool.execute("delete from projectionist.orders__g1 where order_id = 'o2'")
+        await harness.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+    await harness.settle(s.Orders)
+    await harness.pool.execute("update projectionist.orders__g1 set cents = 99 where order_id = 'o1'")
+    await harness.pool.execute("delete from projectionist.orders__g1 where order_id = 'o2'")
 
     with pytest.raises(Differs) as told:
-        await yard.rebuild(s.Orders)
+        await rebuilds.rebuild(s.Orders)
 
     shown = [(d.key, d.live, d.rebuilt is not None) for d in told.value.compared.differences]
     assert shown == [("o1", {"cents": 99}, True), ("o2", None, True)]
-    assert await yard.generation(s.Orders) == 1
-    rebuilt = await yard.rebuild(s.Orders, accept_differences=True)
+    assert await rebuilds.generation(s.Orders) == 1
+    rebuilt = await rebuilds.rebuild(s.Orders, accept_differences=True)
     assert rebuilt.resumed
-    assert [row[2] for row in await rig.rows("orders")] == [1, 1, 1]
+    assert [row[2] for row in await harness.rows("orders")] == [1, 1, 1]
 
 
-async def test_history_that_is_gone_is_refused_by_name_and_partial_goes_on_without_it(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.publish(OrderPlaced("bob", 2), "o2", 1)
-    await rig.publish(OrderPaid(1), "o1", 2)
-    await rig.settle(s.Orders)
-    await rig.nats.jetstream().purge_stream(rig.stream.name, seq=2)
+async def test_history_that_is_gone_is_refused_by_name_and_partial_goes_on_without_it(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.publish(OrderPlaced("bob", 2), "o2", 1)
+    await harness.publish(OrderPaid(1), "o1", 2)
+    await harness.settle(s.Orders)
+    await harness.nats.jetstream().purge_stream(harness.stream.name, seq=2)
 
     with pytest.raises(HistoryGone, match="order/o1"):
-        await yard.rebuild(s.Orders)
+        await rebuilds.rebuild(s.Orders)
 
-    rebuilt = await yard.rebuild(s.Orders, partial=True, accept_differences=True)
+    rebuilt = await rebuilds.rebuild(s.Orders, partial=True, accept_differences=True)
     assert [d.key for d in rebuilt.compared.differences] == ["o1"]
-    assert await rig.rows("orders") == [("o2", "placed", 2, '["placed"]')]
+    assert await harness.rows("orders") == [("o2", "placed", 2, '["placed"]')]
 
 
-async def test_migrate_waits_for_an_open_build(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(s.Orders)
-    async with yard.reading(s.Orders) as first:
-        await rig.pool.execute("update projectionist.consumers set shape = 'other'")
+async def test_migrate_waits_for_an_open_build(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(s.Orders)
+    async with rebuilds.reading(s.Orders) as first:
+        await harness.pool.execute("update projectionist.consumers set shape = 'other'")
         with pytest.raises(Exception, match="is open"):
-            await rig.migrate(s.Orders)
-        await rig.pool.execute(
+            await harness.migrate(s.Orders)
+        await harness.pool.execute(
             "update projectionist.consumers c set shape = b.shape from projectionist.builds b"
         )
     await first
 
 
-async def test_an_old_snapshot_is_waited_for_and_never_finds_the_table_empty(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
+async def test_an_old_snapshot_is_waited_for_and_never_finds_the_table_empty(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
     for n in range(5):
-        await rig.publish(OrderPlaced("ann", 1), f"o{n}", 1)
-    await rig.settle(s.Orders)
-    async with rig.pool.acquire() as reader:
+        await harness.publish(OrderPlaced("ann", 1), f"o{n}", 1)
+    await harness.settle(s.Orders)
+    async with harness.pool.acquire() as reader:
         transaction = reader.transaction(isolation="repeatable_read")
         await transaction.start()
         assert await reader.fetchval("select 1") == 1
         with listening() as heard:
-            building = asyncio.create_task(yard.rebuild(s.Orders))
+            building = asyncio.create_task(rebuilds.rebuild(s.Orders))
             await heard.wait("rebuild.waiting")
             assert await reader.fetchval("select count(*) from orders") == 5
             await transaction.rollback()
@@ -161,26 +169,27 @@ async def test_an_old_snapshot_is_waited_for_and_never_finds_the_table_empty(yar
         assert await reader.fetchval("select count(*) from orders") == 5
 
 
-async def test_aborting_leaves_nothing_behind(yard: Yard) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(s.Orders)
+async def test_aborting_leaves_nothing_behind(rebuilds: RebuildHarness) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(s.Orders)
 
     with dying("rebuild.bulk_done"):
-        await yard.rebuild(s.Orders)
-    assert await yard.tables() == ["orders__g1", "orders__g2"]
+        await rebuilds.rebuild(s.Orders)
+    assert await rebuilds.tables() == ["orders__g1", "orders__g2"]
 
-    assert await yard.give_up(s.Orders) == 2
+    assert await rebuilds.give_up(s.Orders) == 2
 
-    assert await yard.tables() == ["orders__g1"]
-    assert await rig.value("select count(*) from {s}.consumers where build is not null") == 0
+    assert await rebuilds.tables() == ["orders__g1"]
+    assert await harness.value("select count(*) from {s}.consumers where build is not null") == 0
     assert (
-        await rig.value("select count(*) from pg_tables where tablename like 'build\\_positions\\__%'") == 0
+        await harness.value("select count(*) from pg_tables where tablename like 'build\\_positions\\__%'")
+        == 0
     )
-    assert await yard.give_up(s.Orders) is None
-    assert (await yard.rebuild(s.Orders)).generation == 3
+    assert await rebuilds.give_up(s.Orders) is None
+    assert (await rebuilds.rebuild(s.Orders)).generation == 3
 
 
 class Registered(Event, type="customer.registered"):
@@ -189,39 +198,41 @@ class Registered(Event, type="customer.registered"):
 
 @pytest.mark.parametrize("memory", [1, 200_000])
 async def test_two_types_whose_ids_are_alike_share_no_row_of_a_rebuild_as_they_share_none_live(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, memory: int
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
     monkeypatch.setattr(build_state, "ROWS_AT_ONCE", memory)
-    rig = yard.rig
-    before, after = owns(rig.stream, key="c"), owns(rig.stream, revision=2)
-    await rig.migrate(before)
-    await rig.publish(OrderPlaced("ann", 100), "7", 1)
-    await rig.publish(OrderPlaced("ann", 100), "8", 1)
-    await rig.publish(Registered(), "7", 1, kind="customer")
-    await rig.settle(before)
-    rows = await rig.rows("own")
+    harness = rebuilds.harness
+    before, after = owns(harness.stream, key="c"), owns(harness.stream, revision=2)
+    await harness.migrate(before)
+    await harness.publish(OrderPlaced("ann", 100), "7", 1)
+    await harness.publish(OrderPlaced("ann", 100), "8", 1)
+    await harness.publish(Registered(), "7", 1, kind="customer")
+    await harness.settle(before)
+    rows = await harness.rows("own")
     assert rows == [("7", 100, 0), ("8", 100, 0), ("c", 0, 1)]
 
     with pytest.raises(HandlersFailed, match=r"customer/7 v1 .* is the id of aggregates of type 'order'"):
-        await yard.rebuild(after)
-    assert await rig.rows("own") == rows
+        await rebuilds.rebuild(after)
+    assert await harness.rows("own") == rows
 
 
-async def test_a_rebuild_that_finds_the_first_own_type_has_live_refuse_the_others(yard: Yard) -> None:
-    rig = yard.rig
-    before, after = owns(rig.stream, key="c", whose="customer"), owns(rig.stream, revision=2)
-    await rig.migrate(before)
-    await rig.publish(OrderPlaced("ann", 100), "7", 1)
-    await rig.settle(before)
-    assert await rig.value("select own_type from {s}.consumers") is None
+async def test_a_rebuild_that_finds_the_first_own_type_has_live_refuse_the_others(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    before, after = owns(harness.stream, key="c", whose="customer"), owns(harness.stream, revision=2)
+    await harness.migrate(before)
+    await harness.publish(OrderPlaced("ann", 100), "7", 1)
+    await harness.settle(before)
+    assert await harness.value("select own_type from {s}.consumers") is None
 
-    await yard.rebuild(after)
-    assert await rig.value("select own_type from {s}.consumers") == "order"
-    await rig.publish(Registered(), "7", 1, kind="customer")
-    await rig.settle(after)
+    await rebuilds.rebuild(after)
+    assert await harness.value("select own_type from {s}.consumers") == "order"
+    await harness.publish(Registered(), "7", 1, kind="customer")
+    await harness.settle(after)
 
-    assert await rig.rows("own") == [("7", 100, 0)]
-    assert await rig.head(after, "customer/7") == (0, "waiting", 1)
+    assert await harness.rows("own") == [("7", 100, 0)]
+    assert await harness.head(after, "customer/7") == (0, "waiting", 1)
 
 
 def owns(stream: Stream, *, revision: int = 1, key: str | None = None, whose: str | None = None) -> type:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, shop
 from tests.support.waiting import eventually, listening
@@ -23,9 +23,9 @@ from projectionist.runner.read_models.migrate import ReadModelError, ReadModels
 pytestmark = pytest.mark.asyncio
 
 
-def second(yard: Yard, **changed: Any) -> type:
+def second(rebuilds: RebuildHarness, **changed: Any) -> type:
     """`Orders` at revision 2: it counts notes, in a column of its own."""
-    stream = yard.rig.stream
+    stream = rebuilds.harness.stream
     policy: dict[str, Any] = {
         "stream": stream.name,
         "subjects": stream.subject("order", "{aggregate}"),
@@ -45,29 +45,29 @@ def second(yard: Yard, **changed: Any) -> type:
 
 
 async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_without_double_effects(
-    yard: Yard, caplog: pytest.LogCaptureFixture
+    rebuilds: RebuildHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rig = yard.rig
-    old = shop(rig.stream).Orders
-    await rig.migrate(old)
+    harness = rebuilds.harness
+    old = shop(harness.stream).Orders
+    await harness.migrate(old)
     for n in range(10):
-        await rig.publish(OrderPlaced("ann", n), f"o{n}", 1)
-        await rig.publish(OrderPaid(1), f"o{n}", 2)
-    new = second(yard)
+        await harness.publish(OrderPlaced("ann", n), f"o{n}", 1)
+        await harness.publish(OrderPaid(1), f"o{n}", 2)
+    new = second(rebuilds)
     stop = asyncio.Event()
 
     async def publish() -> int:
         n = 0
         while not stop.is_set():
             n += 1
-            await rig.publish(OrderNoted("x"), "o1", n + 2)
+            await harness.publish(OrderNoted("x"), "o1", n + 2)
             await asyncio.sleep(0.005)
         return n
 
-    access = DatabaseAccess(rig.pool, SCHEMA)
-    clients = [await connections.connect(rig.settings.nats, name=f"revision {n}") for n in range(3)]
+    access = DatabaseAccess(harness.pool, SCHEMA)
+    clients = [await connections.connect(harness.settings.nats, name=f"revision {n}") for n in range(3)]
     workers = [
-        ConsumerWorker(definition(cls), rig.settings, c, access)
+        ConsumerWorker(definition(cls), harness.settings, c, access)
         for cls, c in zip((old, new, new), clients, strict=True)
     ]
     caplog.set_level("INFO", "projectionist.runner")
@@ -84,7 +84,7 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
             await serving
 
         async def all_there() -> bool:
-            return (await rig.head(new, "order/o1"))[0] == published + 2
+            return (await harness.head(new, "order/o1"))[0] == published + 2
 
         await eventually(all_there)
         for worker in workers[1:]:
@@ -93,78 +93,80 @@ async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_with
     for client in clients:
         await client.close()
 
-    assert await yard.generation(new) == 2
+    assert await rebuilds.generation(new) == 2
     assert "Orders: intents of history are not made by the build: 10 x Receipt" in caplog.messages
-    (row,) = await rig.fetch("select history, notes from orders where order_id = 'o1'")
+    (row,) = await harness.fetch("select history, notes from orders where order_id = 'o1'")
     assert (len(json.loads(row[0])), row[1]) == (published + 2, published)
-    assert await rig.value("select count(*) from {s}.intents") == 10
-    assert await rig.value("select count(distinct key) from {s}.intents") == 10
+    assert await harness.value("select count(*) from {s}.intents") == 10
+    assert await harness.value("select count(distinct key) from {s}.intents") == 10
     with pytest.raises(Superseded):
-        async with rig.running(old):
-            await heard_nothing(rig)
+        async with harness.running(old):
+            await heard_nothing(harness)
 
 
-async def heard_nothing(rig: Any) -> None:
+async def heard_nothing(harness: Any) -> None:
     """Give a superseded process the time to say so."""
 
     async def over() -> bool:
-        return any(task.done() for task in rig._tasks)
+        return any(task.done() for task in harness._tasks)
 
     await eventually(over)
 
 
-async def test_a_raised_revision_of_the_same_code_ends_older_processes_too(yard: Yard) -> None:
+async def test_a_raised_revision_of_the_same_code_ends_older_processes_too(rebuilds: RebuildHarness) -> None:
     """It is raised where something outside the code changes what events do: theirs is still the former."""
-    rig = yard.rig
-    old, new = second(yard, revision=1), second(yard)
+    harness = rebuilds.harness
+    old, new = second(rebuilds, revision=1), second(rebuilds)
     assert definition(old).code == definition(new).code
-    await rig.migrate(old)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.migrate(old)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
 
     async def overtaken() -> None:
-        async with rig.running(old):
-            await rig.settled(old)
-            await yard.rebuild(new)
-            await rig.publish(OrderPlaced("ann", 1), "o2", 1)
-            await heard_nothing(rig)
+        async with harness.running(old):
+            await harness.settled(old)
+            await rebuilds.rebuild(new)
+            await harness.publish(OrderPlaced("ann", 1), "o2", 1)
+            await heard_nothing(harness)
 
     with pytest.raises(Superseded):
         await overtaken()
-    assert len(await rig.rows("orders")) == 1
-    await rig.settle(new)
-    assert len(await rig.rows("orders")) == 2
+    assert len(await harness.rows("orders")) == 1
+    await harness.settle(new)
+    assert len(await harness.rows("orders")) == 2
 
 
-async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered_one(yard: Yard) -> None:
-    rig = yard.rig
-    old = shop(rig.stream).Orders
-    await rig.migrate(old)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(old)
-    new = second(yard)
-    async with rig.pool.acquire() as connection:
+async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered_one(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    old = shop(harness.stream).Orders
+    await harness.migrate(old)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(old)
+    new = second(rebuilds)
+    async with harness.pool.acquire() as connection:
         (change,) = await ReadModels(connection, SCHEMA).plan([definition(new)])
         assert change.rebuild
-        await yard.rebuild(new)
+        await rebuilds.rebuild(new)
         with pytest.raises(ReadModelError, match="revision 2"):
             await ReadModels(connection, SCHEMA).plan([definition(old)])
         assert await ReadModels(connection, SCHEMA).plan([definition(new)]) == []
     with pytest.raises(RebuildError, match="revision 2"):
-        await yard.rebuild(old)
-    back = await yard.rebuild(old, back_to=1)
+        await rebuilds.rebuild(old)
+    back = await rebuilds.rebuild(old, back_to=1)
     assert back.generation == 1
-    assert await rig.value("select revision from {s}.consumers") == 1
+    assert await harness.value("select revision from {s}.consumers") == 1
 
 
 async def test_columns_that_are_gone_remake_the_view_with_its_grants_unless_something_stands_on_it(
-    yard: Yard,
+    rebuilds: RebuildHarness,
 ) -> None:
-    rig = yard.rig
-    old = shop(rig.stream).Orders
-    await rig.migrate(old)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(old)
-    stream = rig.stream
+    harness = rebuilds.harness
+    old = shop(harness.stream).Orders
+    await harness.migrate(old)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(old)
+    stream = harness.stream
 
     class Orders(
         Projection,
@@ -182,34 +184,36 @@ async def test_columns_that_are_gone_remake_the_view_with_its_grants_unless_some
         def placed(self, event: OrderPlaced) -> None:
             self.cents = f"{event.cents} cents"
 
-    await rig.pool.execute("grant select on orders to public")
-    await rig.pool.execute("create view cheap as select order_id from orders where cents < 10")
+    await harness.pool.execute("grant select on orders to public")
+    await harness.pool.execute("create view cheap as select order_id from orders where cents < 10")
     with pytest.raises(RebuildError, match="view cheap"):
-        await yard.rebuild(Orders)
-    assert await rig.rows("cheap") == [("o1",)]
-    await rig.pool.execute("drop view cheap")
+        await rebuilds.rebuild(Orders)
+    assert await harness.rows("cheap") == [("o1",)]
+    await harness.pool.execute("drop view cheap")
 
-    rebuilt = await yard.rebuild(Orders)
+    rebuilt = await rebuilds.rebuild(Orders)
 
     assert rebuilt.resumed
     assert rebuilt.compared.left_out == ["cents", "history", "status"]
-    assert await rig.rows("orders") == [("o1", "1 cents")]
-    assert await rig.value("select has_table_privilege('public', 'orders', 'select')")
+    assert await harness.rows("orders") == [("o1", "1 cents")]
+    assert await harness.value("select has_table_privilege('public', 'orders', 'select')")
 
 
-async def test_users_views_and_grants_survive_a_rebuild_that_only_adds_columns(yard: Yard) -> None:
-    rig = yard.rig
-    old = shop(rig.stream).Orders
-    await rig.migrate(old)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.settle(old)
-    await rig.pool.execute("grant select on orders to public")
-    await rig.pool.execute("create view cheap as select order_id, cents from orders")
-    async with rig.pool.acquire() as reader:
+async def test_users_views_and_grants_survive_a_rebuild_that_only_adds_columns(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    old = shop(harness.stream).Orders
+    await harness.migrate(old)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.settle(old)
+    await harness.pool.execute("grant select on orders to public")
+    await harness.pool.execute("create view cheap as select order_id, cents from orders")
+    async with harness.pool.acquire() as reader:
         prepared = await reader.prepare("select order_id, cents from orders")
         assert [tuple(row) for row in await prepared.fetch()] == [("o1", 1)]
-        await yard.rebuild(second(yard))
+        await rebuilds.rebuild(second(rebuilds))
         assert [tuple(row) for row in await prepared.fetch()] == [("o1", 1)]
-    assert await rig.rows("cheap") == [("o1", 1)]
-    assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]', 0)]
-    assert await rig.value("select has_table_privilege('public', 'orders', 'select')")
+    assert await harness.rows("cheap") == [("o1", 1)]
+    assert await harness.rows("orders") == [("o1", "placed", 1, '["placed"]', 0)]
+    assert await harness.value("select has_table_privilege('public', 'orders', 'select')")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
@@ -34,34 +34,34 @@ async def nothing(*_: object) -> None:
 
 
 @contextlib.asynccontextmanager
-async def beside_others(desk: Queries, *_: object, **__: object) -> AsyncIterator[None]:
+async def beside_others(queries: Queries, *_: object, **__: object) -> AsyncIterator[None]:
     """A transaction, and no barrier."""
-    async with desk.connection.transaction():
+    async with queries.connection.transaction():
         yield
 
 
 @both
 async def test_live_marks_what_it_moves_while_a_build_is_open(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     if not rule:
         monkeypatch.setattr(InboxStore, "mark", nothing)
-    async with rig.running(s.Orders):
-        await yard.settled(s.Orders)
-        async with yard.frozen(s.Orders, "rebuild.bulk_done") as building:
-            await rig.publish(OrderPaid(1), "o1", 2)
-            await rig.publish(OrderPlaced("bob", 1), "o2", 1)
-            await yard.settled(s.Orders)
+    async with harness.running(s.Orders):
+        await rebuilds.settled(s.Orders)
+        async with rebuilds.frozen(s.Orders, "rebuild.bulk_done") as building:
+            await harness.publish(OrderPaid(1), "o1", 2)
+            await harness.publish(OrderPlaced("bob", 1), "o2", 1)
+            await rebuilds.settled(s.Orders)
         if rule:
             assert (await building).caught_up == 2
         else:
             with pytest.raises(NotEqual, match="order/o"):
                 await building
-    assert await rig.rows("orders") == [
+    assert await harness.rows("orders") == [
         ("o1", "paid", 1, '["placed", "paid"]'),
         ("o2", "placed", 1, '["placed"]'),
     ]
@@ -69,20 +69,20 @@ async def test_live_marks_what_it_moves_while_a_build_is_open(
 
 @both
 async def test_the_shadow_folds_nothing_that_live_has_not_applied(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
     s.trouble.poison.add("bad")
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.publish(OrderNoted("bad"), "o1", 2)
-    await rig.publish(OrderPaid(1), "o1", 3)
-    await rig.settle(s.Orders)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.publish(OrderNoted("bad"), "o1", 2)
+    await harness.publish(OrderPaid(1), "o1", 3)
+    await harness.settle(s.Orders)
     s.trouble.poison.clear()
     if rule:
-        await yard.rebuild(s.Orders)
-        assert await rig.rows("orders") == [("o1", "placed", 1, '["placed"]')]
+        await rebuilds.rebuild(s.Orders)
+        assert await harness.rows("orders") == [("o1", "placed", 1, '["placed"]')]
         return
     judged: Callable[..., Awaitable[Any]] = BulkPhase._judge
 
@@ -94,42 +94,44 @@ async def test_the_shadow_folds_nothing_that_live_has_not_applied(
 
     monkeypatch.setattr(BulkPhase, "_judge", ahead)
     with pytest.raises(RebuildError, match="o1"):
-        await yard.rebuild(s.Orders)
+        await rebuilds.rebuild(s.Orders)
 
 
 @both
-async def test_decisions_are_repeated(yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
+async def test_decisions_are_repeated(
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
     s.trouble.poison.add("bad")
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
-    await rig.publish(OrderNoted("bad"), "o1", 2)
-    await rig.publish(OrderPaid(1), "o1", 3)
-    async with rig.running(s.Orders):
-        await yard.settled(s.Orders)
-        async with rig.verbs(s.Orders) as verbs:
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
+    await harness.publish(OrderNoted("bad"), "o1", 2)
+    await harness.publish(OrderPaid(1), "o1", 3)
+    async with harness.running(s.Orders):
+        await rebuilds.settled(s.Orders)
+        async with harness.verbs(s.Orders) as verbs:
             await verbs.skip("order/o1", ACT)
-        await yard.settled(s.Orders)
-    rows = await rig.rows("orders")
+        await rebuilds.settled(s.Orders)
+    rows = await harness.rows("orders")
     assert rows == [("o1", "paid", 1, '["placed", "paid"]')]
     if rule:
-        await yard.rebuild(s.Orders)
-        assert await rig.rows("orders") == rows
+        await rebuilds.rebuild(s.Orders)
+        assert await harness.rows("orders") == rows
         return
     monkeypatch.setattr(Decisions, "_add", lambda _self, _row: None)
     with pytest.raises(HandlersFailed, match="bad"):
-        await yard.rebuild(s.Orders)
+        await rebuilds.rebuild(s.Orders)
 
 
 @both
 async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, rule: bool
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:
-    rig = yard.rig
-    s = shop(rig.stream)
-    await rig.migrate(s.Orders)
-    await rig.publish(OrderPlaced("ann", 1), "o1", 1)
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await harness.migrate(s.Orders)
+    await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     gate, reached, fold = asyncio.Event(), asyncio.Event(), PureHandlers.fold
 
     async def gated(self: PureHandlers, courses: Any, refused: Any) -> Any:
@@ -147,18 +149,18 @@ async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
         # This batch is held up for so long that it counts as an old snapshot as well.
         monkeypatch.setattr(Snapshots, "wait", nothing)
         monkeypatch.setattr(Snapshots, "note", nothing)
-    async with rig.running(s.Orders):
-        await yard.settled(s.Orders)
+    async with harness.running(s.Orders):
+        await rebuilds.settled(s.Orders)
         armed = True
-        await rig.publish(OrderPaid(1), "o1", 2)
+        await harness.publish(OrderPaid(1), "o1", 2)
         await reached.wait()  # a batch is open: it has read which generation is live
         with listening() as heard:
-            building = asyncio.create_task(yard.rebuild(s.Orders))
+            building = asyncio.create_task(rebuilds.rebuild(s.Orders))
             try:
                 await heard.wait("turn.taken" if rule else "swap.committed")
             finally:
                 gate.set()
             await building
-            await yard.settled(s.Orders)
+            await rebuilds.settled(s.Orders)
     paid = ("o1", "paid", 1, '["placed", "paid"]')
-    assert await rig.rows("orders") == [paid if rule else ("o1", "placed", 1, '["placed"]')]
+    assert await harness.rows("orders") == [paid if rule else ("o1", "placed", 1, '["placed"]')]

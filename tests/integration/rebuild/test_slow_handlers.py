@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.support.rebuilding import Yard
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderPlaced
 from tests.support.waiting import listening
@@ -44,46 +44,46 @@ def slow(stream: Stream, work: Callable[[int], None]) -> type:
     return Slow
 
 
-async def filled(yard: Yard, cls: type, orders: int) -> None:
-    await yard.rig.migrate(cls)
-    await yard.rig.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(orders)])
-    await yard.rig.settle(cls)
+async def filled(rebuilds: RebuildHarness, cls: type, orders: int) -> None:
+    await rebuilds.harness.migrate(cls)
+    await rebuilds.harness.publish_all([(OrderPlaced("ann", n), f"o{n}", 1, f"e{n}") for n in range(orders)])
+    await rebuilds.harness.settle(cls)
 
 
 async def test_a_handler_that_takes_longer_than_the_turn_lasts_loses_nothing(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_lease, "TTL_S", 1.0)
     monkeypatch.setattr(build_lease, "RENEWED_S", 0.1)
     takes_s = 0.0
-    cls = slow(yard.rig.stream, lambda cents: time.sleep(takes_s if cents == 3 else 0))
-    await filled(yard, cls, 5)
+    cls = slow(rebuilds.harness.stream, lambda cents: time.sleep(takes_s if cents == 3 else 0))
+    await filled(rebuilds, cls, 5)
     takes_s = 2.5
 
-    assert (await yard.rebuild(cls)).generation == 2
+    assert (await rebuilds.rebuild(cls)).generation == 2
 
 
 async def test_a_turn_that_ran_out_and_that_nobody_else_took_is_taken_again(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_lease, "RENEWED_S", 0.05)
-    cls = slow(yard.rig.stream, lambda _: None)
-    await filled(yard, cls, 5)
+    cls = slow(rebuilds.harness.stream, lambda _: None)
+    await filled(rebuilds, cls, 5)
     with listening() as heard:
-        async with yard.reading(cls) as building:
-            await yard.moments_pass()
+        async with rebuilds.reading(cls) as building:
+            await rebuilds.moments_pass()
             await heard.wait("turn.again")
         assert (await building).generation == 2
 
 
 async def test_a_turn_that_somebody_else_had_meanwhile_ends_the_build_and_names_him(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_lease, "RENEWED_S", 0.05)
-    cls = slow(yard.rig.stream, lambda _: None)
-    await filled(yard, cls, 5)
-    async with yard.reading(cls) as building:
-        await yard.rig.pool.execute(
+    cls = slow(rebuilds.harness.stream, lambda _: None)
+    await filled(rebuilds, cls, 5)
+    async with rebuilds.reading(cls) as building:
+        await rebuilds.harness.pool.execute(
             "update projectionist.leases set epoch = epoch + 1, owner = 'elsewhere pid 7',"
             " expires_at = clock_timestamp() where name like 'build:%'"
         )
@@ -91,7 +91,7 @@ async def test_a_turn_that_somebody_else_had_meanwhile_ends_the_build_and_names_
             await building
 
 
-async def test_other_tasks_have_their_turn_while_slow_handlers_fold(yard: Yard) -> None:
+async def test_other_tasks_have_their_turn_while_slow_handlers_fold(rebuilds: RebuildHarness) -> None:
     """Counted in events, not in seconds: between two turns of another task only a slice of them is folded."""
     stretches, took_s = [0], 0.0
 
@@ -104,11 +104,11 @@ async def test_other_tasks_have_their_turn_while_slow_handlers_fold(yard: Yard) 
             stretches.append(0)
             await asyncio.sleep(0)
 
-    cls = slow(yard.rig.stream, work)
-    await filled(yard, cls, 500)
+    cls = slow(rebuilds.harness.stream, work)
+    await filled(rebuilds, cls, 500)
     took_s, stretches = 0.002, [0]
     ticking = asyncio.create_task(tick())
-    await yard.rebuild(cls)
+    await rebuilds.rebuild(cls)
     ticking.cancel()
 
     assert sum(stretches) >= 500
@@ -116,7 +116,7 @@ async def test_other_tasks_have_their_turn_while_slow_handlers_fold(yard: Yard) 
 
 
 async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_costs_one(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold_pace, "KEPT_S", 0.1)
     calls, took_s = 0, 0.0
@@ -126,9 +126,9 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
         calls += 1
         time.sleep(took_s)
 
-    cls = slow(yard.rig.stream, work)
-    await filled(yard, cls, 300)
-    rows = await yard.rig.rows("slow")
+    cls = slow(rebuilds.harness.stream, work)
+    await filled(rebuilds, cls, 300)
+    rows = await rebuilds.harness.rows("slow")
     took_s = 0.003
     flushed = 0
 
@@ -141,29 +141,31 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
     with listening() as heard:
         stop = testpoints.listen(die)
         with pytest.raises(RuntimeError):
-            await yard.rebuild(cls)
+            await rebuilds.rebuild(cls)
         stop()
         assert heard.counts["rebuild.divided"] == 1
         took_s, calls = 0.0, 0
-        assert (await yard.rebuild(cls)).resumed
+        assert (await rebuilds.rebuild(cls)).resumed
     assert 0 < calls < 300, "what was in the new tables is not folded again"
-    assert await yard.rig.rows("slow") == rows
+    assert await rebuilds.harness.rows("slow") == rows
 
 
 async def test_slow_handlers_catch_up_in_small_transactions_and_the_last_of_them_fit_under_the_barrier(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(barrier, "SHORT", RetryPolicy(initial_s=0.4, maximum_s=0.4))
     took_s = 0.0
-    cls = slow(yard.rig.stream, lambda _: time.sleep(took_s))
-    await filled(yard, cls, 10)
+    cls = slow(rebuilds.harness.stream, lambda _: time.sleep(took_s))
+    await filled(rebuilds, cls, 10)
     with listening() as heard:
-        async with yard.rig.running(cls):
-            async with yard.frozen(cls, "rebuild.bulk_done") as building:
-                await yard.rig.publish_all([(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in range(400)])
-                await yard.settled(cls)
+        async with rebuilds.harness.running(cls):
+            async with rebuilds.frozen(cls, "rebuild.bulk_done") as building:
+                await rebuilds.harness.publish_all(
+                    [(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in range(400)]
+                )
+                await rebuilds.settled(cls)
                 took_s = 0.004
             rebuilt = await building
     assert heard.counts["rebuild.caught_up"] >= 5
     assert rebuilt.caught_up >= 400
-    assert await yard.rig.value("select count(*) from slow") == 410
+    assert await rebuilds.harness.value("select count(*) from slow") == 410

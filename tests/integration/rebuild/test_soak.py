@@ -10,11 +10,11 @@ from time import monotonic
 from typing import Any, ClassVar
 
 import pytest
-from tests.support.consumer_harness import Rig
-from tests.support.onlookers import Crowd, Onlooker, Wait, made_to_wait, note
-from tests.support.rebuilding import Yard
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.onlookers import Onlooker, Onlookers, Wait, made_to_wait, note
+from tests.support.rebuilding import RebuildHarness
 from tests.support.roles import as_plain, plain
-from tests.support.servers import SCHEMA, Lab, Stream
+from tests.support.servers import SCHEMA, Servers, Stream
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
@@ -147,8 +147,8 @@ class Batches:
 class Days:
     """The consumer as it is deployed, and what is done to it."""
 
-    def __init__(self, yard: Yard) -> None:
-        self.yard, self.rig = yard, yard.rig
+    def __init__(self, rebuilds: RebuildHarness) -> None:
+        self.rebuilds, self.harness = rebuilds, rebuilds.harness
         self.columns, self.revision = 0, 1
         self.orders, self.open = 0, True
         self._deployed = AsyncExitStack()
@@ -156,13 +156,15 @@ class Days:
     @property
     def cls(self) -> type:
         """The class as it is now."""
-        return sold(self.rig.stream, self.columns, self.revision)
+        return sold(self.harness.stream, self.columns, self.revision)
 
     async def deploy(self) -> None:
         """Start processes with the class as it is now, then stop those of before."""
         before, self._deployed = self._deployed, AsyncExitStack()
         with listening() as heard:
-            running = self.rig.running(self.cls, beside(self.rig.stream), processes=2, supervised=True)
+            running = self.harness.running(
+                self.cls, beside(self.harness.stream), processes=2, supervised=True
+            )
             await self._deployed.enter_async_context(running)
             await heard.wait("worker.running", 4, seconds=60)
         await before.aclose()
@@ -175,10 +177,10 @@ class Days:
         """One of the things that befall a consumer."""
         match what:
             case "rebuild":
-                await self.yard.rebuild(self.cls, accept_differences=True)
+                await self.rebuilds.rebuild(self.cls, accept_differences=True)
             case "column":
                 self.columns += 1
-                await self.rig.migrate(self.cls)
+                await self.harness.migrate(self.cls)
                 await self.deploy()
             case "revision":
                 self.revision += 1
@@ -187,10 +189,10 @@ class Days:
                 await eventually(self._swept, seconds=30)
 
     async def _swept(self) -> bool:
-        await self.rig.pool.execute(
+        await self.harness.pool.execute(
             f"update {SCHEMA}.generations set kept_until = now() where state = 'kept'"
         )
-        async with self.rig.connected() as connection:
+        async with self.harness.connected() as connection:
             number = await connection.fetchval(f"select number from {SCHEMA}.consumers where name = 'Sold'")
             try:
                 await sweep(Queries(connection, SCHEMA), number)
@@ -204,8 +206,8 @@ class Days:
             self.orders += 1
             name = f"o{self.orders:06}"
             customer = ("ann", "bob")[self.orders % 2]
-            await self.rig.publish(OrderPlaced(customer, self.orders), name, 1)
-            await self.rig.publish(OrderPaid(), name, 2)
+            await self.harness.publish(OrderPlaced(customer, self.orders), name, 1)
+            await self.harness.publish(OrderPaid(), name, 2)
             await asyncio.sleep(every_s)
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -218,13 +220,13 @@ class Days:
 
 
 @asynccontextmanager
-async def roles(rig: Rig) -> AsyncIterator[Sequence[str]]:
+async def roles(harness: ConsumerHarness) -> AsyncIterator[Sequence[str]]:
     """Let the runners be a plain role; the addresses of three readers' roles."""
     async with (
-        as_plain(rig),
-        plain(rig, "soak_idler") as idler,
-        plain(rig, "soak_distant") as distant,
-        plain(rig, "soak_tenant") as tenant,
+        as_plain(harness),
+        plain(harness, "soak_idler") as idler,
+        plain(harness, "soak_distant") as distant,
+        plain(harness, "soak_tenant") as tenant,
     ):
         yield idler, distant, tenant
 
@@ -242,17 +244,17 @@ create policy own on projectionist.sold__g1 to soak_tenant using (customer = 'an
 
 @pytest.mark.deadline(900 if LONG else 480)
 async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_sweep_under_load(
-    yard: Yard, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig, batches = yard.rig, Batches(monkeypatch)
-    async with roles(rig) as (idler, distant, tenant):
-        days = Days(yard)
-        await rig.migrate(days.cls, beside(rig.stream))
-        await rig.pool.execute(LOOKED_AT)
-        with standby(lab) as copy:
+    harness, batches = rebuilds.harness, Batches(monkeypatch)
+    async with roles(harness) as (idler, distant, tenant):
+        days = Days(rebuilds)
+        await harness.migrate(days.cls, beside(harness.stream))
+        await harness.pool.execute(LOOKED_AT)
+        with standby(servers) as copy:
             await copy.configured("hot_standby_feedback = on", "wal_receiver_status_interval = '1s'")
             await copy.caught_up()
-            crowd = Crowd(
+            crowd = Onlookers(
                 Onlooker("idle in a transaction", idler, LOOK, wrong(own=False), idle_s=0.2),
                 Onlooker("on a standby", copy.url(distant), LOOK, wrong(own=False)),
                 Onlooker("under row-level security", tenant, LOOK, wrong(own=True)),
@@ -275,6 +277,6 @@ async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_swee
             assert one.kept_waiting() < MOST_S, one.name
         assert batches.many > 50
         assert batches.longest() < MOST_S
-        await rig.settle(days.cls)
-        assert await rig.rows("sold") == days.rows()
-        assert await yard.tables() == ["beside__g1", f"sold__g{await yard.generation(days.cls)}"]
+        await harness.settle(days.cls)
+        assert await harness.rows("sold") == days.rows()
+        assert await rebuilds.tables() == ["beside__g1", f"sold__g{await rebuilds.generation(days.cls)}"]

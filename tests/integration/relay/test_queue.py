@@ -121,8 +121,8 @@ async def test_every_hot_statement_stays_on_its_indexes_whatever_the_table_grew_
 
 async def test_no_step_of_the_relay_touches_an_index(database: str) -> None:
     """What lease, start and outcome change stands in no index: else each would write all of them anew."""
-    async with outbox(database) as rig:
-        indexed = await rig.connection.fetch(
+    async with outbox(database) as harness:
+        indexed = await harness.connection.fetch(
             """select distinct x.indrelid::regclass::text as owner, a.attname::text as name from pg_index x
             join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = x.indexrelid
                 and d.refobjid = x.indrelid

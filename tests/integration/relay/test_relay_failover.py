@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from tests.support.outbox import FORGETS, REMEMBERS, SLOW, Outbox, Scripted, answer, made, outbox, scripted
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 from tests.support.standby import standby
 from tests.support.waiting import eventually, listening
 
@@ -29,42 +29,42 @@ WRITE = Statements("projectionist.runner", "projectionist")["insert_intent_batch
 
 
 @pytest_asyncio.fixture
-async def rig(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as rig:
-        yield rig
+async def harness(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as harness:
+        yield harness
 
 
-async def wish(rig: Outbox) -> str:
+async def wish(harness: Outbox) -> str:
     """Have a batch wish for an intent that nobody has opened yet."""
     asked = StagedIntent(
         *("wished", "shop", "e1", "order/1", 1, "Receipt", "Receipt", "stub", "stub"),
         *(None, "pass", b"{}", None, None, 1),
     )
-    await rig.connection.execute(WRITE, 1, 1, [1], [encode_intents([asked])])
+    await harness.connection.execute(WRITE, 1, 1, [1], [encode_intents([asked])])
     return asked.key
 
 
 @pytest.mark.parametrize(("profile", "state"), [(FORGETS, "reconcile"), (REMEMBERS, "sent")])
 async def test_a_standby_without_the_last_attempts_makes_none_of_them_twice(
-    rig: Outbox, lab: Lab, database: str, profile: Profile, state: str
+    harness: Outbox, servers: Servers, database: str, profile: Profile, state: str
 ) -> None:
     stub = scripted(profile)
-    with standby(lab) as other:
-        before, tried = await rig.want(), await rig.want()
+    with standby(servers) as other:
+        before, tried = await harness.want(), await harness.want()
         stub.script[tried] = [answer(Outcome.RETRY)]
-        async with rig.relaying(made(stub, retry=SLOW)):
-            await rig.becomes(before, "sent")
-            await eventually(lambda: rig.attempts(tried))
-        ready, wished = await rig.want(), await wish(rig)
+        async with harness.relaying(made(stub, retry=SLOW)):
+            await harness.becomes(before, "sent")
+            await eventually(lambda: harness.attempts(tried))
+        ready, wished = await harness.want(), await wish(harness)
         await other.caught_up()
         await other.cut_off()
-        await rig.make_due()
-        async with rig.relaying(made(stub)):
-            await rig.becomes_known(wished)
-            await rig.all_become("sent")
+        await harness.make_due()
+        async with harness.relaying(made(stub)):
+            await harness.becomes_known(wished)
+            await harness.all_become("sent")
         await other.promote()
         async with outbox(other.url(database)) as there:
-            there._numbers = rig._numbers
+            there._numbers = harness._numbers
             assert [await there.state(key) for key in (before, tried, ready)] == ["sent", "ready", "ready"]
             await there.make_due()
             with listening() as heard:
@@ -80,7 +80,7 @@ async def test_a_standby_without_the_last_attempts_makes_none_of_them_twice(
     assert stub.executions == dict.fromkeys([before, tried, ready, wished, fresh], 1)
 
 
-async def test_an_attempt_that_was_lost_with_its_record_is_looked_up(rig: Outbox) -> None:
+async def test_an_attempt_that_was_lost_with_its_record_is_looked_up(harness: Outbox) -> None:
     class Looking(scripted(LOOKS)):  # type: ignore[misc] # a class made for this test
         def render(self, request: Request) -> bytes:
             return b"rendered " + request.body
@@ -90,44 +90,48 @@ async def test_an_attempt_that_was_lost_with_its_record_is_looked_up(rig: Outbox
             done = self.executions[request.key]
             return Reply(outcome=Outcome.SENT if done else Outcome.NOT_SENT)
 
-    async with rig.relaying(made(Looking)):
-        await rig.becomes(await rig.want(), "sent")
-    done, never = await rig.want(), await rig.want()
+    async with harness.relaying(made(Looking)):
+        await harness.becomes(await harness.want(), "sent")
+    done, never = await harness.want(), await harness.want()
     Looking.executions[done] += 1
-    await rig.connection.execute(EARLIER)
-    await rig.connection.execute("update projectionist.intents set created = created - interval '1 h'")
-    async with rig.relaying(made(Looking)):
-        await rig.all_become("sent")
+    await harness.connection.execute(EARLIER)
+    await harness.connection.execute("update projectionist.intents set created = created - interval '1 h'")
+    async with harness.relaying(made(Looking)):
+        await harness.all_become("sent")
     assert set(Looking.executions.values()) == {1}
     assert [request.key for request in Looking.sent][1:] == [never]
 
 
-async def test_a_person_who_lets_it_be_sent_again_after_a_failover_is_not_asked_twice(rig: Outbox) -> None:
+async def test_a_person_who_lets_it_be_sent_again_after_a_failover_is_not_asked_twice(
+    harness: Outbox,
+) -> None:
     stub = scripted(FORGETS)
-    async with rig.relaying(made(stub)):
-        await rig.becomes(await rig.want(), "sent")
-    held = await rig.want()
-    await rig.connection.execute("update projectionist.outbox set state = 'dead', open = false")
-    await rig.connection.execute(EARLIER)
-    async with listening_relay(rig, stub) as relay:
-        await IntentActions(rig.connection, "projectionist").retry([held], Act("ann", "it was never sent"))
+    async with harness.relaying(made(stub)):
+        await harness.becomes(await harness.want(), "sent")
+    held = await harness.want()
+    await harness.connection.execute("update projectionist.outbox set state = 'dead', open = false")
+    await harness.connection.execute(EARLIER)
+    async with listening_relay(harness, stub) as relay:
+        await IntentActions(harness.connection, "projectionist").retry(
+            [held], Act("ann", "it was never sent")
+        )
         relay.wake()
-        await rig.becomes(held, "sent")
+        await harness.becomes(held, "sent")
 
 
 @asynccontextmanager
-async def listening_relay(rig: Outbox, stub: type[Scripted]) -> AsyncIterator[Relay]:
+async def listening_relay(harness: Outbox, stub: type[Scripted]) -> AsyncIterator[Relay]:
     """A relay that has noticed the failover."""
     with listening() as heard:
-        async with rig.relaying(made(stub)) as relay:
+        async with harness.relaying(made(stub)) as relay:
             await heard.wait("relay.failed_over")
             yield relay
 
 
-async def test_without_a_failover_nothing_is_doubted(rig: Outbox) -> None:
+async def test_without_a_failover_nothing_is_doubted(harness: Outbox) -> None:
     stub = scripted(FORGETS)
     for _ in range(2):
-        key = await rig.want()
-        async with rig.relaying(made(stub)):
-            await rig.becomes(key, "sent")
+        key = await harness.want()
+        async with harness.relaying(made(stub)):
+            await harness.becomes(key, "sent")
     assert stub.executions.total() == 2

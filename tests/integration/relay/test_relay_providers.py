@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from tests.support import stub_provider as stubs
 from tests.support.mail_server import DROP, mail_server
 from tests.support.outbox import FAST, SLOW, Outbox, outbox
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.stub_provider import Step, StubProvider, stub_provider
 from tests.support.waiting import eventually
 
@@ -40,9 +40,9 @@ SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 
 
 @pytest_asyncio.fixture
-async def rig(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as rig:
-        yield rig
+async def harness(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as harness:
+        yield harness
 
 
 P = TypeVar("P", bound=Provider)
@@ -86,16 +86,18 @@ SCRIPTS: dict[str, tuple[stubs.Dialect, str, list[Step], str]] = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-async def test_whatever_the_provider_does_a_key_is_executed_at_most_once(rig: Outbox, script: str) -> None:
+async def test_whatever_the_provider_does_a_key_is_executed_at_most_once(
+    harness: Outbox, script: str
+) -> None:
     dialect, profile, steps, state = SCRIPTS[script]
     more: dict[str, Any] = {"memory_s": 3600.0} if profile == "ietf-draft" else {}
-    key = await rig.want("payments", body={"amount": 100})
+    key = await harness.want("payments", body={"amount": 100})
     async with stub_provider(dialect) as stub:
         stub.plan(*steps)
-        async with rig.relaying(payments(stub, profile, **more)):
-            await rig.becomes(key, state)
-            other = await rig.want("payments", body={"amount": 100})
-            await rig.becomes(other, "sent")
+        async with harness.relaying(payments(stub, profile, **more)):
+            await harness.becomes(key, state)
+            other = await harness.want("payments", body={"amount": 100})
+            await harness.becomes(other, "sent")
         volatile = Http.profile.volatile
         assert len(set(stubs.frozen([seen for seen in stub.seen if seen.key == key], volatile))) <= 1
     assert all(n == 1 for n in stub.executions.values()), stub.executions
@@ -103,37 +105,37 @@ async def test_whatever_the_provider_does_a_key_is_executed_at_most_once(rig: Ou
         assert stub.executions[key] == 1
 
 
-async def test_a_trace_that_no_header_takes_is_left_out_and_the_intent_is_sent(rig: Outbox) -> None:
+async def test_a_trace_that_no_header_takes_is_left_out_and_the_intent_is_sent(harness: Outbox) -> None:
     tails = ("\n", "\nX-Evil: 1", "\x1f", "é", "x" * 200_000)
-    keys = [await rig.want("payments", body={"amount": 100}) for _ in tails]
+    keys = [await harness.want("payments", body={"amount": 100}) for _ in tails]
     for key, tail in zip(keys, tails, strict=True):
-        await rig.connection.execute(
+        await harness.connection.execute(
             "update projectionist.intents set traceparent = $1, tracestate = 'a=b' where key = $2",
             *(f"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-{tail}", key),
         )
     async with stub_provider() as stub:
-        async with rig.relaying(payments(stub, "none")):
+        async with harness.relaying(payments(stub, "none")):
             for key in keys:
-                await rig.becomes(key, "sent")
+                await harness.becomes(key, "sent")
         assert not [seen for seen in stub.seen if {"traceparent", "tracestate", "x-evil"} & set(seen.headers)]
     assert len(stub.seen) == len(keys), "each at its first attempt"
-    assert await rig.connection.fetch("select from projectionist.breakers where state <> 'closed'") == []
+    assert await harness.connection.fetch("select from projectionist.breakers where state <> 'closed'") == []
 
 
-async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_alone(rig: Outbox) -> None:
-    key = await rig.want("hooks", body={"order_id": "o-1"}, lane="order/1")
+async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_alone(harness: Outbox) -> None:
+    key = await harness.want("hooks", body={"order_id": "o-1"}, lane="order/1")
     async with stub_provider() as stub:
         stub.plan(stubs.answer(500), stubs.execute, stubs.answer(410))
         hooks = provider(
             Webhook, "hooks", url=stub.url(), secrets=[{"env": "SECRET"}], private_hosts=["127.0.0.1"]
         )
-        async with rig.relaying(hooks):
-            await rig.becomes(key, "sent")
-            gone = await rig.want("hooks", lane="order/2")
-            await rig.becomes(gone, "held")
+        async with harness.relaying(hooks):
+            await harness.becomes(key, "sent")
+            gone = await harness.want("hooks", lane="order/2")
+            await harness.becomes(gone, "held")
             held = "select held from projectionist.breakers where provider = 'hooks'"
-            await eventually(lambda: rig.connection.fetchval(held))
-            await rig.want("hooks", lane="order/3")
+            await eventually(lambda: harness.connection.fetchval(held))
+            await harness.want("hooks", lane="order/3")
     failed, verified, refused = stub.seen
     receiver = standardwebhooks.Webhook(SECRET)
     assert receiver.verify(verified.body, verified.headers) == {"order_id": "o-1"}
@@ -142,21 +144,21 @@ async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_al
     assert refused.headers["webhook-id"] == gone
 
 
-async def test_a_webhook_that_is_not_set_up_waits_until_it_is(rig: Outbox) -> None:
-    key = await rig.want("hooks", destination="acme")
+async def test_a_webhook_that_is_not_set_up_waits_until_it_is(harness: Outbox) -> None:
+    key = await harness.want("hooks", destination="acme")
     async with stub_provider() as stub:
         common: dict[str, Any] = {"private_hosts": ["127.0.0.1"]}
-        async with rig.relaying(provider(Webhook, "hooks", **common)):
-            row = await rig.becomes(key, "held")
+        async with harness.relaying(provider(Webhook, "hooks", **common)):
+            row = await harness.becomes(key, "held")
         assert (row["error"], row["spent"]) == ("the destination 'acme' is not set up", 0)
         acme = {"acme": {"url": stub.url(), "secrets": [{"env": "SECRET"}]}}
-        async with rig.relaying(provider(Webhook, "hooks", destinations=acme, **common)):
-            await rig.becomes(key, "sent")
+        async with harness.relaying(provider(Webhook, "hooks", destinations=acme, **common)):
+            await harness.becomes(key, "sent")
 
 
 @pytest_asyncio.fixture
-async def client(lab: Lab) -> AsyncIterator[Client]:
-    client = await nats.connect(lab.nats_url, pending_size=0)
+async def client(servers: Servers) -> AsyncIterator[Client]:
+    client = await nats.connect(servers.nats_url, pending_size=0)
     yield client
     await client.close()
 
@@ -180,20 +182,20 @@ async def events(
 
 
 async def test_derived_events_are_published_once_and_their_ack_is_kept(
-    rig: Outbox, client: Client, stream: Stream
+    harness: Outbox, client: Client, stream: Stream
 ) -> None:
-    keys = [await rig.want("events", body={"order_id": f"o-{n}"}, lane=f"order/{n}") for n in range(50)]
-    async with events(client, stream) as publish, rig.relaying(publish):
-        await rig.all_become("sent")
+    keys = [await harness.want("events", body={"order_id": f"o-{n}"}, lane=f"order/{n}") for n in range(50)]
+    async with events(client, stream) as publish, harness.relaying(publish):
+        await harness.all_become("sent")
     info = await client.jetstream().stream_info(stream.name)
     assert info.state.messages == len(keys)
-    assert {(await rig.row(key))["provider_id"] for key in keys} == {
+    assert {(await harness.row(key))["provider_id"] for key in keys} == {
         f"{stream.name}:{n + 1}" for n in range(50)
     }
 
 
 async def test_past_the_streams_memory_a_lookup_finds_what_was_stored(
-    rig: Outbox, client: Client, stream: Stream
+    harness: Outbox, client: Client, stream: Stream
 ) -> None:
     """The acks are lost; two minutes later the relay reads the stream instead of publishing again."""
 
@@ -208,22 +210,22 @@ async def test_past_the_streams_memory_a_lookup_finds_what_was_stored(
                 return Reply(outcome=Outcome.UNKNOWN, reason="no ack")
             return await super().send(request)
 
-    stored = await rig.want("events", body={"order_id": "stored"}, lane="order/1")
-    absent = await rig.want("events", body={"order_id": "absent"}, lane="order/2")
-    async with events(client, stream, Deaf) as publish, rig.relaying(publish) as relay:
+    stored = await harness.want("events", body={"order_id": "stored"}, lane="order/1")
+    absent = await harness.want("events", body={"order_id": "absent"}, lane="order/2")
+    async with events(client, stream, Deaf) as publish, harness.relaying(publish) as relay:
         for key in (stored, absent):
-            await eventually(attempts_of(rig, key))
-            await rig.age(key, 0.8 * 120)
-        await rig.make_due()
+            await eventually(attempts_of(harness, key))
+            await harness.age(key, 0.8 * 120)
+        await harness.make_due()
         relay.wake()
-        await rig.all_become("sent")
+        await harness.all_become("sent")
     assert (await client.jetstream().stream_info(stream.name)).state.messages == 2
-    assert [(await rig.row(key))["attempt"] for key in (stored, absent)] == [1, 2]
-    assert (await rig.row(stored))["error"] == "found by lookup"
+    assert [(await harness.row(key))["attempt"] for key in (stored, absent)] == [1, 2]
+    assert (await harness.row(stored))["error"] == "found by lookup"
 
 
 async def test_an_end_after_the_hand_over_of_a_mail_is_left_to_a_person_and_one_before_is_not(
-    rig: Outbox,
+    harness: Outbox,
 ) -> None:
     body = {"to": "ada@example.org", "subject": "Your order", "text": "Thank you."}
     async with mail_server(tls="none") as server:
@@ -231,15 +233,15 @@ async def test_an_end_after_the_hand_over_of_a_mail_is_left_to_a_person_and_one_
         email = provider(
             Smtp, "email", host="127.0.0.1", port=server.port, tls="none", sender="shop@example.org"
         )
-        async with rig.relaying(email):
-            unclear = await rig.want("email", body=body)
-            row = await rig.becomes(unclear, "reconcile")
-            clear = await rig.want("email", body=body)
-            await rig.becomes(clear, "sent")
-        assert [a["outcome"] for a in await rig.attempts(unclear)] == ["retry", "unknown"]
+        async with harness.relaying(email):
+            unclear = await harness.want("email", body=body)
+            row = await harness.becomes(unclear, "reconcile")
+            clear = await harness.want("email", body=body)
+            await harness.becomes(clear, "sent")
+        assert [a["outcome"] for a in await harness.attempts(unclear)] == ["retry", "unknown"]
         assert "after the message was handed over" in row["error"]
         assert [len(server.mails(key)) for key in (unclear, clear)] == [1, 1]
 
 
-def attempts_of(rig: Outbox, key: str) -> Callable[[], Any]:
-    return lambda: rig.attempts(key)
+def attempts_of(harness: Outbox, key: str) -> Callable[[], Any]:
+    return lambda: harness.attempts(key)

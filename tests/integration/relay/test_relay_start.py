@@ -11,7 +11,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 from tests.support.outbox import Outbox, outbox
 from tests.support.process import Child, projectionist
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 
 from projectionist.core.nats import connections
 from projectionist.core.settings.secret import Url
@@ -23,25 +23,25 @@ APP = "tests.support.relay_app:events"
 
 
 @pytest_asyncio.fixture
-async def rig(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as rig:
-        yield rig
+async def harness(database: str) -> AsyncIterator[Outbox]:
+    async with outbox(database) as harness:
+        yield harness
 
 
 @pytest_asyncio.fixture
-async def client(lab: Lab) -> AsyncIterator[Client]:
-    client = await connections.connect(Nats(url=(Url(lab.nats_url),)), name="test")
+async def client(servers: Servers) -> AsyncIterator[Client]:
+    client = await connections.connect(Nats(url=(Url(servers.nats_url),)), name="test")
     yield client
     await client.close()
 
 
 @pytest.fixture
-def folder(tmp_path: Path, lab: Lab, database: str, stream: Stream) -> Path:
+def folder(tmp_path: Path, servers: Servers, database: str, stream: Stream) -> Path:
     (tmp_path / "projectionist.toml").write_text(f"""
         [postgres]
         url = "{database}"
         [nats]
-        url = ["{lab.nats_url}"]
+        url = ["{servers.nats_url}"]
         [providers.events]
         subject = "{stream.subject("{{order_id}}")}"
     """)
@@ -57,34 +57,36 @@ async def begins(relay: Child) -> None:
 
 
 @pytest.mark.parametrize("server", ["postgres", "nats"])
-async def test_a_relay_that_starts_without_a_server_waits_for_it(lab: Lab, folder: Path, server: str) -> None:
-    getattr(lab, f"kill_{server}")()
+async def test_a_relay_that_starts_without_a_server_waits_for_it(
+    servers: Servers, folder: Path, server: str
+) -> None:
+    getattr(servers, f"kill_{server}")()
     try:
         async with projectionist("relay", APP, cwd=folder) as relay:
             await relay.heard(f"{server}.reach.ill", seconds=60)
             assert "relaying to" not in relay.err
-            lab.up()
+            servers.up()
             await begins(relay)
     finally:
-        lab.up()
+        servers.up()
 
 
 async def test_a_relay_that_starts_before_its_stream_waits_for_it(
-    lab: Lab, folder: Path, rig: Outbox, client: Client, stream: Stream
+    servers: Servers, folder: Path, harness: Outbox, client: Client, stream: Stream
 ) -> None:
-    lab.delete_stream(stream)
-    key = await rig.want("events", body={"order_id": "o-1"}, lane="order/o-1")
+    servers.delete_stream(stream)
+    key = await harness.want("events", body={"order_id": "o-1"}, lane="order/o-1")
     async with projectionist("relay", APP, cwd=folder) as relay:
         await relay.heard("provider.waiting")
         assert "[providers.events]: no stream takes the subject" in relay.err
         assert "relaying to" not in relay.err
         await client.jetstream().add_stream(name=stream.name, subjects=[stream.subjects])
-        await rig.becomes(key, "sent", seconds=30)
+        await harness.becomes(key, "sent", seconds=30)
         await begins(relay)
 
 
-async def test_a_relay_that_waits_can_be_stopped(lab: Lab, folder: Path, stream: Stream) -> None:
-    lab.delete_stream(stream)
+async def test_a_relay_that_waits_can_be_stopped(servers: Servers, folder: Path, stream: Stream) -> None:
+    servers.delete_stream(stream)
     async with projectionist("relay", APP, cwd=folder) as relay:
         await relay.heard("provider.waiting")
         relay.signal(signal.SIGTERM)

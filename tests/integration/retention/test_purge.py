@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.batch_driver import crew, stalled
-from tests.support.consumer_harness import PATIENCE, Rig
+from tests.support.batch_driver import batch_drivers, stalled
+from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.load import tuned
 from tests.support.retention import DAY, age, forgets_after, purge, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -31,14 +31,14 @@ MONTH = msgspec.structs.replace(PATIENCE, retention_s=30 * DAY)
 ACT = Act("ann", "seen")
 
 
-async def ordered(live: Rig, orders: int = 5) -> None:
+async def ordered(live: ConsumerHarness, orders: int = 5) -> None:
     """Orders placed and paid."""
     for number in range(orders):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
         await live.publish(OrderPaid(), f"o{number}", 2)
 
 
-async def test_what_was_settled_long_enough_ago_goes_and_counters_stay(live: Rig) -> None:
+async def test_what_was_settled_long_enough_ago_goes_and_counters_stay(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     await ordered(live)
@@ -59,7 +59,7 @@ async def test_what_was_settled_long_enough_ago_goes_and_counters_stay(live: Rig
     assert await live.rows("spend") == [("ann", 5, 5)]
 
 
-async def test_what_failed_is_parked_quarantined_or_decided_never_goes(live: Rig) -> None:
+async def test_what_failed_is_parked_quarantined_or_decided_never_goes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     s.trouble.poison.add("bad")
@@ -95,7 +95,7 @@ async def test_what_failed_is_parked_quarantined_or_decided_never_goes(live: Rig
 
 @pytest.mark.parametrize("sequence", ["contiguous", "monotonic"])
 async def test_what_comes_back_after_its_row_is_gone_is_stale_where_a_position_stands(
-    live: Rig, sequence: str
+    live: ConsumerHarness, sequence: str
 ) -> None:
     s = shop(live.stream, sequence=sequence)
     if sequence == "monotonic":
@@ -111,7 +111,7 @@ async def test_what_comes_back_after_its_row_is_gone_is_stale_where_a_position_s
     assert await live.rows("spend") == [("ann", 1, 7)]
 
 
-async def test_without_order_what_comes_past_the_horizon_is_applied_again(live: Rig) -> None:
+async def test_without_order_what_comes_past_the_horizon_is_applied_again(live: ConsumerHarness) -> None:
     """The limit that docs/guarantees.md states: a producer may use an id again, but not after the horizon."""
     s = shop(live.stream, sequence="unordered")
     await forgets_after(live, 7)
@@ -134,7 +134,7 @@ async def test_without_order_what_comes_past_the_horizon_is_applied_again(live: 
 
 
 async def test_a_retention_that_would_forget_too_early_is_refused_at_the_start_and_by_the_purge(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Spend)
@@ -148,7 +148,7 @@ async def test_a_retention_that_would_forget_too_early_is_refused_at_the_start_a
         await live.settle(s.Spend, policy=MONTH)
 
 
-async def test_nothing_goes_while_a_rebuild_is_open_or_above_the_floor(live: Rig) -> None:
+async def test_nothing_goes_while_a_rebuild_is_open_or_above_the_floor(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     await ordered(live, 1)
@@ -163,7 +163,9 @@ async def test_nothing_goes_while_a_rebuild_is_open_or_above_the_floor(live: Rig
     assert went(await purge(live, s.Spend)) == {"inbox": 1}, "the second is above the floor"
 
 
-async def test_a_process_that_rests_does_not_take_a_purged_inbox_for_an_older_database(live: Rig) -> None:
+async def test_a_process_that_rests_does_not_take_a_purged_inbox_for_an_older_database(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     async with live.running(s.Spend):
@@ -184,7 +186,7 @@ async def test_a_process_that_rests_does_not_take_a_purged_inbox_for_an_older_da
 
 
 async def test_sent_intents_go_with_their_attempts_once_the_provider_has_forgotten_their_key(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -215,7 +217,9 @@ async def test_sent_intents_go_with_their_attempts_once_the_provider_has_forgott
     assert await live.fetch("select intent from {s}.attempts order by intent") == [(second,), (third,)]
 
 
-async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their_time(live: Rig) -> None:
+async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their_time(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     await ordered(live, 2)
@@ -240,7 +244,7 @@ async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their
 
 
 async def test_rows_are_archived_in_files_before_they_go_and_the_files_leave_in_their_time(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
@@ -267,7 +271,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.jsonl"))
 
 
-async def test_a_folder_that_cannot_be_written_keeps_the_rows(live: Rig, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_keeps_the_rows(live: ConsumerHarness, tmp_path: Path) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     await ordered(live, 1)
@@ -279,7 +283,7 @@ async def test_a_folder_that_cannot_be_written_keeps_the_rows(live: Rig, tmp_pat
     assert await live.value("select count(*) from {s}.inbox") == 2
 
 
-async def test_under_legal_hold_nothing_goes(live: Rig) -> None:
+async def test_under_legal_hold_nothing_goes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend, s.Orders)
     await ordered(live, 1)
@@ -291,7 +295,7 @@ async def test_under_legal_hold_nothing_goes(live: Rig) -> None:
     assert (went(report), {held.why for held in report.held}) == ({}, {"legal hold"})
 
 
-async def test_counters_of_processes_long_gone_are_added_up(live: Rig) -> None:
+async def test_counters_of_processes_long_gone_are_added_up(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
     for _ in range(3):
@@ -308,16 +312,18 @@ async def test_counters_of_processes_long_gone_are_added_up(live: Rig) -> None:
     assert await live.value("select count(*) from {s}.runners") == 0
 
 
-async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_its_intents(live: Rig) -> None:
+async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_its_intents(
+    live: ConsumerHarness,
+) -> None:
     """Its time is from before, its wishes come after: they could not be opened when all others were."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o0", 1)
     await live.settle(s.Orders)  # so that there is a floor
-    async with crew(live, s.Orders) as (hand,):
-        reached, go_on = stalled(hand)
-        events = hand.read(OrderPlaced("ann", 1), "o1", 1), hand.read(OrderPaid(), "o1", 2, id="paid")
-        open_batch = asyncio.create_task(hand.settle(*events))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        reached, go_on = stalled(driver)
+        events = driver.read(OrderPlaced("ann", 1), "o1", 1), driver.read(OrderPaid(), "o1", 2, id="paid")
+        open_batch = asyncio.create_task(driver.settle(*events))
         await reached.wait()
 
         async def commits_then(name: str) -> StreamConfig | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Ended, projectionist
 from tests.support.retention import age
 from tests.support.servers import SCHEMA
@@ -20,7 +20,7 @@ from projectionist.core.postgres.statements import Statements
 pytestmark = pytest.mark.asyncio
 
 
-async def old(live: Rig, orders: int = 3) -> None:
+async def old(live: ConsumerHarness, orders: int = 3) -> None:
     """So many events of two consumers, settled long ago."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -30,7 +30,7 @@ async def old(live: Rig, orders: int = 3) -> None:
     await age(live, 31)
 
 
-async def purged(live: Rig, *arguments: str, **more: str) -> Ended:
+async def purged(live: ConsumerHarness, *arguments: str, **more: str) -> Ended:
     async with projectionist("purge", APP, *arguments, env={**environment(live), **more}) as child:
         return await child.ended()
 
@@ -39,7 +39,7 @@ def archived_in(folder: Path) -> list[str]:
     return [line for file in folder.glob("inbox/*.jsonl") for line in file.read_text().splitlines()]
 
 
-async def test_a_dry_run_says_what_would_go_and_of_whom_nothing(live: Rig) -> None:
+async def test_a_dry_run_says_what_would_go_and_of_whom_nothing(live: ConsumerHarness) -> None:
     await old(live)
     ended = await purged(live, "--dry-run", PROJECTIONIST_CONSUMERS__Spend__LEGAL_HOLD="true")
     assert ended.code == 0, ended.err
@@ -48,7 +48,7 @@ async def test_a_dry_run_says_what_would_go_and_of_whom_nothing(live: Rig) -> No
     assert await live.value("select count(*) from {s}.inbox") == 6
 
 
-async def test_one_consumer_is_purged_by_name(live: Rig) -> None:
+async def test_one_consumer_is_purged_by_name(live: ConsumerHarness) -> None:
     await old(live)
     shown = json.loads((await purged(live, "Orders", "--json")).out)
     assert shown["went"] == [{"table": "inbox", "consumer": "Orders", "rows": 3}]
@@ -57,7 +57,7 @@ async def test_one_consumer_is_purged_by_name(live: Rig) -> None:
 
 
 async def test_a_purge_killed_before_its_commit_has_archived_and_removed_nothing_for_good(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
     await old(live)
     env = environment(live, retention__archive="files", retention__archive_folder=str(tmp_path))
@@ -73,7 +73,7 @@ async def test_a_purge_killed_before_its_commit_has_archived_and_removed_nothing
 
 
 async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
     await old(live)
     (tmp_path / "taken").write_text("")
@@ -88,7 +88,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
     assert await live.value("select count(*) from {s}.inbox") == 6
 
 
-async def test_running_processes_purge_in_the_background_one_at_a_time(live: Rig) -> None:
+async def test_running_processes_purge_in_the_background_one_at_a_time(live: ConsumerHarness) -> None:
     await old(live)
     env = environment(live, retention__every_s="1")
     async with projectionist("run", APP, env=env) as one, projectionist("run", APP, env=env) as other:

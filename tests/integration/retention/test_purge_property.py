@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import PATIENCE, Rig
+from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -26,7 +26,7 @@ Published = tuple[Any, str, int, str, float]
 class Story:
     """One random history of a consumer, whose outcome is counted beside it."""
 
-    def __init__(self, live: Rig, seed: int, sequence: str) -> None:
+    def __init__(self, live: ConsumerHarness, seed: int, sequence: str) -> None:
         self.live, self.sequence = live, sequence
         self.random = random.Random(seed)
         self.s = shop(live.stream, sequence=sequence)
@@ -146,7 +146,7 @@ class Story:
 @pytest.mark.parametrize("sequence", ["contiguous", "monotonic", "unordered"])
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_sequence_of_purges_retries_repeats_and_redeliveries_applies_anything_twice(
-    live: Rig, seed: int, sequence: str
+    live: ConsumerHarness, seed: int, sequence: str
 ) -> None:
     story = Story(live, seed, sequence)
     publish = live.publish

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, OrderPlaced, shop
@@ -25,29 +25,31 @@ OPEN = "select count(*) from {s}.incidents where kind = 'acked_elsewhere' and cl
 class Thief:
     """Somebody who pulls from a durable and acks whatever comes, as `nats consumer next` does."""
 
-    def __init__(self, rig: Rig, durable: str) -> None:
-        self._rig = rig
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{rig.stream.name}.{durable}"
-        self.inbox = rig.nats.new_inbox()
+    def __init__(self, harness: ConsumerHarness, durable: str) -> None:
+        self._harness = harness
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{harness.stream.name}.{durable}"
+        self.inbox = harness.nats.new_inbox()
         self.took: set[int] = set()
 
     async def ask(self, times: int = 1) -> None:
         """Order so many messages, one at a time."""
         for _ in range(times):
-            await self._rig.nats.publish(self._next, b'{"batch":1,"expires":3000000000}', reply=self.inbox)
+            await self._harness.nats.publish(
+                self._next, b'{"batch":1,"expires":3000000000}', reply=self.inbox
+            )
 
     async def ack(self, message: Msg) -> None:
         """Ack what came."""
         if message.reply:
             self.took.add(int(message.reply.split(".")[-4]))
-            await self._rig.nats.publish(message.reply, b"+ACK")
+            await self._harness.nats.publish(message.reply, b"+ACK")
 
 
 @asynccontextmanager
-async def thief(rig: Rig) -> AsyncIterator[Thief]:
-    durable = await rig.value("select durable from {s}.consumers where name = 'Orders'")
-    made = Thief(rig, durable)
-    subscription = await rig.nats.subscribe(made.inbox, cb=made.ack)
+async def thief(harness: ConsumerHarness) -> AsyncIterator[Thief]:
+    durable = await harness.value("select durable from {s}.consumers where name = 'Orders'")
+    made = Thief(harness, durable)
+    subscription = await harness.nats.subscribe(made.inbox, cb=made.ack)
     try:
         yield made
     finally:
@@ -57,7 +59,7 @@ async def thief(rig: Rig) -> AsyncIterator[Thief]:
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("sequence", ["contiguous", "unordered", "monotonic"])
 async def test_what_somebody_else_acks_while_a_runner_works_is_read_again_and_told(
-    live: Rig, sequence: Any, processes: int
+    live: ConsumerHarness, sequence: Any, processes: int
 ) -> None:
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders)
@@ -78,16 +80,18 @@ async def test_what_somebody_else_acks_while_a_runner_works_is_read_again_and_to
     await closed(live)
 
 
-async def count(rig: Rig, rows: int) -> bool:
-    return len(await rig.rows("orders")) == rows
+async def count(harness: ConsumerHarness, rows: int) -> bool:
+    return len(await harness.rows("orders")) == rows
 
 
-async def closed(rig: Rig) -> None:
+async def closed(harness: ConsumerHarness) -> None:
     """The incident is dealt with; whatever else the look at the end finds is not."""
-    await rig.fetch("delete from {s}.incidents where kind = 'acked_elsewhere'")
+    await harness.fetch("delete from {s}.incidents where kind = 'acked_elsewhere'")
 
 
-async def test_what_somebody_else_acks_while_nobody_reads_is_read_by_the_next_start(live: Rig) -> None:
+async def test_what_somebody_else_acks_while_nobody_reads_is_read_by_the_next_start(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -103,10 +107,10 @@ async def test_what_somebody_else_acks_while_nobody_reads_is_read_by_the_next_st
     assert (await live.head(s.Orders, "order/o1"))[0] == 4
 
 
-async def at_rest(rig: Rig) -> bool:
+async def at_rest(harness: ConsumerHarness) -> bool:
     """Whether the broker has nothing left to deliver, and every ack."""
-    durable = await rig.value("select durable from {s}.consumers")
-    info = await rig.nats.jetstream().consumer_info(rig.stream.name, durable)
+    durable = await harness.value("select durable from {s}.consumers")
+    info = await harness.nats.jetstream().consumer_info(harness.stream.name, durable)
     return not info.num_pending and not info.num_ack_pending
 
 
@@ -114,7 +118,7 @@ async def took(other: Thief, messages: int) -> bool:
     return len(other.took) == messages
 
 
-async def test_a_start_beside_others_reads_again_what_somebody_else_has_acked(live: Rig) -> None:
+async def test_a_start_beside_others_reads_again_what_somebody_else_has_acked(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     tuned(live, run={"heartbeat_s": 60})  # whoever is at work looks at nothing meanwhile
@@ -134,7 +138,7 @@ async def test_a_start_beside_others_reads_again_what_somebody_else_has_acked(li
     await closed(live)
 
 
-async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Rig) -> None:
+async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -176,7 +180,7 @@ def between(stream: Stream) -> type[Projection]:
 
 
 async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_not_counted(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ack_audit, "MOST_BYTES", 7)
     monkeypatch.setattr(ack_audit, "MOST", 1)
@@ -196,7 +200,7 @@ async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_n
 
 @pytest.mark.parametrize("others", [False, True])
 async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none_once_it_moves(
-    live: Rig, monkeypatch: pytest.MonkeyPatch, *, others: bool
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch, *, others: bool
 ) -> None:
     monkeypatch.setattr(checkpoint_store, "MOST_ROWS", 5)
     monkeypatch.setattr(checkpoint_store, "RUN", 10)
@@ -222,7 +226,7 @@ async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none
     assert await live.value("select count(*) from mine") == 61
 
 
-async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: Rig) -> None:
+async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: ConsumerHarness) -> None:
     cls = between(live.stream)
     await live.migrate(cls)
     with listening() as heard:
@@ -237,7 +241,7 @@ async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: 
     assert await live.value("select count(*) from mine") == 20
 
 
-async def test_what_is_deleted_from_the_stream_is_missed_by_nobody(live: Rig) -> None:
+async def test_what_is_deleted_from_the_stream_is_missed_by_nobody(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     for number in range(10):

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from nats.js.errors import NotFoundError
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.asyncio
 
 
 class Changing:
-    """The rig's stream, and streams beside it, to be made and changed."""
+    """The harness's stream, and streams beside it, to be made and changed."""
 
-    def __init__(self, rig: Rig) -> None:
-        self._js = rig.nats.jetstream()
-        self._name = rig.stream.name
+    def __init__(self, harness: ConsumerHarness) -> None:
+        self._js = harness.nats.jetstream()
+        self._name = harness.stream.name
         self._made: list[str] = []
 
     async def change(self, **config: Any) -> None:
-        """Give the rig's stream another configuration."""
+        """Give the harness's stream another configuration."""
         await self._js.update_stream(StreamConfig(name=self._name, **config))
 
     async def make(self, suffix: str, **config: Any) -> Stream:
@@ -55,43 +55,43 @@ class Changing:
 
 
 @pytest_asyncio.fixture
-async def changing(live: Rig) -> AsyncIterator[Changing]:
+async def changing(live: ConsumerHarness) -> AsyncIterator[Changing]:
     made = Changing(live)
     yield made
     await made.close()
 
 
-async def durable(rig: Rig) -> Any:
+async def durable(harness: ConsumerHarness) -> Any:
     """The one durable, as the broker shows it."""
-    name = await rig.value("select durable from {s}.consumers")
-    return await rig.nats.jetstream().consumer_info(rig.stream.name, name)
+    name = await harness.value("select durable from {s}.consumers")
+    return await harness.nats.jetstream().consumer_info(harness.stream.name, name)
 
 
-async def nothing_is_in_quarantine(rig: Rig) -> bool:
-    return not await rig.value("select count(*) from {s}.quarantine")
+async def nothing_is_in_quarantine(harness: ConsumerHarness) -> bool:
+    return not await harness.value("select count(*) from {s}.quarantine")
 
 
-async def finding(rig: Rig, aggregate: str) -> str:
+async def finding(harness: ConsumerHarness, aggregate: str) -> str:
     """Wait for a finding about the aggregate; what it says."""
 
     async def found() -> str:
-        rows = await rig.fetch("select detail from {s}.incidents where aggregate = $1", aggregate)
+        rows = await harness.fetch("select detail from {s}.incidents where aggregate = $1", aggregate)
         return str(rows[0][0]) if rows else ""
 
     return await eventually(found)
 
 
-async def place(rig: Rig, *orders: str) -> None:
+async def place(harness: ConsumerHarness, *orders: str) -> None:
     for order in orders:
-        await rig.publish(OrderPlaced("ann", 5), order, 1)
+        await harness.publish(OrderPlaced("ann", 5), order, 1)
 
 
-async def orders(rig: Rig, table: str = "orders") -> list[str]:
-    return [row[0] for row in await rig.rows(table)]
+async def orders(harness: ConsumerHarness, table: str = "orders") -> list[str]:
+    return [row[0] for row in await harness.rows(table)]
 
 
 async def test_a_subject_added_to_a_stream_while_it_is_read_changes_nothing_for_its_consumers(
-    live: Rig, changing: Changing
+    live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
     ours, others = live.stream.subject("order", "*"), live.stream.subject("customer", "*")
@@ -114,7 +114,7 @@ async def test_a_subject_added_to_a_stream_while_it_is_read_changes_nothing_for_
 
 
 async def test_a_durable_that_lets_more_through_is_narrowed_in_place_and_what_is_not_ours_counted(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -137,7 +137,9 @@ async def test_a_durable_that_lets_more_through_is_narrowed_in_place_and_what_is
     assert await nothing_is_in_quarantine(live)
 
 
-async def test_what_a_durable_passed_over_while_somebody_had_narrowed_it_is_read(live: Rig) -> None:
+async def test_what_a_durable_passed_over_while_somebody_had_narrowed_it_is_read(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     with listening() as heard:
@@ -154,7 +156,9 @@ async def test_what_a_durable_passed_over_while_somebody_had_narrowed_it_is_read
     assert (await durable(live)).config.filter_subject == live.stream.subject("order", "*")
 
 
-async def test_what_was_passed_over_while_nobody_read_is_read_by_the_next_start(live: Rig) -> None:
+async def test_what_was_passed_over_while_nobody_read_is_read_by_the_next_start(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await place(live, "o1")
@@ -173,7 +177,7 @@ async def test_what_was_passed_over_while_nobody_read_is_read_by_the_next_start(
     assert [row[1] for row in await live.rows("orders")] == ["paid", "placed"]
 
 
-async def test_two_processes_whose_durable_is_narrowed_under_load_lose_nothing(live: Rig) -> None:
+async def test_two_processes_whose_durable_is_narrowed_under_load_lose_nothing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     load = Load(live, s)
@@ -191,19 +195,19 @@ async def test_two_processes_whose_durable_is_narrowed_under_load_lose_nothing(l
     assert (await durable(live)).config.filter_subject == live.stream.subject("order", "*")
 
 
-async def narrowed(rig: Rig) -> bool:
+async def narrowed(harness: ConsumerHarness) -> bool:
     """Whether the durable was there to be narrowed."""
     with suppress(NotFoundError):
-        await refilter(rig, rig.stream.subject("order", "nobody"))
+        await refilter(harness, harness.stream.subject("order", "nobody"))
         return True
     return False
 
 
-async def refilter(rig: Rig, filter_subject: str | None) -> None:
+async def refilter(harness: ConsumerHarness, filter_subject: str | None) -> None:
     """Change the filter of the durable, as a tool of somebody else would."""
-    config = (await durable(rig)).config
+    config = (await durable(harness)).config
     config.filter_subject = filter_subject
-    await rig.nats.jetstream().add_consumer(rig.stream.name, config)
+    await harness.nats.jetstream().add_consumer(harness.stream.name, config)
 
 
 def two_kinds(stream: Stream) -> type:
@@ -233,7 +237,7 @@ def two_kinds(stream: Stream) -> type:
 
 
 async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_acked_and_counted(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     consumer = two_kinds(live.stream)
     await live.migrate(consumer)
@@ -250,7 +254,9 @@ async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_a
     assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 8
 
 
-async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twice_for_it(live: Rig) -> None:
+async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twice_for_it(
+    live: ConsumerHarness,
+) -> None:
     consumer = two_kinds(live.stream)
     await live.migrate(consumer)
     tuned(live, run={"heartbeat_s": 0.3})
@@ -267,7 +273,9 @@ async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twic
     assert await live.value("select count(*) from {s}.settled") == 0
 
 
-async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consumers(live: Rig) -> None:
+async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consumers(
+    live: ConsumerHarness,
+) -> None:
     consumer = two_kinds(live.stream)
     await live.migrate(consumer)
     await live.publish(OrderNoted("x"), "o1", 1)
@@ -292,7 +300,7 @@ async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consu
 
 
 async def test_a_stream_that_gets_sources_while_it_is_read_goes_on_and_theirs_are_left_alone(
-    live: Rig, changing: Changing
+    live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
     ours = live.stream.subject("order", "*")
@@ -315,8 +323,8 @@ async def test_a_stream_that_gets_sources_while_it_is_read_goes_on_and_theirs_ar
     assert await nothing_is_in_quarantine(live)
 
 
-async def holds(rig: Rig, stream: str, messages: int) -> bool:
-    return bool((await rig.nats.jetstream().stream_info(stream)).state.messages == messages)
+async def holds(harness: ConsumerHarness, stream: str, messages: int) -> bool:
+    return bool((await harness.nats.jetstream().stream_info(stream)).state.messages == messages)
 
 
 def gathered(stream: Stream, subject: str) -> type:
@@ -339,7 +347,7 @@ def gathered(stream: Stream, subject: str) -> type:
 
 @pytest.mark.parametrize("way", ["sourced", "sourced by a transform", "mirrored", "mirrored by a transform"])
 async def test_events_that_come_from_another_stream_are_read_and_their_gaps_told_rightly(
-    live: Rig, changing: Changing, way: str
+    live: ConsumerHarness, changing: Changing, way: str
 ) -> None:
     ours, theirs = live.stream.subject("order", "*"), "moved.order"
     plain = StreamSource(name=live.stream.name)
@@ -365,7 +373,9 @@ async def test_events_that_come_from_another_stream_are_read_and_their_gaps_told
     assert await nothing_is_in_quarantine(live)
 
 
-async def test_what_a_peer_holds_of_a_sourced_aggregate_is_fetched(live: Rig, changing: Changing) -> None:
+async def test_what_a_peer_holds_of_a_sourced_aggregate_is_fetched(
+    live: ConsumerHarness, changing: Changing
+) -> None:
     origin = StreamSource(name=live.stream.name)
     copy = await changing.make("COPY", subjects=[f"{live.stream.name}_OWN"], sources=[origin])
     consumer = gathered(copy, live.stream.subject("order"))
@@ -388,7 +398,7 @@ async def test_what_a_peer_holds_of_a_sourced_aggregate_is_fetched(live: Rig, ch
 
 
 async def test_a_subject_taken_off_a_stream_leaves_what_it_holds_to_be_read(
-    live: Rig, changing: Changing
+    live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
     ours, others = live.stream.subject("order", "*"), live.stream.subject("customer", "*")
@@ -414,7 +424,7 @@ async def test_a_subject_taken_off_a_stream_leaves_what_it_holds_to_be_read(
 
 
 async def test_subjects_that_a_stream_neither_takes_nor_holds_are_refused_to_a_new_consumer(
-    live: Rig, changing: Changing
+    live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
     await changing.change(subjects=[live.stream.subject("customer", "*")])
@@ -425,7 +435,7 @@ async def test_subjects_that_a_stream_neither_takes_nor_holds_are_refused_to_a_n
 
 
 async def test_a_transform_that_leads_events_away_and_back_is_told_as_filtered_while_it_does(
-    live: Rig, changing: Changing
+    live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
     ours = live.stream.subject("order", "*")
@@ -446,7 +456,7 @@ async def test_a_transform_that_leads_events_away_and_back_is_told_as_filtered_w
 
 
 async def test_a_transform_that_makes_events_ours_is_read_and_its_gaps_found(
-    live: Rig, changing: Changing
+    live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
     legacy = live.stream.subject("legacy", "*")
@@ -464,7 +474,7 @@ async def test_a_transform_that_makes_events_ours_is_read_and_its_gaps_found(
     assert [row[3] for row in await live.rows("orders")] == ['["placed", "two", "three"]']
 
 
-async def test_a_stream_that_publishes_on_is_read_as_ever(live: Rig, changing: Changing) -> None:
+async def test_a_stream_that_publishes_on_is_read_as_ever(live: ConsumerHarness, changing: Changing) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with live.running(s.Orders):

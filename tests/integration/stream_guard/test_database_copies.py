@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_beside, dump_elsewhere, dumped, loaded
 from tests.support.load import Load, tuned
 from tests.support.outbox import FORGETS, made, outbox, scripted
@@ -52,12 +52,12 @@ async def kinds(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
     return [row["kind"] for row in rows]
 
 
-async def metadata(rig: Rig) -> dict[str, str]:
-    (name,) = [row[0] for row in await rig.fetch("select durable from {s}.consumers")]
-    return (await rig.nats.jetstream().consumer_info(rig.stream.name, name)).config.metadata or {}
+async def metadata(harness: ConsumerHarness) -> dict[str, str]:
+    (name,) = [row[0] for row in await harness.fetch("select durable from {s}.consumers")]
+    return (await harness.nats.jetstream().consumer_info(harness.stream.name, name)).config.metadata or {}
 
 
-async def test_a_durable_bears_the_name_of_its_database_and_consumer(live: Rig) -> None:
+async def test_a_durable_bears_the_name_of_its_database_and_consumer(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
@@ -71,7 +71,9 @@ async def test_a_durable_bears_the_name_of_its_database_and_consumer(live: Rig) 
     assert borne["projectionist.owner"] == await live.value("select token::text from {s}.owner")
 
 
-async def test_a_durable_of_before_is_taken_up_and_what_others_wrote_into_it_stays(live: Rig) -> None:
+async def test_a_durable_of_before_is_taken_up_and_what_others_wrote_into_it_stays(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
@@ -89,14 +91,14 @@ async def test_a_durable_of_before_is_taken_up_and_what_others_wrote_into_it_sta
 
 
 @pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
-async def test_a_copy_beside_the_original_takes_nothing_from_it(live: Rig, sequence: Any) -> None:
+async def test_a_copy_beside_the_original_takes_nothing_from_it(live: ConsumerHarness, sequence: Any) -> None:
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(5)
     await live.settle(s.Orders, s.Spend)
 
-    async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
+    async with copy_beside(live.servers, live.database) as copy, connected(copy) as there:
         with listening() as heard:
             async with live.running(s.Orders, s.Spend):
                 tuned(live, url=copy)
@@ -111,14 +113,14 @@ async def test_a_copy_beside_the_original_takes_nothing_from_it(live: Rig, seque
     await load.check()
 
 
-async def test_a_dump_in_another_cluster_is_known_and_reads_when_it_is_adopted(live: Rig) -> None:
+async def test_a_dump_in_another_cluster_is_known_and_reads_when_it_is_adopted(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     live.tampered = True  # in the end the other database is the real one
 
-    with dump_elsewhere(live.lab, live.database) as url:
+    with dump_elsewhere(live.servers, live.database) as url:
         async with connected(url) as there:
             with listening() as heard:
                 async with live.running(s.Orders):
@@ -143,25 +145,32 @@ async def holds(connection: asyncpg.Connection[asyncpg.Record], events: int) -> 
     return await inbox(connection) == events
 
 
-async def test_the_original_takes_its_durables_back_when_it_is_adopted(live: Rig, tmp_path: Path) -> None:
+async def test_the_original_takes_its_durables_back_when_it_is_adopted(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(5)
     await live.settle(s.Orders, s.Spend)
 
-    async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
+    async with copy_beside(live.servers, live.database) as copy, connected(copy) as there:
         await Takeover(there, live.nats, SCHEMA).adopt(ACT)
-        servers = {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.lab.nats_url}
+        addresses = {
+            "PROJECTIONIST_POSTGRES__URL": live.database,
+            "PROJECTIONIST_NATS__URL": live.servers.nats_url,
+        }
         with listening() as heard:
             async with live.running(s.Orders, s.Spend):
                 await heard.wait("owner.durable_taken", 2)
                 await load.more(5)
                 done = await run_projectionist(
-                    "adopt", "--database", "--reason", "no copy", cwd=tmp_path, **servers
+                    "adopt", "--database", "--reason", "no copy", cwd=tmp_path, **addresses
                 )
                 await live.settled(s.Orders, s.Spend)
-        again = await run_projectionist("adopt", "--database", "--reason", "no copy", cwd=tmp_path, **servers)
+        again = await run_projectionist(
+            "adopt", "--database", "--reason", "no copy", cwd=tmp_path, **addresses
+        )
         assert await inbox(there) == 20
 
     assert (done.code, done.err) == (0, "")
@@ -171,13 +180,13 @@ async def test_the_original_takes_its_durables_back_when_it_is_adopted(live: Rig
     await load.check()
 
 
-async def test_verbs_of_a_copy_leave_the_durables_of_the_original_alone(live: Rig) -> None:
+async def test_verbs_of_a_copy_leave_the_durables_of_the_original_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
 
-    async with copy_beside(live.lab, live.database) as copy, connected(copy) as there:
+    async with copy_beside(live.servers, live.database) as copy, connected(copy) as there:
         await there.execute(f"update {SCHEMA}.runners set stopped = clock_timestamp()")
         with pytest.raises(DatabaseCopied):
             await Resetting(there, live.nats, SCHEMA).reset("Orders", ACT)
@@ -190,41 +199,43 @@ async def test_verbs_of_a_copy_leave_the_durables_of_the_original_alone(live: Ri
                 await Takeover(there, live.nats, SCHEMA).adopt(ACT)
 
 
-async def test_a_relay_on_a_copy_sends_nothing_until_it_is_adopted(live: Rig) -> None:
+async def test_a_relay_on_a_copy_sends_nothing_until_it_is_adopted(live: ConsumerHarness) -> None:
     stub = scripted()
     live.tampered = True  # intents without events
     async with outbox(live.database) as original:
         keys = [await original.want() for _ in range(5)]
         await database_identity.owner(original.connection, SCHEMA)
-    async with copy_beside(live.lab, live.database) as copy, outbox(copy) as rig:
+    async with copy_beside(live.servers, live.database) as copy, outbox(copy) as harness:
         with listening() as heard:
-            async with rig.relaying(made(stub)) as relay:
+            async with harness.relaying(made(stub)) as relay:
                 await heard.wait("relay.away", 2)
-                assert (set(await rig.states()), stub.executions.total()) == ({"ready"}, 0)
+                assert (set(await harness.states()), stub.executions.total()) == ({"ready"}, 0)
                 assert relay.troubles() != []
-                await Takeover(rig.connection, live.nats, SCHEMA).adopt(ACT)
-                await rig.all_become("sent")
+                await Takeover(harness.connection, live.nats, SCHEMA).adopt(ACT)
+                await harness.all_become("sent")
     assert stub.executions == dict.fromkeys(keys, 1)
 
 
-async def test_intents_of_a_schema_that_was_restored_in_its_database_are_doubted(live: Rig) -> None:
+async def test_intents_of_a_schema_that_was_restored_in_its_database_are_doubted(
+    live: ConsumerHarness,
+) -> None:
     stub = scripted(FORGETS)
     live.tampered = True  # intents without events
-    async with outbox(live.database) as rig:
-        keys = [await rig.want()]
-        async with rig.relaying(made(stub)):
-            await rig.all_become("sent")
-        keys += [await rig.want() for _ in range(3)]
-        dump = dumped(live.lab, live.database)
-        async with rig.relaying(made(stub)):
-            await rig.all_become("sent")
-        await rig.connection.execute(f"drop schema {SCHEMA} cascade")
-    loaded(live.lab, live.database, dump)
-    async with outbox(live.database) as rig:
+    async with outbox(live.database) as harness:
+        keys = [await harness.want()]
+        async with harness.relaying(made(stub)):
+            await harness.all_become("sent")
+        keys += [await harness.want() for _ in range(3)]
+        dump = dumped(live.servers, live.database)
+        async with harness.relaying(made(stub)):
+            await harness.all_become("sent")
+        await harness.connection.execute(f"drop schema {SCHEMA} cascade")
+    loaded(live.servers, live.database, dump)
+    async with outbox(live.database) as harness:
         with listening() as heard:
-            async with rig.relaying(made(stub)):
+            async with harness.relaying(made(stub)):
                 await heard.wait("relay.failed_over")
-                await eventually(lambda: reconciled(rig.connection, 3))
+                await eventually(lambda: reconciled(harness.connection, 3))
     assert stub.executions == dict.fromkeys(keys, 1)
 
 
@@ -233,14 +244,14 @@ async def reconciled(connection: asyncpg.Connection[asyncpg.Record], many: int) 
     return bool(found == many)
 
 
-async def test_a_schema_copied_beside_itself_takes_nothing_from_the_original(live: Rig) -> None:
+async def test_a_schema_copied_beside_itself_takes_nothing_from_the_original(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    dump = dumped(live.lab, live.database)
+    dump = dumped(live.servers, live.database)
     await live.pool.execute(f"alter schema {SCHEMA} rename to original; drop view orders")
-    loaded(live.lab, live.database, dump)
+    loaded(live.servers, live.database, dump)
     live.tampered = True
 
     async with connected(live.database) as connection:
@@ -251,7 +262,9 @@ async def test_a_schema_copied_beside_itself_takes_nothing_from_the_original(liv
         await database_identity.owner(connection, SCHEMA)
 
 
-async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_numbers(live: Rig) -> None:
+async def test_a_role_that_may_not_read_the_cluster_knows_its_database_by_numbers(
+    live: ConsumerHarness,
+) -> None:
     async with connected(live.database) as connection:
         await connection.execute(
             "revoke execute on function pg_control_system() from public; create role plain login"

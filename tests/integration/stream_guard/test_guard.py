@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_of
 from tests.support.load import Load, tuned
 from tests.support.process import run_projectionist
@@ -39,27 +39,29 @@ pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "looked at it")
 
 
-async def incidents(rig: Rig) -> list[str]:
-    return [kind for (kind,) in await rig.fetch("select kind from {s}.incidents where closed is null")]
+async def incidents(harness: ConsumerHarness) -> list[str]:
+    return [kind for (kind,) in await harness.fetch("select kind from {s}.incidents where closed is null")]
 
 
-async def adopt(rig: Rig, consumer: str) -> Any:
-    async with rig.pool.acquire() as connection:
-        return await Adoption(connection, rig.nats, SCHEMA).adopt(consumer, ACT)
+async def adopt(harness: ConsumerHarness, consumer: str) -> Any:
+    async with harness.pool.acquire() as connection:
+        return await Adoption(connection, harness.nats, SCHEMA).adopt(consumer, ACT)
 
 
-async def remake(rig: Rig) -> None:
+async def remake(harness: ConsumerHarness) -> None:
     """Delete the stream and make it again, empty."""
-    js = rig.nats.jetstream()
-    await js.delete_stream(rig.stream.name)
-    await js.add_stream(name=rig.stream.name, subjects=[rig.stream.subjects])
+    js = harness.nats.jetstream()
+    await js.delete_stream(harness.stream.name)
+    await js.add_stream(name=harness.stream.name, subjects=[harness.stream.subjects])
 
 
-async def durables(rig: Rig) -> list[str]:
-    return [name for (name,) in await rig.fetch("select durable from {s}.consumers order by 1")]
+async def durables(harness: ConsumerHarness) -> list[str]:
+    return [name for (name,) in await harness.fetch("select durable from {s}.consumers order by 1")]
 
 
-async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopted(live: Rig) -> None:
+async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopted(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
@@ -89,7 +91,9 @@ async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopte
     ]
 
 
-async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it_is_now(live: Rig) -> None:
+async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it_is_now(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = App(projections=[s.Orders], settings=live.settings)
@@ -111,7 +115,7 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
             assert (await waiting).outcome == WaitOutcome.QUARANTINED
 
 
-async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: Rig) -> None:
+async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     with listening() as heard:
@@ -125,7 +129,7 @@ async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: 
             assert len(await live.rows("orders")) == 1
 
 
-async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live: Rig) -> None:
+async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live: ConsumerHarness) -> None:
     """A mirror holds what a restore brings: the same messages under the same sequences, stored at the same times."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
@@ -153,20 +157,22 @@ async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live
     assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
 
 
-async def holds(rig: Rig, stream: str, messages: int) -> bool:
+async def holds(harness: ConsumerHarness, stream: str, messages: int) -> bool:
     with suppress(NotFoundError):
-        return bool((await rig.nats.jetstream().stream_info(stream)).state.messages == messages)
+        return bool((await harness.nats.jetstream().stream_info(stream)).state.messages == messages)
     return False
 
 
-async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(live: Rig, tmp_path: Path) -> None:
+async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     """The server is put back to an earlier copy of its own files: created, name and last sequence tell nothing."""
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     await load.more(20)
     await live.settle(s.Orders, s.Spend)
-    files = StreamFiles(live.lab, live.nats, live.stream.name, tmp_path)
+    files = StreamFiles(live.servers, live.nats, live.stream.name, tmp_path)
     await files.keep()
     await load.more(20)
     await live.settle(s.Orders, s.Spend)
@@ -188,7 +194,7 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(live: Rig
 
 
 async def test_messages_purged_before_they_were_settled_are_an_incident_and_the_rest_goes_on(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -208,7 +214,7 @@ async def test_messages_purged_before_they_were_settled_are_an_incident_and_the_
         await adopt(live, "Orders")
 
 
-async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live: Rig) -> None:
+async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -225,7 +231,7 @@ async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live
     assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 2
 
 
-async def test_a_durable_deleted_under_two_processes_loses_nothing(live: Rig) -> None:
+async def test_a_durable_deleted_under_two_processes_loses_nothing(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -240,7 +246,7 @@ async def test_a_durable_deleted_under_two_processes_loses_nothing(live: Rig) ->
     await load.check()
 
 
-async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: Rig) -> None:
+async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -257,7 +263,7 @@ async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: Rig) -> N
 
 
 async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_known(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observe, "moves", lambda version: False)
     s = shop(live.stream)
@@ -277,7 +283,7 @@ async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_
 
 
 async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_the_next_start(
-    live: Rig, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -306,7 +312,7 @@ async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_
     "limit", [{"max_batch": 1}, {"max_expires": 1_000_000_000}, {"max_bytes": 1_000}], ids=str
 )
 async def test_a_durable_whose_orders_somebody_has_limited_is_set_back_where_it_stands(
-    live: Rig, limit: dict[str, int]
+    live: ConsumerHarness, limit: dict[str, int]
 ) -> None:
     """The broker refuses every order beyond such a limit: nothing would be read until somebody finds out why."""
     s = shop(live.stream)
@@ -327,7 +333,7 @@ async def test_a_durable_whose_orders_somebody_has_limited_is_set_back_where_it_
 
 
 async def test_a_durable_that_somebody_pauses_is_told_once_and_read_when_it_goes_on(
-    live: Rig, told: list[str]
+    live: ConsumerHarness, told: list[str]
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -349,17 +355,19 @@ async def test_a_durable_that_somebody_pauses_is_told_once_and_read_when_it_goes
     assert len(await live.rows("orders")) == 1
 
 
-async def paused(rig: Rig, durable: str, until: datetime | None) -> None:
+async def paused(harness: ConsumerHarness, durable: str, until: datetime | None) -> None:
     """As `nats consumer pause` does it, and `resume`."""
     body = msgspec.json.encode({} if until is None else {"pause_until": until})
-    await rig.nats.request(f"$JS.API.CONSUMER.PAUSE.{rig.stream.name}.{durable}", body)
+    await harness.nats.request(f"$JS.API.CONSUMER.PAUSE.{harness.stream.name}.{durable}", body)
 
 
 async def ended(worker: ConsumerWorker) -> bool:
     return not worker.serving
 
 
-async def test_a_durable_that_was_made_to_give_up_is_refused_until_it_is_mended(live: Rig) -> None:
+async def test_a_durable_that_was_made_to_give_up_is_refused_until_it_is_mended(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
 
@@ -379,18 +387,18 @@ async def test_a_durable_that_was_made_to_give_up_is_refused_until_it_is_mended(
     assert [row[1] for row in await live.rows("orders")] == ["paid"]
 
 
-async def changed(rig: Rig, durable: str, **values: object) -> None:
-    js = rig.nats.jetstream()
-    config = (await js.consumer_info(rig.stream.name, durable)).config
+async def changed(harness: ConsumerHarness, durable: str, **values: object) -> None:
+    js = harness.nats.jetstream()
+    config = (await js.consumer_info(harness.stream.name, durable)).config
     for name, value in values.items():
         setattr(config, name, value)
-    await js.add_consumer(rig.stream.name, config)
+    await js.add_consumer(harness.stream.name, config)
 
 
-async def restored(rig: Rig, copy: str) -> None:
+async def restored(harness: ConsumerHarness, copy: str) -> None:
     """Put the database back to its copy, whoever is connected."""
-    name = urlsplit(rig.database).path[1:]
-    admin = await asyncpg.connect(rig.lab.postgres_url)
+    name = urlsplit(harness.database).path[1:]
+    admin = await asyncpg.connect(harness.servers.postgres_url)
     try:
         await admin.execute(f"alter database {name} with allow_connections false")
         await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name)
@@ -400,10 +408,10 @@ async def restored(rig: Rig, copy: str) -> None:
         await admin.close()
 
 
-async def copied(rig: Rig) -> str:
+async def copied(harness: ConsumerHarness) -> str:
     """A copy of the database as it is now, which nobody may use meanwhile."""
-    name = urlsplit(rig.database).path[1:]
-    admin = await asyncpg.connect(rig.lab.postgres_url)
+    name = urlsplit(harness.database).path[1:]
+    admin = await asyncpg.connect(harness.servers.postgres_url)
     try:
         await copy_of(admin, name)
     finally:
@@ -411,7 +419,7 @@ async def copied(rig: Rig) -> str:
     return f"{name}_copy"
 
 
-async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: Rig) -> None:
+async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -431,7 +439,9 @@ async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: R
     assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 2
 
 
-async def test_a_database_restored_under_working_processes_reads_again_what_it_lacks(live: Rig) -> None:
+async def test_a_database_restored_under_working_processes_reads_again_what_it_lacks(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -456,23 +466,23 @@ async def test_a_database_restored_under_working_processes_reads_again_what_it_l
     await live.fetch("delete from {s}.incidents where kind = 'acked_elsewhere'")
 
 
-async def rows_are(rig: Rig, number: int) -> bool:
-    return len(await rig.rows("orders")) == number
+async def rows_are(harness: ConsumerHarness, number: int) -> bool:
+    return len(await harness.rows("orders")) == number
 
 
-async def test_the_command_adopts_and_says_what_it_means(live: Rig, tmp_path: Path) -> None:
+async def test_the_command_adopts_and_says_what_it_means(live: ConsumerHarness, tmp_path: Path) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders)
     await remake(live)
-    servers = {
+    addresses = {
         "PROJECTIONIST_POSTGRES__URL": live.database,
-        "PROJECTIONIST_NATS__URL": live.lab.nats_url,
+        "PROJECTIONIST_NATS__URL": live.servers.nats_url,
     }
 
-    done = await run_projectionist("adopt", "Orders", "--reason", "a new shop", cwd=tmp_path, **servers)
-    again = await run_projectionist("adopt", "Orders", "--reason", "once more", cwd=tmp_path, **servers)
+    done = await run_projectionist("adopt", "Orders", "--reason", "a new shop", cwd=tmp_path, **addresses)
+    again = await run_projectionist("adopt", "Orders", "--reason", "once more", cwd=tmp_path, **addresses)
 
     assert (done.code, done.err) == (0, "")
     assert "incarnation 2, read from its first message" in done.out
@@ -481,7 +491,7 @@ async def test_the_command_adopts_and_says_what_it_means(live: Rig, tmp_path: Pa
 
 
 async def test_what_is_settled_between_two_questions_does_not_put_a_durable_ahead_of_its_stream(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.process import projectionist, run_projectionist
-from tests.support.servers import Lab
+from tests.support.servers import Servers
 from tests.support.waiting import HANG_S
 
 from projectionist.core.project_servers import runs
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture
-def urls(lab: Lab, database: str) -> dict[str, str]:
-    return {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": lab.nats_url}
+def urls(servers: Servers, database: str) -> dict[str, str]:
+    return {"PROJECTIONIST_POSTGRES__URL": database, "PROJECTIONIST_NATS__URL": servers.nats_url}
 
 
 async def test_a_command_runs_to_its_end(urls: dict[str, str], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The lab keeps what it promises to every other test."""
+"""The servers keep what they promise to every other test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import nats
 import pytest
-from tests.support.servers import Lab, Stream
+from tests.support.servers import Servers, Stream
 from tests.support.waiting import eventually, listening
 
 from projectionist.core import testpoints
@@ -19,36 +19,36 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.asyncio
-async def test_a_database_is_migrated_and_nobody_elses(lab: Lab, database: str) -> None:
+async def test_a_database_is_migrated_and_nobody_elses(servers: Servers, database: str) -> None:
     connection = await asyncpg.connect(database)
     assert await connection.fetchval("select count(*) from projectionist.migrations") > 0
     assert await connection.fetchval("show synchronous_commit") == "on"
     await connection.execute("create table mine (x int)")
-    other = lab.make_database()
+    other = servers.make_database()
     neighbour = await asyncpg.connect(other)
     assert not await neighbour.fetchval("select to_regclass('mine') is not null")
     await neighbour.close()
-    lab.drop_database(other)
+    servers.drop_database(other)
     await connection.close()
 
 
 @pytest.mark.asyncio
 async def test_what_is_committed_and_published_survives_killed_servers(
-    lab: Lab, database: str, stream: Stream
+    servers: Servers, database: str, stream: Stream
 ) -> None:
     connection = await asyncpg.connect(database)
     await connection.execute("create table kept as select 1 as x")
-    client = await nats.connect(lab.nats_url, allow_reconnect=False)
+    client = await nats.connect(servers.nats_url, allow_reconnect=False)
     await client.jetstream().publish(stream.subject("order", "1"), b"kept")
     await client.close()
-    lab.kill_postgres()
-    lab.kill_nats()
+    servers.kill_postgres()
+    servers.kill_nats()
     await eventually(lambda: _closed(connection))
-    lab.up()
+    servers.up()
     connection = await asyncpg.connect(database)
     assert await connection.fetchval("select x from kept") == 1
     await connection.close()
-    client = await nats.connect(lab.nats_url)
+    client = await nats.connect(servers.nats_url)
     message = await client.jetstream().get_msg(stream.name, 1)
     assert message.data == b"kept"
     await client.close()
@@ -78,15 +78,15 @@ async def test_a_moment_in_this_process_can_be_awaited() -> None:
 
 _SESSION = """
 import sys, time
-from tests.support.servers import Lab
-with Lab() as lab:
-    servers = lab._servers
-    print(servers.postgres.pid(), servers.postgres.folder, servers.nats.pid(), servers.home, flush=True)
+from tests.support.servers import Servers
+with Servers() as servers:
+    found = servers._servers
+    print(found.postgres.pid(), found.postgres.folder, found.nats.pid(), found.home, flush=True)
     sys.stdin.read()
 """
 
 
-def test_the_next_session_cleans_up_after_a_killed_one_and_only_that(lab: Lab) -> None:
+def test_the_next_session_cleans_up_after_a_killed_one_and_only_that(servers: Servers) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _SESSION], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as session:
@@ -94,9 +94,9 @@ def test_the_next_session_cleans_up_after_a_killed_one_and_only_that(lab: Lab) -
         postgres, data, nats_pid, home = session.stdout.readline().split()
         session.kill()
     assert runs(int(postgres), data)
-    with Lab() as next_session:
+    with Servers() as next_session:
         assert not runs(int(postgres), data)
         assert not runs(int(nats_pid), f"{home}/nats.conf")
         assert not Path(home).exists()
-        assert next_session.postgres_url != lab.postgres_url
-    assert lab.make_stream().name  # a living session's servers are left alone
+        assert next_session.postgres_url != servers.postgres_url
+    assert servers.make_stream().name  # a living session's servers are left alone

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.batch_driver import Hand, Stalled, crew, stalled
-from tests.support.consumer_harness import Rig
+from tests.support.batch_driver import BatchDriver, Stalled, batch_drivers, stalled
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.spans import Kept, attributes
 
@@ -24,35 +24,39 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
 
-def read(hand: Hand, event: Event, aggregate: str, version: int, traceparent: str | None) -> Delivery:
-    delivery = hand.read(event, aggregate, version)
+def read(
+    driver: BatchDriver, event: Event, aggregate: str, version: int, traceparent: str | None
+) -> Delivery:
+    delivery = driver.read(event, aggregate, version)
     delivery.traceparent = traceparent
     return delivery
 
 
-async def test_a_batch_without_a_sampled_event_has_no_span(live: Rig, kept: Kept) -> None:
+async def test_a_batch_without_a_sampled_event_has_no_span(live: ConsumerHarness, kept: Kept) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(
-            read(hand, OrderPlaced("ann", 1), "o1", 1, UNSAMPLED),
-            read(hand, OrderPlaced("ann", 1), "o2", 1, None),
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(
+            read(driver, OrderPlaced("ann", 1), "o1", 1, UNSAMPLED),
+            read(driver, OrderPlaced("ann", 1), "o2", 1, None),
         )
     assert kept.named("") == []
 
 
-async def test_every_outcome_of_a_batch_is_told_by_the_span_of_its_event(live: Rig, kept: Kept) -> None:
+async def test_every_outcome_of_a_batch_is_told_by_the_span_of_its_event(
+    live: ConsumerHarness, kept: Kept
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        await hand.settle(
-            read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED),
-            read(hand, OrderNoted("bad"), "o1", 2, SAMPLED),
-            read(hand, OrderNoted("after"), "o1", 3, SAMPLED),
-            read(hand, OrderNoted("early"), "o2", 2, SAMPLED),
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(
+            read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED),
+            read(driver, OrderNoted("bad"), "o1", 2, SAMPLED),
+            read(driver, OrderNoted("after"), "o1", 3, SAMPLED),
+            read(driver, OrderNoted("early"), "o2", 2, SAMPLED),
         )
-        await hand.settle(read(hand, OrderPlaced("eve", 1), "o1", 1, SAMPLED))
+        await driver.settle(read(driver, OrderPlaced("eve", 1), "o1", 1, SAMPLED))
     told = [
         (attributes(one)["messaging.message.id"], attributes(one)["projectionist.outcome"])
         for one in kept.named("process")
@@ -65,16 +69,16 @@ async def test_every_outcome_of_a_batch_is_told_by_the_span_of_its_event(live: R
 
 
 async def test_a_repeat_is_told_in_its_producers_trace_and_intents_stay_under_the_first(
-    live: Rig, kept: Kept
+    live: ConsumerHarness, kept: Kept
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        placed = read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED)
-        paid = read(hand, OrderPaid(), "o1", 2, SAMPLED)
-        again = read(hand, OrderPaid(), "o1", 2, SAMPLED)
-        await hand.settle(placed, paid, again)
-        await hand.settle(read(hand, OrderPaid(), "o1", 2, UNSAMPLED))
+    async with batch_drivers(live, s.Orders) as (driver,):
+        placed = read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED)
+        paid = read(driver, OrderPaid(), "o1", 2, SAMPLED)
+        again = read(driver, OrderPaid(), "o1", 2, SAMPLED)
+        await driver.settle(placed, paid, again)
+        await driver.settle(read(driver, OrderPaid(), "o1", 2, UNSAMPLED))
     told = [
         (attributes(one)["messaging.message.id"], attributes(one)["projectionist.outcome"])
         for one in kept.named("process")
@@ -85,16 +89,16 @@ async def test_a_repeat_is_told_in_its_producers_trace_and_intents_stay_under_th
     assert await live.value("select traceparent from {s}.intents") == tracing.written(first.context)
 
 
-async def test_baggage_is_dropped_unless_its_member_is_allowed(live: Rig, kept: Kept) -> None:
+async def test_baggage_is_dropped_unless_its_member_is_allowed(live: ConsumerHarness, kept: Kept) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
+    async with batch_drivers(live, s.Orders) as (driver,):
         for number, allowed in enumerate([(), ("tenant",)]):
-            delivery = read(hand, OrderPlaced("ann", 1), f"o{number}", 1, SAMPLED)
+            delivery = read(driver, OrderPlaced("ann", 1), f"o{number}", 1, SAMPLED)
             assert delivery.arrival is not None
             delivery.arrival.head = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
-            hand.consumer.tracing = BatchTracer(hand.consumer.definition, Telemetry(baggage=allowed))
-            await hand.settle(delivery)
+            driver.consumer.tracing = BatchTracer(driver.consumer.definition, Telemetry(baggage=allowed))
+            await driver.settle(delivery)
     none, one = map(attributes, kept.named("process"))
     assert [name for name in none if "baggage" in name] == []
     assert {name: value for name, value in one.items() if "baggage" in name} == {
@@ -102,13 +106,15 @@ async def test_baggage_is_dropped_unless_its_member_is_allowed(live: Rig, kept: 
     }
 
 
-async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(live: Rig, kept: Kept) -> None:
+async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(
+    live: ConsumerHarness, kept: Kept
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        hand.consumer.tracing = BatchTracer(hand.consumer.definition, Telemetry(trace="link"))
-        await hand.settle(
-            read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED), read(hand, OrderPaid(), "o1", 2, SAMPLED)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        driver.consumer.tracing = BatchTracer(driver.consumer.definition, Telemetry(trace="link"))
+        await driver.settle(
+            read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED), read(driver, OrderPaid(), "o1", 2, SAMPLED)
         )
     spans = kept.named("process")
     assert all(span.parent is None for span in spans)
@@ -120,14 +126,14 @@ async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(live: 
 
 
 async def test_events_without_a_context_begin_a_trace_where_the_settings_say_so(
-    live: Rig, kept: Kept
+    live: ConsumerHarness, kept: Kept
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        hand.consumer.tracing = BatchTracer(hand.consumer.definition, Telemetry(sample=1))
-        await hand.settle(
-            read(hand, OrderPlaced("ann", 1), "o1", 1, None), read(hand, OrderPaid(), "o1", 2, UNSAMPLED)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        driver.consumer.tracing = BatchTracer(driver.consumer.definition, Telemetry(sample=1))
+        await driver.settle(
+            read(driver, OrderPlaced("ann", 1), "o1", 1, None), read(driver, OrderPaid(), "o1", 2, UNSAMPLED)
         )
     (placed,) = kept.named("process")
     assert placed.parent is None
@@ -135,26 +141,28 @@ async def test_events_without_a_context_begin_a_trace_where_the_settings_say_so(
 
 
 @pytest.mark.parametrize("intents", [False, True])
-async def test_a_batch_that_is_rolled_back_leaves_no_span(live: Rig, kept: Kept, intents: bool) -> None:
+async def test_a_batch_that_is_rolled_back_leaves_no_span(
+    live: ConsumerHarness, kept: Kept, intents: bool
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    async with crew(live, s.Orders) as (hand,):
-        reached, go_on = stalled(hand, fails=True)
-        events = [read(hand, OrderPlaced("ann", 1), "o1", 1, SAMPLED)]
+    async with batch_drivers(live, s.Orders) as (driver,):
+        reached, go_on = stalled(driver, fails=True)
+        events = [read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED)]
         if intents:
-            events.append(read(hand, OrderPaid(), "o1", 2, SAMPLED))
-        batch = asyncio.create_task(hand.settle(*events))
+            events.append(read(driver, OrderPaid(), "o1", 2, SAMPLED))
+        batch = asyncio.create_task(driver.settle(*events))
         await reached.wait()
         go_on.set()
         with pytest.raises(Stalled):
             await batch
         assert kept.named("") == []
-        await hand.settle(*events)
+        await driver.settle(*events)
     assert len(kept.named("process")) == len(events)
     assert len(kept.named("receive")) == len(kept.named("apply batch")) == 1
 
 
-async def test_a_rebuild_is_one_span_and_its_events_have_none(live: Rig, kept: Kept) -> None:
+async def test_a_rebuild_is_one_span_and_its_events_have_none(live: ConsumerHarness, kept: Kept) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     for number in range(5):

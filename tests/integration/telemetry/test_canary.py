@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.otlp import sink
 from tests.support.process import projectionist
 from tests.support.scrape import free_port, get
@@ -31,7 +31,7 @@ bearer = { env = "MAIL_TOKEN" }
 """
 
 
-async def secret_history(live: Rig) -> None:
+async def secret_history(live: ConsumerHarness) -> None:
     """A payment, a poison that raises what it holds, a gap, a repeat, another content, and unreadable ones."""
     extra = TRACED | {"x-customer": HEADER, "ce-correlationid": HEADER}
     await live.publish(OrderPlaced(PAYLOAD, 1), KEY, 1, id="e1", headers=extra)
@@ -44,7 +44,7 @@ async def secret_history(live: Rig) -> None:
     await live.publish(OrderPlaced(PAYLOAD, 1), f"{KEY}-two", 1, id="e6", headers=extra | {"ce-time": HEADER})
 
 
-async def test_secrets_reach_no_log_span_metric_or_error_text(live: Rig, tmp_path: Path) -> None:
+async def test_secrets_reach_no_log_span_metric_or_error_text(live: ConsumerHarness, tmp_path: Path) -> None:
     await live.migrate(shop(live.stream).Orders)
     await secret_history(live)
     port = free_port()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.telemetry.test_scrape import telling
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Child, projectionist
 from tests.support.promtool import State, firing
 from tests.support.scrape import free_port, get, series
@@ -29,7 +29,7 @@ WHILE = 10
 class Fleet:
     """Runners, relays and an observer, each with a place where it is scraped."""
 
-    def __init__(self, live: Rig, stack: AsyncExitStack) -> None:
+    def __init__(self, live: ConsumerHarness, stack: AsyncExitStack) -> None:
         self._live, self._stack = live, stack
         self.ports: dict[str, int] = {}
         self.children: dict[str, Child] = {}
@@ -84,20 +84,20 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(live: Rig) -> AsyncIterator[Fleet]:
+async def fleet(live: ConsumerHarness) -> AsyncIterator[Fleet]:
     """A fleet that is killed at the end."""
     async with AsyncExitStack() as stack:
         yield Fleet(live, stack)
 
 
-async def unread(live: Rig) -> None:
+async def unread(live: ConsumerHarness) -> None:
     """Three events that somebody should read."""
     for number in range(3):
         await live.publish(OrderNoted("unread"), f"u{number}", 1)
 
 
 async def test_while_all_are_there_nobody_is_told_and_each_fact_is_shown_once(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
     await live.migrate(shop(live.stream).Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -117,7 +117,7 @@ async def test_while_all_are_there_nobody_is_told_and_each_fact_is_shown_once(
     assert told == dict.fromkeys(told, settings), "facts of the servers are the observer's"
 
 
-async def test_when_all_runners_and_relays_are_dead_it_is_told(live: Rig, tmp_path: Path) -> None:
+async def test_when_all_runners_and_relays_are_dead_it_is_told(live: ConsumerHarness, tmp_path: Path) -> None:
     await live.migrate(shop(live.stream).Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     async with fleet(live) as some:
@@ -146,7 +146,7 @@ async def test_when_all_runners_and_relays_are_dead_it_is_told(live: Rig, tmp_pa
     live.tampered = True
 
 
-async def test_what_was_never_started_is_told(live: Rig, tmp_path: Path) -> None:
+async def test_what_was_never_started_is_told(live: ConsumerHarness, tmp_path: Path) -> None:
     await live.migrate(shop(live.stream).Orders)
     await unread(live)
     async with fleet(live) as some:
@@ -156,7 +156,9 @@ async def test_what_was_never_started_is_told(live: Rig, tmp_path: Path) -> None
     assert firing(tmp_path, alone) == {"ConsumerNotRun", "ProcessDown"}
 
 
-async def test_when_half_of_them_are_dead_it_is_told_and_the_rest_goes_on(live: Rig, tmp_path: Path) -> None:
+async def test_when_half_of_them_are_dead_it_is_told_and_the_rest_goes_on(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     await live.migrate(shop(live.stream).Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     async with fleet(live) as some:
@@ -170,7 +172,9 @@ async def test_when_half_of_them_are_dead_it_is_told_and_the_rest_goes_on(live: 
     live.tampered = True
 
 
-async def test_an_observer_outlives_its_servers_and_says_which_is_away(live: Rig, tmp_path: Path) -> None:
+async def test_an_observer_outlives_its_servers_and_says_which_is_away(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
     await live.migrate(shop(live.stream).Orders)
     port = free_port()
     env: Mapping[str, str] = {
@@ -191,7 +195,7 @@ async def test_an_observer_outlives_its_servers_and_says_which_is_away(live: Rig
     assert (ended.code, ended.err.count("PostgreSQL cannot be used")) == (0, 1)
 
 
-async def test_an_observer_with_nobody_to_tell_is_refused(live: Rig) -> None:
+async def test_an_observer_with_nobody_to_tell_is_refused(live: ConsumerHarness) -> None:
     env = {**telling(live, free_port()), "PROJECTIONIST_TELEMETRY__EXPORTER": "none"}
     async with projectionist("observe", APP, env=env) as observer:
         ended = await observer.ended()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 from tests.integration.telemetry.test_scrape import some_history, telling
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.debian import program
 from tests.support.process import ROOT, projectionist
 from tests.support.scrape import free_port, get
@@ -66,7 +66,7 @@ async def asked(port: int, query: str) -> list[dict[str, Any]]:
 
 
 async def test_a_real_prometheus_scrapes_processes_fires_and_answers_every_dashboard(
-    live: Rig, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path
 ) -> None:
     await live.migrate(shop(live.stream).Orders)
     await some_history(live)

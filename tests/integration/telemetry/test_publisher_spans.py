@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from nats.aio.client import Client
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPlaced
 from tests.support.spans import Kept, attributes
 
@@ -21,7 +21,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 @asynccontextmanager
-async def publishing(live: Rig) -> AsyncIterator[Publisher]:
+async def publishing(live: ConsumerHarness) -> AsyncIterator[Publisher]:
     subject = live.stream.subject("order", "{aggregate}")
     async with Publisher(live.nats, source="shop", subject=subject) as publisher:
         yield publisher
@@ -39,7 +39,7 @@ async def stored(client: Client, stream: str, seq: int) -> dict[str, str]:
     return found.headers or {}
 
 
-async def test_a_draft_is_sent_in_the_trace_in_which_it_was_made(live: Rig, kept: Kept) -> None:
+async def test_a_draft_is_sent_in_the_trace_in_which_it_was_made(live: ConsumerHarness, kept: Kept) -> None:
     async with publishing(live) as publisher:
         with tracing.tracer().start_as_current_span("checkout") as checkout:
             made = draft(publisher, 1)
@@ -67,7 +67,7 @@ async def test_a_draft_is_sent_in_the_trace_in_which_it_was_made(live: Rig, kept
 
 
 async def test_of_many_each_event_has_a_span_of_its_own_and_carries_its_context(
-    live: Rig, kept: Kept
+    live: ConsumerHarness, kept: Kept
 ) -> None:
     async with publishing(live) as publisher:
         with tracing.tracer().start_as_current_span("import"):
@@ -83,7 +83,9 @@ async def test_of_many_each_event_has_a_span_of_its_own_and_carries_its_context(
     live.tampered = True
 
 
-async def test_a_draft_of_a_trace_that_is_not_sampled_is_sent_as_it_is(live: Rig, kept: Kept) -> None:
+async def test_a_draft_of_a_trace_that_is_not_sampled_is_sent_as_it_is(
+    live: ConsumerHarness, kept: Kept
+) -> None:
     unsampled = f"00-{TRACE}-{PARENT}-00"
     async with publishing(live) as publisher:
         await publisher.send(draft(publisher, 1, unsampled))
@@ -92,7 +94,9 @@ async def test_a_draft_of_a_trace_that_is_not_sampled_is_sent_as_it_is(live: Rig
     live.tampered = True
 
 
-async def test_a_malformed_context_in_a_draft_begins_a_trace_of_its_own(live: Rig, kept: Kept) -> None:
+async def test_a_malformed_context_in_a_draft_begins_a_trace_of_its_own(
+    live: ConsumerHarness, kept: Kept
+) -> None:
     async with publishing(live) as publisher:
         await publisher.send(draft(publisher, 1, "00-nonsense"))
     (span,) = kept.named("send")
@@ -100,7 +104,9 @@ async def test_a_malformed_context_in_a_draft_begins_a_trace_of_its_own(live: Ri
     live.tampered = True
 
 
-async def test_what_was_not_published_is_a_failed_span_without_the_errors_text(live: Rig, kept: Kept) -> None:
+async def test_what_was_not_published_is_a_failed_span_without_the_errors_text(
+    live: ConsumerHarness, kept: Kept
+) -> None:
     publisher = Publisher(live.nats, source="shop", subject=live.stream.subject("order", "{aggregate}"))
     with pytest.raises(PublishError, match="not open"):
         await publisher.send(draft(publisher, 1))

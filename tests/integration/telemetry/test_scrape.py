@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.otlp import sink
 from tests.support.process import ROOT, projectionist
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.asyncio
 PAGE = (ROOT / "docs" / "telemetry.md").read_text("utf-8")
 
 
-def telling(live: Rig, port: int) -> dict[str, str]:
+def telling(live: ConsumerHarness, port: int) -> dict[str, str]:
     return {
         **environment(live, poison="bad", telemetry__exporter="prometheus", telemetry__every_s="0.2"),
         "PROJECTIONIST_TELEMETRY__LISTEN": f"127.0.0.1:{port}",
@@ -47,7 +47,7 @@ async def scrape_with(port: int, needle: str) -> str:
     return await eventually(there)
 
 
-async def some_history(live: Rig) -> None:
+async def some_history(live: ConsumerHarness) -> None:
     """A plain order with a repeat, a gap, a poison, and something nobody can read."""
     for version, event in enumerate([OrderPlaced("ann", 1), OrderPaid()], 1):
         await live.publish(
@@ -60,7 +60,7 @@ async def some_history(live: Rig) -> None:
     await live.publish_raw(b"{}", None, "o4")
 
 
-async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: Rig) -> None:
+async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     await some_history(live)
     port, other = free_port(), free_port()
@@ -138,7 +138,7 @@ async def test_the_page_names_every_span_and_attribute() -> None:
     assert [name for name in names.SPANS if f"`{name}`" not in PAGE] == []
 
 
-async def test_health_tells_life_from_readiness(live: Rig) -> None:
+async def test_health_tells_life_from_readiness(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     port = free_port()
     env: Mapping[str, str] = environment(live, telemetry__listen=f":{port}")
@@ -153,7 +153,7 @@ async def test_health_tells_life_from_readiness(live: Rig) -> None:
         assert (await runner.ended()).code == 0
 
 
-async def test_while_postgresql_is_away_a_process_lives_and_is_not_ready(live: Rig) -> None:
+async def test_while_postgresql_is_away_a_process_lives_and_is_not_ready(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     port = free_port()
     async with gateway(live.database) as way:
@@ -177,7 +177,7 @@ async def test_while_postgresql_is_away_a_process_lives_and_is_not_ready(live: R
             assert (await runner.ended()).code == 0
 
 
-async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: Rig) -> None:
+async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     for number in range(20):
@@ -195,7 +195,7 @@ async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: Rig) -> N
     assert ended.err.count("127.0.0.1") <= 4, ended.err
 
 
-async def test_a_port_that_is_taken_is_told_at_the_start(live: Rig) -> None:
+async def test_a_port_that_is_taken_is_told_at_the_start(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -219,7 +219,7 @@ async def becomes(port: int, path: str, status: int, why: str = "") -> None:
     await eventually(there)
 
 
-async def test_a_process_that_waits_for_its_stream_says_so_when_asked(live: Rig) -> None:
+async def test_a_process_that_waits_for_its_stream_says_so_when_asked(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     await live.nats.jetstream().delete_stream(live.stream.name)
     port = free_port()
@@ -235,7 +235,7 @@ async def test_a_process_that_waits_for_its_stream_says_so_when_asked(live: Rig)
     live.tampered = True
 
 
-async def test_a_command_that_reads_for_long_tells_how_far_it_is(live: Rig) -> None:
+async def test_a_command_that_reads_for_long_tells_how_far_it_is(live: ConsumerHarness) -> None:
     await live.migrate(shop(live.stream).Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(shop(live.stream).Orders)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import outbox
 from tests.support.rebuilding import Slow
 from tests.support.servers import SCHEMA
@@ -38,12 +38,12 @@ def shown(metric: Metric) -> dict[tuple[str, ...], float]:
     return {tuple(attributes.values()): value for value, attributes in metrics.shown(metric)}
 
 
-async def look(live: Rig, *consumers: type) -> None:
+async def look(live: ConsumerHarness, *consumers: type) -> None:
     async with live.pool.acquire() as connection:
         await StateMetrics([definition(one) for one in consumers], live.settings).look(connection, live.nats)
 
 
-async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Rig) -> None:
+async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await look(live, s.Orders, s.Spend)
@@ -60,13 +60,13 @@ async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Rig
     live.tampered = True
 
 
-async def test_a_consumer_that_was_never_migrated_is_told_as_run_by_nobody(live: Rig) -> None:
+async def test_a_consumer_that_was_never_migrated_is_told_as_run_by_nobody(live: ConsumerHarness) -> None:
     await look(live, shop(live.stream).Orders)
     assert shown(names.RUNNERS) == {("Orders",): 0}
     assert shown(names.LAG) == {("Orders",): 1}
 
 
-async def test_without_an_app_all_that_are_registered_are_told(live: Rig) -> None:
+async def test_without_an_app_all_that_are_registered_are_told(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     async with live.pool.acquire() as connection:
@@ -74,7 +74,7 @@ async def test_without_an_app_all_that_are_registered_are_told(live: Rig) -> Non
     assert shown(names.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
 
 
-async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
+async def test_what_waits_is_told_by_why_and_how_old(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -100,7 +100,7 @@ async def test_what_waits_is_told_by_why_and_how_old(live: Rig) -> None:
 
 
 async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -131,7 +131,7 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
     live.tampered = True
 
 
-async def test_parked_events_without_order_are_told_by_their_own_cause(live: Rig) -> None:
+async def test_parked_events_without_order_are_told_by_their_own_cause(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -142,7 +142,7 @@ async def test_parked_events_without_order_are_told_by_their_own_cause(live: Rig
     live.tampered = True
 
 
-async def test_thresholds_are_those_of_the_consumer(live: Rig) -> None:
+async def test_thresholds_are_those_of_the_consumer(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     own = msgspec.structs.replace(live.policy, alerts=Alerts(lag=7))
     live.settings = msgspec.structs.replace(live.settings, consumers={"Spend": own})
@@ -153,13 +153,13 @@ async def test_thresholds_are_those_of_the_consumer(live: Rig) -> None:
 
 
 async def test_the_outbox_is_told_by_provider_and_state_and_nothing_as_nothing(database: str) -> None:
-    async with outbox(database) as rig:
+    async with outbox(database) as harness:
         observer = OutboxMetrics(SCHEMA)
-        await observer.look(rig.connection)
+        await observer.look(harness.connection)
         assert shown(names.INTENTS) == shown(names.INTENTS_AGE) == shown(names.CIRCUITS) == {(): 0}
 
-        await rig.want()
-        await rig.want("elsewhere")
-        await observer.look(rig.connection)
+        await harness.want()
+        await harness.want("elsewhere")
+        await observer.look(harness.connection)
         assert shown(names.INTENTS) == {("ready", "stub"): 1, ("ready", "elsewhere"): 1}
         assert all(0 <= age < 60 for age in shown(names.INTENTS_AGE).values())

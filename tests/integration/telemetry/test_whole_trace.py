@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.otlp import Sink, Span, sink
 from tests.support.process import ROOT, projectionist
 from tests.support.shop import shop
@@ -45,7 +45,7 @@ async def publish(env: Mapping[str, str], *versions: int) -> None:
 
 
 async def test_one_trace_leads_from_the_producer_to_the_provider_across_parking_crash_and_retry(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     await live.migrate(shop(live.stream).Orders)
     with sink() as collected:
@@ -66,7 +66,7 @@ async def test_one_trace_leads_from_the_producer_to_the_provider_across_parking_
     assert "projectionist.events" in collected.metrics  # where all stands is the observer's to tell
 
 
-async def park_and_drain(live: Rig, env: Mapping[str, str]) -> None:
+async def park_and_drain(live: ConsumerHarness, env: Mapping[str, str]) -> None:
     """Version 3 comes before 2: one process parks it, another drains it."""
     await publish(env, 1, 3)
     async with projectionist("run", APP, env=env) as runner:
@@ -81,7 +81,7 @@ async def park_and_drain(live: Rig, env: Mapping[str, str]) -> None:
         assert (await runner.ended()).code == 0
 
 
-async def send_and_die_and_send_again(live: Rig, env: Mapping[str, str]) -> None:
+async def send_and_die_and_send_again(live: ConsumerHarness, env: Mapping[str, str]) -> None:
     """One relay is killed when it has its reply; the next one asks again."""
     async with projectionist("relay", APP, env=env, kill_at={"relay.replied": 1}) as relay:
         assert (await relay.ended()).code == -signal.SIGKILL

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.consumer_harness import Rig
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
 from tests.support.retention import age, purge
@@ -38,16 +38,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("projectionist.runner.wait.waiter.LINGER_S", 0.01)
 
 
-def app_of(live: Rig, *classes: type) -> App:
+def app_of(live: ConsumerHarness, *classes: type) -> App:
     return App(projections=classes, settings=live.settings)
 
 
-def ack(live: Rig, seq: int) -> Published:
+def ack(live: ConsumerHarness, seq: int) -> Published:
     return Published(live.stream.name, seq, duplicate=False)
 
 
 @pytest.mark.usefixtures("patient")
-async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(live: Rig) -> None:
+async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
@@ -63,7 +65,7 @@ async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
 
 
 @pytest.mark.usefixtures("patient")
-async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Rig) -> None:
+async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     tuned(live, policy={"ack": "after-store"})
@@ -76,7 +78,9 @@ async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Rig) 
 
 
 @pytest.mark.usefixtures("patient")
-async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the_reason(live: Rig) -> None:
+async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the_reason(
+    live: ConsumerHarness,
+) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -96,7 +100,7 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Rig) -> None:
+async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     tuned(live, policy={"gap_grace_ms": 300})
@@ -115,7 +119,7 @@ async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Rig) 
 
 
 @pytest.mark.usefixtures("patient")
-async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(live: Rig) -> None:
+async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
@@ -135,7 +139,7 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
 
 
 async def test_answers_at_once_share_a_connection_and_leave_none_behind(
-    live: Rig, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("projectionist.runner.wait.waiter.LINGER_S", 0.2)
     s = shop(live.stream)
@@ -155,7 +159,7 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(
 
 @pytest.mark.usefixtures("patient")
 async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds_its_version(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -174,7 +178,7 @@ async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds
 
 
 async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotten_without_one(
-    live: Rig,
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Spend)
@@ -189,7 +193,7 @@ async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotte
 
 
 @pytest.mark.usefixtures("patient")
-async def test_without_order_the_identity_is_waited_for(live: Rig) -> None:
+async def test_without_order_the_identity_is_waited_for(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
     await live.migrate(s.Orders)
@@ -205,7 +209,7 @@ async def test_without_order_the_identity_is_waited_for(live: Rig) -> None:
 
 @pytest.mark.usefixtures("patient")
 async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_them(
-    live: Rig, quick: None
+    live: ConsumerHarness, quick: None
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -226,7 +230,7 @@ async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_th
 
 
 @pytest.mark.usefixtures("patient")
-async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(live: Rig) -> None:
+async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
@@ -245,14 +249,14 @@ async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(li
 @pytest.mark.parametrize(
     "given", [{}, {"aggregate": "order/o1"}, {"aggregate": "o1", "version": 1}, {"version": 1}]
 )
-async def test_what_is_not_clear_cannot_be_waited_for(live: Rig, given: dict[str, Any]) -> None:
+async def test_what_is_not_clear_cannot_be_waited_for(live: ConsumerHarness, given: dict[str, Any]) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     with pytest.raises((AppError, CannotWait)):
         await app_of(live, s.Orders).wait_for(s.Orders, **given)
 
 
-async def test_the_command_waits_and_its_exit_code_says_what_became_of_it(live: Rig) -> None:
+async def test_the_command_waits_and_its_exit_code_says_what_became_of_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     s.trouble.poison.add("bad")
@@ -290,7 +294,9 @@ OPENED = (
     ],
     ids=["nobody", "paused", "breaker"],
 )
-async def test_where_nobody_applies_anything_it_is_said_at_once(live: Rig, statement: str, told: str) -> None:
+async def test_where_nobody_applies_anything_it_is_said_at_once(
+    live: ConsumerHarness, statement: str, told: str
+) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)

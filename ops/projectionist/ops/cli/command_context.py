@@ -45,7 +45,7 @@ class AtWork:
     client: Client
 
     @property
-    def desk(self) -> Queries:
+    def queries(self) -> Queries:
         """The statements of rebuilding on the connection."""
         return Queries(self.connection, self.settings.postgres.schema)
 

@@ -55,8 +55,8 @@ async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) 
     from projectionist.runner.read_models.generations import generations
     from projectionist.runner.rebuild.registration_check import registered
 
-    row = await registered(work.desk, definition, going_back=True)
-    found = await generations(work.desk, row["number"])
+    row = await registered(work.queries, definition, going_back=True)
+    found = await generations(work.queries, row["number"])
     if args.json:
         say_json({"consumer": definition.name, "generations": found})
         return Exit.DONE
@@ -93,8 +93,8 @@ async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, 
     from projectionist.runner.read_models.generations import drop
     from projectionist.runner.rebuild.registration_check import registered
 
-    row = await registered(work.desk, definition, going_back=True)
-    await drop(work.desk, row["number"], number)
+    row = await registered(work.queries, definition, going_back=True)
+    await drop(work.queries, row["number"], number)
     if args.json:
         say_json({"dropped": number})
     else:

@@ -95,8 +95,8 @@ async def _plan(args: argparse.Namespace, work: AtWork) -> int:
 
     plans = []
     for definition in work.definitions:
-        row = await registered(work.desk, definition)
-        plans.append(await plan(work.desk, definition, work.settings, work.client, row))
+        row = await registered(work.queries, definition)
+        plans.append(await plan(work.queries, definition, work.settings, work.client, row))
     if args.json:
         say_json({"plans": plans})
     else:

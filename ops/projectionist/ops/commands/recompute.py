@@ -40,7 +40,9 @@ async def _run(args: argparse.Namespace) -> int:
                 "the row's key is missing", remedy="Write `projectionist recompute APP NAME KEY`"
             )
         act = Act(args.actor, args.reason)
-        done = await recompute(work.desk, work.definitions[0], work.settings, work.client, work.names[0], act)
+        done = await recompute(
+            work.queries, work.definitions[0], work.settings, work.client, work.names[0], act
+        )
     nothing = done.changed is None and not done.events
     if args.json:
         say_json({"recomputed": done})

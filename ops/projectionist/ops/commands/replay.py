@@ -57,7 +57,7 @@ async def _run(args: argparse.Namespace) -> int:
         definition = work.definitions[0]
         span = await span_of(work.client, definition.stream, args.first, args.last)
         watched = progress(definition.name, args.throttle, what="replay")
-        replayer = Replayer(work.desk, definition, work.settings, work.client, watched)
+        replayer = Replayer(work.queries, definition, work.settings, work.client, watched)
         done = await replayer.run(span, Act(args.actor, args.reason), dry_run=args.dry_run)
     if args.json:
         say_json({"replayed": done})

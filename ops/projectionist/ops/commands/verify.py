@@ -47,7 +47,7 @@ async def _run(args: argparse.Namespace) -> int:
         found = []
         for definition in work.definitions:
             watched = progress(definition.name, args.throttle, what="verify")
-            verifier = Verifier(work.desk, definition, work.settings, work.client, watched)
+            verifier = Verifier(work.queries, definition, work.settings, work.client, watched)
             found.append(await verifier.run(None if args.all else args.sample))
     if args.json:
         say_json({"verified": found})

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, settings
 from nats.js.errors import NotFoundError
-from tests.support.consumer_harness import Rig, rig
+from tests.support.consumer_harness import ConsumerHarness, harness
 from tests.support.faults import Faults, faulty
 from tests.support.load import tuned
 from tests.support.oddities import Message
 from tests.support.reference_fold import Decisions, Fact, Reckoning, reckon
-from tests.support.servers import SCHEMA, Lab, Stream
+from tests.support.servers import SCHEMA, Servers, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -51,10 +51,12 @@ def examples(*, few: int, many: int) -> settings:
     )
 
 
-class Rim:
+class BoundaryHarness:
     """The shop's consumers behind a proxy. Good aggregates are published here, and must have every row in the end."""
 
-    def __init__(self, live: Rig, faults: Faults, names: Sequence[str], sequence: str, seed: int) -> None:
+    def __init__(
+        self, live: ConsumerHarness, faults: Faults, names: Sequence[str], sequence: str, seed: int
+    ) -> None:
         self.live = live
         self.faults = faults
         self.shop: SimpleNamespace = shop(live.stream, sequence=sequence)
@@ -254,14 +256,14 @@ def _event(n: int, version: int) -> Event:
 
 
 @asynccontextmanager
-async def rim(
-    lab: Lab, *names: str, sequence: str = "contiguous", seed: int = 0, **policy: Any
-) -> AsyncIterator[Rim]:
+async def boundary(
+    servers: Servers, *names: str, sequence: str = "contiguous", seed: int = 0, **policy: Any
+) -> AsyncIterator[BoundaryHarness]:
     """A rim on a database and a stream of its own, for the consumers of these names."""
-    database, stream = await asyncio.to_thread(_ground, lab)
+    database, stream = await asyncio.to_thread(_ground, servers)
     try:
-        async with rig(lab, database, stream) as live, faulty(database, SCHEMA) as faults:
-            made = Rim(live, faults, names, sequence, seed)
+        async with harness(servers, database, stream) as live, faulty(database, SCHEMA) as faults:
+            made = BoundaryHarness(live, faults, names, sequence, seed)
             await live.migrate(*made.consumers)
             tuned(
                 live,
@@ -271,15 +273,15 @@ async def rim(
             async with made.afterwards:
                 yield made
     finally:
-        await asyncio.to_thread(_clear, lab, database, stream)
+        await asyncio.to_thread(_clear, servers, database, stream)
 
 
-def _ground(lab: Lab) -> tuple[str, Stream]:
+def _ground(servers: Servers) -> tuple[str, Stream]:
     with _ONE:
-        return lab.make_database(), lab.make_stream()
+        return servers.make_database(), servers.make_stream()
 
 
-def _clear(lab: Lab, database: str, stream: Stream) -> None:
+def _clear(servers: Servers, database: str, stream: Stream) -> None:
     with _ONE:
-        lab.drop_database(database)
-        lab.delete_stream(stream)
+        servers.drop_database(database)
+        servers.delete_stream(stream)
