@@ -67,7 +67,7 @@ async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) 
         name: count for name in ("product", "twin") if (count := await _counted(ground, load, part[name]))
     }
     tell("lone events")
-    return Live(rounds, skipped, await lone(ground, load, PRODUCT), statements)
+    return Live(rounds=rounds, skipped=skipped, lone=await lone(ground, load, PRODUCT), statements=statements)
 
 
 async def varied(

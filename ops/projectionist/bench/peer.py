@@ -28,14 +28,14 @@ def read(message: NatsMessage) -> plain.PlainRead:
     headers, raw = message.headers, message.raw_message
     assert not isinstance(raw, list)
     return plain.PlainRead(
-        headers[DEFAULTS["source"]],
-        headers[DEFAULTS["id"]],
-        headers[DEFAULTS["type"]],
-        f"/{raw.subject.rpartition('.')[2]}",
-        int(headers[DEFAULTS["version"]]),
-        raw.data,
-        raw.metadata.sequence.stream,
-        raw.subject,
+        source=headers[DEFAULTS["source"]],
+        id=headers[DEFAULTS["id"]],
+        kind=headers[DEFAULTS["type"]],
+        aggregate=f"/{raw.subject.rpartition('.')[2]}",
+        version=int(headers[DEFAULTS["version"]]),
+        data=raw.data,
+        seq=raw.metadata.sequence.stream,
+        subject=raw.subject,
     )
 
 

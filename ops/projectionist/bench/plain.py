@@ -38,14 +38,14 @@ def read(arrival: Arrival) -> PlainRead:
     order = arrival.subject.rpartition(".")[2]
     seq = int(arrival.reply.split(b".")[-4 if arrival.reply.count(b".") == 8 else -5])
     return PlainRead(
-        values[_SOURCE],
-        values[_ID],
-        values[_TYPE],
-        f"/{order}",
-        int(values[_VERSION]),
-        arrival.data,
-        seq,
-        arrival.subject,
+        source=values[_SOURCE],
+        id=values[_ID],
+        kind=values[_TYPE],
+        aggregate=f"/{order}",
+        version=int(values[_VERSION]),
+        data=arrival.data,
+        seq=seq,
+        subject=arrival.subject,
     )
 
 

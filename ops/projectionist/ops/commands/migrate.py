@@ -88,7 +88,10 @@ async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool)
         if release and not apply:
             from projectionist.runner.read_models.migrate import Change
 
-            fresh = [Change(d.name, "create", tuple(created(d, schema, 1))) for d in consumers]
+            fresh = [
+                Change(consumer=d.name, what="create", statements=tuple(created(d, schema, 1)))
+                for d in consumers
+            ]
             return PendingChanges(schema, release, fresh if release[0].number == 1 else [])
         models = ReadModels(connection, schema)
         changes = await models.plan(consumers)

@@ -246,13 +246,13 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
     try:
         connection = await connect(postgres, application_name="projectionist status")
     except ProjectionistError as problem:
-        return Status(release, python, [PartStatus("postgres", "", str(problem))])
+        return Status(version=release, python=python, parts=[PartStatus("postgres", "", str(problem))])
     found = PartStatus("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
     try:
         pending = [migration.name for migration in await plan(connection, postgres.schema)]
         parts = [found, _tables(postgres.schema, pending)]
         if pending:
-            return Status(release, python, parts)
+            return Status(version=release, python=python, parts=parts)
         return Status(
             version=release,
             python=python,
@@ -264,7 +264,9 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
             shared=await status.shared(connection, postgres.schema),
         )
     except ProjectionistError as problem:
-        return Status(release, python, [found, PartStatus("migrations", "", str(problem))])
+        return Status(
+            version=release, python=python, parts=[found, PartStatus("migrations", "", str(problem))]
+        )
     finally:
         await connection.close()
 

@@ -227,4 +227,10 @@ async def _compared(
         rows[table] = len(found)
         differing[table] = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())
     counted = await connection.fetch(Statements("projectionist.ops", schema)["count_outcomes"])
-    return DemoResult(sent, seconds, differing, rows, {row["outcome"]: row["n"] for row in counted})
+    return DemoResult(
+        sent=sent,
+        seconds=seconds,
+        differing=differing,
+        rows=rows,
+        outcomes={row["outcome"]: row["n"] for row in counted},
+    )

@@ -144,7 +144,7 @@ async def walk(
     stream = await api.stream(client, definition.stream)
     begin = max(first, stream.state.first_seq)
     end = min(last or stream.state.last_seq, stream.state.last_seq)
-    result = AuditResult(definition.name, definition.stream, begin, end)
+    result = AuditResult(consumer=definition.name, stream=definition.stream, first=begin, last=end)
     reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
     versions = AggregateVersions()
 

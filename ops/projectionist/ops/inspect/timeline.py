@@ -76,7 +76,14 @@ def _passage(one: Passage) -> Iterator[TimelineBar]:
             "rows": ", ".join(one.rows),
         }
         look = _LOOKS.get(one.state, "plain")
-        yield TimelineBar(one.state, one.consumer, one.received, one.processed, look=look, facts=_said(facts))
+        yield TimelineBar(
+            name=one.state,
+            who=one.consumer,
+            start=one.received,
+            end=one.processed,
+            look=look,
+            facts=_said(facts),
+        )
     for each in one.beside:
         facts = {"what": each.what or "", "who": each.who or "", "why": each.why or ""}
         yield TimelineBar(

@@ -133,7 +133,7 @@ async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxS
 
 def _provider(found: dict[str, ProviderStatus], relays: Sequence[RelayStatus], name: str) -> ProviderStatus:
     serving = sum(1 for one in relays if one.alive and name in one.providers)
-    return found.setdefault(name, ProviderStatus(name, relays=serving))
+    return found.setdefault(name, ProviderStatus(name=name, relays=serving))
 
 
 def _add(

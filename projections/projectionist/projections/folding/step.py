@@ -47,7 +47,16 @@ def prepared(
     """The Step of an event of type `kind`, which the definition must know. A bad key fails it in the fold."""
     handler = definition.handlers[kind]
     key = key_of(handler, aggregate_id, event)
-    return Step(index, aggregate, aggregate_id, version, event, handler, envelope, key)
+    return Step(
+        index=index,
+        aggregate=aggregate,
+        aggregate_id=aggregate_id,
+        version=version,
+        event=event,
+        handler=handler,
+        envelope=envelope,
+        key=key,
+    )
 
 
 def key_of(handler: Handler, aggregate_id: str | None, event: Event) -> Any:

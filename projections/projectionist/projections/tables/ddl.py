@@ -40,11 +40,11 @@ def specs(table: Table) -> tuple[ColumnSpec, ...]:
     """The columns of `table`, to be compared and kept."""
     return tuple(
         ColumnSpec(
-            c.name,
-            c.sql_type,
-            c.nullable,
-            c.is_key,
-            "" if c.is_key else literal(c),
+            name=c.name,
+            sql_type=c.sql_type,
+            nullable=c.nullable,
+            is_key=c.is_key,
+            default="" if c.is_key else literal(c),
             document=outlined(c.kind) if c.is_json else None,
         )
         for c in table.columns

@@ -211,7 +211,16 @@ class _Parser(Parser):
             if reply:
                 head = data[start:body] if body > start else None
                 payload, text = data[body : frame_end - 2], subject.decode("utf-8", "surrogateescape")
-                append(Arrival(text, reply, head, payload, stamp, connection))
+                append(
+                    Arrival(
+                        subject=text,
+                        reply=reply,
+                        head=head,
+                        data=payload,
+                        received=stamp,
+                        connection=connection,
+                    )
+                )
                 carried += frame_end - start
             elif sink is not None:
                 sink.status(subject.decode("utf-8", "replace"), data[start:body])

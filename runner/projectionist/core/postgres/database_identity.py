@@ -140,7 +140,7 @@ async def place(connection: Connection, sql: Statements) -> Place | None:
     assert row is not None, "one row, always"
     if row["timeline"] is None:
         return None
-    found = Place(*row)
+    found = Place(**dict(row))
     try:
         async with connection.transaction():  # a refusal must not end the caller's
             system: str | None = await connection.fetchval(sql["select_system_identifier"])
@@ -158,5 +158,11 @@ def _columns(here: Place) -> tuple[object, ...]:
 
 
 def _owner(schema: str, row: Row) -> Owner:
-    home = Place(row["system"], row["timeline"], row["database"], row["name"], row["home"])
+    home = Place(
+        system=row["system"],
+        timeline=row["timeline"],
+        database=row["database"],
+        name=row["name"],
+        home=row["home"],
+    )
     return Owner(schema, home, row["token"], row["before"])

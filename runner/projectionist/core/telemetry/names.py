@@ -105,11 +105,11 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 def _counter(name: str, unit: str, text: str, *attributes: str) -> Metric:
-    return Metric(name, Instrument.COUNTER, unit, text, attributes)
+    return Metric(name=name, instrument=Instrument.COUNTER, unit=unit, text=text, attributes=attributes)
 
 
 def _histogram(name: str, unit: str, text: str, *attributes: str) -> Metric:
-    return Metric(name, Instrument.HISTOGRAM, unit, text, attributes)
+    return Metric(name=name, instrument=Instrument.HISTOGRAM, unit=unit, text=text, attributes=attributes)
 
 
 def _gauge(name: str, unit: str, text: str, *attributes: str, shared: bool = True) -> Metric:

@@ -176,7 +176,7 @@ class Journeys:
         )
 
     async def _journey(self, source: str, event: str) -> Journey:
-        journey, passages = Journey(source, event), dict[str, Passage]()
+        journey, passages = Journey(source=source, id=event), dict[str, Passage]()
         for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event):
             _tell(journey, row)
             passages[row["consumer"]] = _passage(row)
@@ -185,10 +185,10 @@ class Journeys:
                 passages[row["name"]].parked = _parked(row)
 
         def passage(row: Record) -> Passage:
-            return passages.setdefault(row["consumer"], Passage(row["consumer"], note=GONE))
+            return passages.setdefault(row["consumer"], Passage(consumer=row["consumer"], note=GONE))
 
         for row in await self._connection.fetch(self._sql["select_event_side_records"], source, event):
-            one = SideRecord(*(row[name] for name in SideRecord.__struct_fields__))
+            one = SideRecord(**{name: row[name] for name in SideRecord.__struct_fields__})
             passage(row).beside.append(one)
             if one.kind == "quarantine" and not passage(row).state:
                 passage(row).state, passage(row).note = "quarantined", ""
@@ -246,7 +246,7 @@ def _passage(row: Record) -> Passage:
         "pid",
     )
     known = {name: row[name] for name in names}
-    return Passage(row["consumer"], **known, rows=[f"{table}{key}" for table in sorted(tables)])
+    return Passage(consumer=row["consumer"], **known, rows=[f"{table}{key}" for table in sorted(tables)])
 
 
 def _parked(row: Record) -> dict[str, Any]:

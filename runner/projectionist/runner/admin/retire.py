@@ -111,7 +111,7 @@ class Retiring:
         if row["kind"] != Kind.REACTOR:
             views = sorted(await shown(self._queries, row["number"], row["generation"]))
         counts = {key: facts[key] for key in Retired.__struct_fields__ if key in facts}
-        return Retired(name, row["stream"], row["durable"], views, **counts)
+        return Retired(consumer=name, stream=row["stream"], durable=row["durable"], views=views, **counts)
 
     async def _drop(self, row: Record) -> None:
         """Drop the views and the tables of all generations; refused while something of the user's stands on them."""

@@ -47,25 +47,25 @@ def stage_intents(
         options, aggregate = recipe.options, delivery.aggregate
         staged.append(
             StagedIntent(
-                recipe.key(delivery.source, delivery.id),
-                delivery.source,
-                delivery.id,
-                aggregate,
-                delivery.version,
-                recipe.slot,
-                options.name,
-                options.provider,
-                options.provider
+                key=recipe.key(delivery.source, delivery.id),
+                source=delivery.source,
+                id=delivery.id,
+                aggregate=aggregate,
+                version=delivery.version,
+                slot=recipe.slot,
+                class_name=options.name,
+                provider=options.provider,
+                destination=options.provider
                 if options.destination is None
                 else str(getattr(intent, options.destination)),
-                recipe.ordering(aggregate)
+                ordering=recipe.ordering(aggregate)
                 if recipe.by_aggregate and aggregate is not None
                 else ordering_key(consumer.key_name, delivery, intent),
-                options.on_dead,
-                one.body,
-                delivery.traceparent,
-                delivery.tracestate,
-                delivery.seq,
+                on_dead=options.on_dead,
+                body=one.body,
+                traceparent=delivery.traceparent,
+                tracestate=delivery.tracestate,
+                seq=delivery.seq,
             )
         )
         counts[delivery.type, "intents"] += 1

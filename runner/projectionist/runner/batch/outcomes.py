@@ -54,7 +54,9 @@ def record_outcome(
         _count(applied, writes)  # nearly always: nothing was parked, and nothing is
         last = applied[-1]
         writes.moved.append(
-            PositionUpdate(position.aggregate, last.version or 0, _CLEAR, 0, None, None, last.seq)
+            PositionUpdate(
+                aggregate=position.aggregate, version=last.version or 0, head=_CLEAR, parked=0, seq=last.seq
+            )
         )
         return
     drained = _complete(applied, writes)
@@ -133,10 +135,10 @@ def _moved(
 ) -> PositionUpdate:
     last = applied[-1] if applied else None
     moved = PositionUpdate(
-        before.aggregate,
-        before.version if last is None or last.version is None else last.version,
-        AggregateState.CLEAR,
-        before.parked + change,
+        aggregate=before.aggregate,
+        version=before.version if last is None or last.version is None else last.version,
+        head=AggregateState.CLEAR,
+        parked=before.parked + change,
         seq=None if last is None else last.seq,
     )
     if course.cause is Cause.STORED:

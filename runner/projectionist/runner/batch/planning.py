@@ -38,32 +38,32 @@ class AggregatePlan(msgspec.Struct, gc=False):
 
     position: LockedPosition | None
     """None for an event without order: a course of its own."""
-    tried: Sequence[Delivery]
-    """To be folded in this order; already in the order of versions."""
-    held: Sequence[Delivery]
-    """New events that must wait, whatever becomes of `tried`."""
-    stale: Sequence[Delivery]
-    """New events at or below the position: a late one, a version used twice, or simply old."""
-    clashes: Sequence[tuple[Delivery, Delivery]]
-    """New events whose version another event of this batch, or a parked one, holds: (loser, holder)."""
-    more: bool
-    """Whether the drain stopped although the next event may be parked already."""
-    due: bool
-    """Whether the head's time has come."""
     cause: Cause
     """Why `held` waits."""
+    tried: Sequence[Delivery] = ()
+    """To be folded in this order; already in the order of versions."""
+    held: Sequence[Delivery] = ()
+    """New events that must wait, whatever becomes of `tried`."""
+    stale: Sequence[Delivery] = ()
+    """New events at or below the position: a late one, a version used twice, or simply old."""
+    clashes: Sequence[tuple[Delivery, Delivery]] = ()
+    """New events whose version another event of this batch, or a parked one, holds: (loser, holder)."""
+    more: bool = False
+    """Whether the drain stopped although the next event may be parked already."""
+    due: bool = False
+    """Whether the head's time has come."""
     lacks: bool = False
     """Whether the drain stopped at a reference, whose bytes have to be fetched first."""
 
 
 def alone(delivery: Delivery) -> AggregatePlan:
     """The course of an event without order."""
-    return AggregatePlan(None, [delivery], [], [], [], more=False, due=delivery.parked, cause=Cause.FAILED)
+    return AggregatePlan(position=None, tried=[delivery], due=delivery.parked, cause=Cause.FAILED)
 
 
 def put_by(delivery: Delivery) -> AggregatePlan:
     """The course of an event without order that is stored first."""
-    return AggregatePlan(None, [], [delivery], [], [], more=False, due=False, cause=Cause.STORED)
+    return AggregatePlan(position=None, held=[delivery], cause=Cause.STORED)
 
 
 def stored(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequencing) -> AggregatePlan:
@@ -74,7 +74,7 @@ def stored(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequen
         judge(position, _version(d), sequence) is Verdict.NEXT for d in ahead
     ):
         cause = Cause.STORED
-    return AggregatePlan(position, [], ahead, stale, clashes, more=False, due=False, cause=cause)
+    return AggregatePlan(position=position, held=ahead, stale=stale, clashes=clashes, cause=cause)
 
 
 def may_move(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequencing, *, due: bool) -> bool:
@@ -107,7 +107,7 @@ def plan_aggregate(
     if position.head == _CLEAR and not position.parked:
         run = fresh if len(fresh) == 1 else sorted(fresh, key=_version)
         if _is_next(position.version, run):  # nearly always; what follows would say the same, and slower
-            return AggregatePlan(position, run, (), (), (), False, due, _GAP)
+            return AggregatePlan(position=position, tried=run, due=due, cause=_GAP)
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     moves = _moves(position, due=due)
     known = _known(position, successors, reach(position, limit), lacking) if position.parked else None
@@ -116,15 +116,15 @@ def plan_aggregate(
     last = _version(tried[-1]) if tried else position.version
     more = moves and known is not None and (last >= known or sequence == MONOTONIC)
     return AggregatePlan(
-        position,
-        tried,
-        held,
-        stale,
-        clashes,
-        more,
-        due and moves,
-        Cause.GAP if moves or position.head == AggregateState.DRAINING else Cause.BLOCKED,
-        more and lacking is not None,
+        position=position,
+        tried=tried,
+        held=held,
+        stale=stale,
+        clashes=clashes,
+        more=more,
+        due=due and moves,
+        cause=Cause.GAP if moves or position.head == AggregateState.DRAINING else Cause.BLOCKED,
+        lacks=more and lacking is not None,
     )
 
 

@@ -274,7 +274,18 @@ class Transaction:
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
             raise Again("a position that this process had seen is gone")
-        found = [LockedPosition(*row) for row in rows]
+        found = [
+            LockedPosition(
+                version=version,
+                head=head,
+                finding=finding,
+                parked=parked,
+                aggregate=aggregate,
+                due=due,
+                is_due=is_due,
+            )
+            for version, head, finding, parked, aggregate, due, is_due in rows
+        ]
         return found if self.decided is None else self.decided.reached(found)
 
     async def _judge_old(self, stale: Sequence[Delivery]) -> None:

@@ -190,10 +190,10 @@ class GapFetcher:
         state = this.stream.state
         subject = stream_search.subject_of(lack, self._consumer.definition.subjects)
         evidence = SearchEvidence(
-            self._consumer.definition.stream,
-            state.first_seq,
-            state.last_seq if waited is None else waited.last_seq,
-            subject,
+            stream=self._consumer.definition.stream,
+            first_seq=state.first_seq,
+            last_seq=state.last_seq if waited is None else waited.last_seq,
+            subject=subject,
             floor_passed=waited is not None,
             is_taken=subject is None or stream_subjects.takes(this.stream.config, subject),
         )
@@ -254,7 +254,7 @@ class GapFetcher:
         found, this.found, this.size = this.found, [], 0
         if found:
             log.info("%s: %d missing events fetched from the stream", self._name, len(found))
-            await self._offer(Batch(found))
+            await self._offer(Batch(deliveries=found))
             announce("gap.fetched")
 
     async def _conclude(self, verdicts: Sequence[tuple[MissingVersions, Finding, str]]) -> None:

@@ -58,9 +58,9 @@ class Spill:
             while head := file.read(_HEAD.size):
                 subject, reply, header, data = _HEAD.unpack(head)
                 yield Arrival(
-                    file.read(subject).decode("utf-8", "surrogateescape"),
-                    file.read(reply),
-                    None if header == _NO_HEAD else file.read(header),
-                    file.read(data),
-                    0.0,
+                    subject=file.read(subject).decode("utf-8", "surrogateescape"),
+                    reply=file.read(reply),
+                    head=None if header == _NO_HEAD else file.read(header),
+                    data=file.read(data),
+                    received=0.0,
                 )

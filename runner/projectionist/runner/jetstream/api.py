@@ -164,7 +164,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
     def arrival(self) -> Arrival:
         """As if it had just arrived; there is nothing to ack."""
-        return Arrival(self.subject, b"", self.hdrs, self.data, clock.now())
+        return Arrival(subject=self.subject, reply=b"", head=self.hdrs, data=self.data, received=clock.now())
 
 
 class _Found(msgspec.Struct):

@@ -56,7 +56,12 @@ class CompatConnection:
             connection = self._client.stats["reconnects"]
             arrivals.append(
                 fast_client.Arrival(
-                    message.subject, message.reply.encode(), head, message.data, stamp, connection
+                    subject=message.subject,
+                    reply=message.reply.encode(),
+                    head=head,
+                    data=message.data,
+                    received=stamp,
+                    connection=connection,
                 )
             )
             sink.end(fast_client.weight(arrivals[-1]))

@@ -96,7 +96,7 @@ def sequence(arrival: Arrival) -> int:
 def as_arrival(message: api.StoredMessage, stream: str) -> Arrival:
     """A stored message in the shape of an arrival."""
     reply = f"$JS.ACK.{stream}.projectionist.1.{message.seq}.1.0.0".encode()
-    return Arrival(message.subject, reply, message.hdrs, message.data, 0.0)
+    return Arrival(subject=message.subject, reply=reply, head=message.hdrs, data=message.data, received=0.0)
 
 
 async def fetch(client: Client, stream: str, filter_subject: str, seqs: Iterable[int]) -> dict[int, Arrival]:

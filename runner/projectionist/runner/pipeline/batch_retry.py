@@ -188,9 +188,9 @@ class Settling:
         part.since = since, applied = part.since or (clock.now(), progress.applied)
         now = clock.now()
         return Miss(
-            trouble,
-            part.way,
-            part.unparked if part.way is Way.FAIL else part.misses,
+            trouble=trouble,
+            way=part.way,
+            misses=part.unparked if part.way is Way.FAIL else part.misses,
             single=single,
             others=progress.applied > applied,
             waited=progress.has_waited(since, now),
@@ -279,12 +279,14 @@ class Settling:
                 for identity in batch.entries:
                     await store.run("postpone_unordered_event", *identity, LEFT_S)
                 for incarnation, seq, when in asked:
-                    kept = StillQuarantined(seq, when, Reason.REFUSED, REFUSED, again_s=again_s, tries=tries)
+                    kept = StillQuarantined(
+                        seq=seq, due=when, reason=Reason.REFUSED, detail=REFUSED, again_s=again_s, tries=tries
+                    )
                     await store.quarantine_keep(incarnation, code, [kept])
 
         if batch.due or batch.entries or asked:
             await self._settler.surely(later)
-        self._done(part, BatchResult(BatchWrites(), None, left=arrivals))
+        self._done(part, BatchResult(writes=BatchWrites(), delay=None, left=arrivals))
 
 
 def _failing(trouble: ErrorClass, error: Exception) -> FailureReason:

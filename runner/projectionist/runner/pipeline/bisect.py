@@ -49,7 +49,7 @@ def part_of(batch: Batch, since: tuple[float, int] | None = None) -> BatchPart:
     """A batch, or a share of one, as a part."""
     holds_events = batch.deliveries or batch.due or batch.entries
     way = Way.FAIL if batch.refusal else Way.APPLY if holds_events else Way.PUT_ASIDE
-    return BatchPart(batch, way, since=since, refused=batch.refusal is not None)
+    return BatchPart(batch=batch, way=way, since=since, refused=batch.refusal is not None)
 
 
 def divided(
@@ -96,19 +96,25 @@ def units(batch: Batch) -> list[Batch]:
     parts += [Batch(foreign=batch.foreign)] if batch.foreign else []
     if len(groups) + len(parts) > 1:
         due = frozenset(batch.due)
-        return parts + [Batch(group, due=[a] if a in due else []) for a, group in sorted(groups.items())]
+        return parts + [
+            Batch(deliveries=group, due=[a] if a in due else []) for a, group in sorted(groups.items())
+        ]
     ordered = sorted(batch.deliveries, key=lambda d: (d.version or 0, d.seq))
-    return parts + ([Batch(due=batch.due)] if batch.due else []) + [Batch([delivery]) for delivery in ordered]
+    return (
+        parts
+        + ([Batch(due=batch.due)] if batch.due else [])
+        + [Batch(deliveries=[delivery]) for delivery in ordered]
+    )
 
 
 def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
     """Parts of a batch as one again."""
     return Batch(
-        [d for part in parts for d in part.deliveries],
-        [u for part in parts for u in part.unreadable],
-        [a for part in parts for a in part.due],
-        [e for part in parts for e in part.entries],
-        [f for part in parts for f in part.foreign],
+        deliveries=[d for part in parts for d in part.deliveries],
+        unreadable=[u for part in parts for u in part.unreadable],
+        due=[a for part in parts for a in part.due],
+        entries=[e for part in parts for e in part.entries],
+        foreign=[f for part in parts for f in part.foreign],
         limit=limit,
     )
 
@@ -116,7 +122,7 @@ def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
 def as_bytes(delivery: Delivery, why: str, again_s: float | None) -> Unreadable:
     """An event that PostgreSQL refuses, for quarantine: its bytes, and its place only where that is above suspicion."""
     d, placed = delivery, delivery.aggregate is not None and is_printable(delivery.aggregate, TEXT_BYTES)
-    arrival = d.arrival or Arrival(d.subject, b"", None, d.data, 0.0)
+    arrival = d.arrival or Arrival(subject=d.subject, reply=b"", head=None, data=d.data, received=0.0)
     return Unreadable(
         reason=Reason.REFUSED,
         detail=storable(why)[:MOST_TEXT],

@@ -143,16 +143,16 @@ def split_suspects(
         d for d in batch.deliveries if (d.aggregate or d.id) in suspected and (d.source, d.id) not in known
     ]
     alone.sort(key=lambda d: (d.aggregate or "", d.version or 0, d.seq))
-    suspects = [Batch([delivery], limit=0) for delivery in alone]
+    suspects = [Batch(deliveries=[delivery], limit=0) for delivery in alone]
     suspects += [Batch(due=[aggregate]) for aggregate in batch.due if aggregate in old]
     suspects += [Batch(entries=[identity]) for identity in batch.entries if identity in old]
     chosen = {id(delivery) for delivery in alone}
     rest = Batch(
-        [d for d in batch.deliveries if id(d) not in chosen],
-        batch.unreadable,
-        [aggregate for aggregate in batch.due if aggregate not in old],
-        [identity for identity in batch.entries if identity not in old],
-        batch.foreign,
+        deliveries=[d for d in batch.deliveries if id(d) not in chosen],
+        unreadable=batch.unreadable,
+        due=[aggregate for aggregate in batch.due if aggregate not in old],
+        entries=[identity for identity in batch.entries if identity not in old],
+        foreign=batch.foreign,
     )
     any_left = rest.deliveries or rest.unreadable or rest.due or rest.entries or rest.foreign
     return (rest if any_left else None), suspects

@@ -163,7 +163,7 @@ class Pipeline:
                 else:
                     foreign.append(stream_sequence(arrival.reply))
             await checkpoint()
-        return Batch(deliveries, unreadable, foreign=foreign)
+        return Batch(deliveries=deliveries, unreadable=unreadable, foreign=foreign)
 
     async def _work(self, settler: CrashGuard) -> None:
         sweeps = settler is self._settlers[0]

@@ -57,7 +57,9 @@ class Quarantine:
         for row, data in await self._whole(rows):
             if self._is_suspect(row) and data is not None:
                 place = row["incarnation"], row["seq"]
-                arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
+                arrival = Arrival(
+                    subject=row["subject"], reply=b"", head=row["headers"], data=data, received=clock.now()
+                )
                 await under_mark(store, self._consumer, place, partial(self._reread, place), arrival)
             one = self._read(row, data)
             if isinstance(one, Delivery):
@@ -67,7 +69,9 @@ class Quarantine:
         if kept:
             await self._keep(store, kept)
         announce("quarantine.read")
-        return [Batch(deliveries) for deliveries in out.values()], len(rows) == MOST and bool(out or kept)
+        return [Batch(deliveries=deliveries) for deliveries in out.values()], len(rows) == MOST and bool(
+            out or kept
+        )
 
     def _is_suspect(self, row: Record) -> bool:
         """Whether reading it has ended processes, or may have: what was asked for later has ended none of them."""
@@ -98,12 +102,22 @@ class Quarantine:
 
     def _read(self, row: Record, data: bytes | None) -> Delivery | StillQuarantined:
         if data is None:
-            return StillQuarantined(row["seq"], row["due"], row["reason"], GONE)
-        arrival = Arrival(row["subject"], b"", row["headers"], data, clock.now())
+            return StillQuarantined(seq=row["seq"], due=row["due"], reason=row["reason"], detail=GONE)
+        arrival = Arrival(
+            subject=row["subject"], reply=b"", head=row["headers"], data=data, received=clock.now()
+        )
         one = self._reread((row["incarnation"], row["seq"]), arrival)
         if not isinstance(one, Delivery):
-            named = one.source, one.id, one.aggregate, one.version
-            return StillQuarantined(row["seq"], row["due"], one.reason, one.detail, *named)
+            return StillQuarantined(
+                seq=row["seq"],
+                due=row["due"],
+                reason=one.reason,
+                detail=one.detail,
+                source=one.source,
+                id=one.id,
+                aggregate=one.aggregate,
+                version=one.version,
+            )
         one.released, one.incarnation = row["due"], row["incarnation"]
         one.received_us = int(row["received"].timestamp() * 1_000_000)
         return one

@@ -103,12 +103,16 @@ class ReadModels:
         if row is None:
             _check_key_name(d, known)
             await self._check_retired(d)
-            return Change(d.name, "create", tuple(created(d, self._schema, 1)))
+            return Change(consumer=d.name, what="create", statements=tuple(created(d, self._schema, 1)))
         if row["revision"] != d.revision:
             return _revised(d, row)
         indexes = await self._indexes(d, row["generation"])
         if row["shape"] == d.shape and former is None:
-            return Change(d.name, "index", indexes=indexes) if indexes and row["build"] is None else None
+            return (
+                Change(consumer=d.name, what="index", indexes=indexes)
+                if indexes and row["build"] is None
+                else None
+            )
         if row["build"] is not None:
             raise ReadModelError(
                 f"a build of {d.name!r} is open, which would lack this change",
@@ -117,10 +121,17 @@ class ReadModels:
         kept = await self._kept(row)
         changed = evolved(d, self._schema, row["generation"], kept)
         if isinstance(changed, NeedsRebuild):
-            return Change(d.name, "needs a rebuild", rebuild=changed.reasons)
+            return Change(consumer=d.name, what="needs a rebuild", rebuild=changed.reasons)
         notes = tuple([note async for note in self._stepped_over(d, row["number"])])
         what = "rename" if former else "change"
-        return Change(d.name, what, tuple(changed), notes=notes, renamed_from=former, indexes=indexes)
+        return Change(
+            consumer=d.name,
+            what=what,
+            statements=tuple(changed),
+            notes=notes,
+            renamed_from=former,
+            indexes=indexes,
+        )
 
     async def _indexes(self, d: Definition, generation: int) -> tuple[str, ...]:
         """What makes the declared indexes that are not there, not as declared, or were not finished."""
@@ -311,7 +322,7 @@ def _revised(d: Definition, row: Record) -> Change:
             remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
         )
     reason = f"its revision is raised from {row['revision']} to {d.revision}: `rebuild` builds it, and so does `run`"
-    return Change(d.name, "needs a rebuild", rebuild=(reason,))
+    return Change(consumer=d.name, what="needs a rebuild", rebuild=(reason,))
 
 
 def _check_key_name(d: Definition, known: dict[str, Record]) -> None:

@@ -91,4 +91,13 @@ class Shadow:
 
 
 def _one_after_another(deliveries: Sequence[Delivery]) -> AggregatePlan:
-    return AggregatePlan(None, list(deliveries), [], [], [], more=False, due=False, cause=Cause.FAILED)
+    return AggregatePlan(
+        position=None,
+        tried=list(deliveries),
+        held=[],
+        stale=[],
+        clashes=[],
+        more=False,
+        due=False,
+        cause=Cause.FAILED,
+    )

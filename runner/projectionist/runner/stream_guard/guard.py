@@ -164,7 +164,7 @@ class StreamGuard:
             f"{len(proof.missing)} messages from {first} to {last} were acked and never settled here; they are read "
             f"again. Somebody else acks on durable {self._durable}, or this database is older than those acks"
         )
-        fact = Judgement(IncidentKind.ACKED_ELSEWHERE)
+        fact = Judgement(fact=IncidentKind.ACKED_ELSEWHERE)
         async with self._access.lend() as connection:
             await self._floors.report(connection, remembered, fact, first, told)
         log.warning("%s: %s", self._name, told)

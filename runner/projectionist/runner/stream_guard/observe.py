@@ -30,7 +30,9 @@ class _Reset(msgspec.Struct):
 
 def fresh(created: datetime) -> DurableInfo:
     """A durable that is not there, as one that has delivered nothing."""
-    return DurableInfo(ConsumerConfig(), created, AckFloor(0), 0, 0)
+    return DurableInfo(
+        config=ConsumerConfig(), created=created, ack_floor=AckFloor(0), num_pending=0, num_ack_pending=0
+    )
 
 
 async def read_broker(client: Client, name: str, durable: str) -> tuple[Stream, DurableInfo]:

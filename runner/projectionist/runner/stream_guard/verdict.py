@@ -89,7 +89,7 @@ def judge(known: Checkpoint, seen: Observation, *, restored: bool) -> Judgement:
     likeness = {_likeness(known.floor, seen.at_floor, seen), _likeness(known.top, seen.at_top, seen)}
     if halted := _other_stream(known, seen, likeness):
         equal = halted[0] == IncidentKind.STREAM_COPIED and _Likeness.COPY not in likeness
-        return Judgement(halted[0], halted=True, text=halted[1], equal=equal)
+        return Judgement(fact=halted[0], halted=True, text=halted[1], equal=equal)
     go_to, why = _where(known, seen)
     # A purge raises the ack floor too, over messages that no reading brings back.
     doubt = go_to is None and restored and seen.ack_floor > max(known.floor.seq, seen.first_seq - 1)
@@ -101,7 +101,9 @@ def judge(known: Checkpoint, seen: Observation, *, restored: bool) -> Judgement:
             "had settled all of its own among them"
         )
         gone = seen.first_seq - 1
-        return Judgement(IncidentKind.STREAM_PURGED, text=lost, gone=gone, go_to=go_to, why=why, doubt=doubt)
+        return Judgement(
+            fact=IncidentKind.STREAM_PURGED, text=lost, gone=gone, go_to=go_to, why=why, doubt=doubt
+        )
     return Judgement(go_to=go_to, why=why, doubt=doubt)
 
 

@@ -104,7 +104,9 @@ class Replayer:
         row = await self._registered()
         await self._refuse_forgotten(row["number"], span)
         stream = await api.stream(self._client, self._definition.stream)
-        result = Replayed(self._definition.name, span.first, span.last, self._policy)
+        result = Replayed(
+            consumer=self._definition.name, first=span.first, last=span.last, policy=self._policy
+        )
         consumer = await self._consumer(row)
         try:
             if dry_run:
@@ -176,7 +178,7 @@ class Replayer:
             return
         if self._policy != ALLOW:
             deliveries, unreadable = [d for d in deliveries if (d.source, d.id) in known], []
-        for applied in await settler.settle(Batch(deliveries, unreadable)):
+        for applied in await settler.settle(Batch(deliveries=deliveries, unreadable=unreadable)):
             _count(applied.writes.counts, result)
 
     async def _known(self, consumer: Consumer, deliveries: Sequence[Delivery]) -> set[tuple[str, str]]:

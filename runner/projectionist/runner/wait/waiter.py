@@ -109,7 +109,7 @@ class Waiter:
             raise CannotWait(f"{version} is no version of an aggregate", remedy="Versions count from 1")
 
         async def find() -> AwaitedEvent:
-            return AwaitedEvent(await self._number(name), aggregate, version)
+            return AwaitedEvent(consumer=await self._number(name), aggregate=aggregate, version=version)
 
         return await self._within(timeout_s, find)
 
@@ -117,7 +117,7 @@ class Waiter:
         """Until consumer `name` has applied the event of this source and id."""
 
         async def find() -> AwaitedEvent:
-            return AwaitedEvent(await self._number(name), source=source, id=identity)
+            return AwaitedEvent(consumer=await self._number(name), source=source, id=identity)
 
         return await self._within(timeout_s, find)
 
@@ -295,14 +295,14 @@ class Waiter:
             return None
         message = await api.message(client, definition.stream, seq)
         if message is None or message.seq != seq:
-            return AwaitedEvent(number, incarnation=incarnation, seq=seq)
+            return AwaitedEvent(consumer=number, incarnation=incarnation, seq=seq)
         if not definition.subjects.reads(message.subject):
             return WaitResult(WaitOutcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
         policy = self._settings.policy(definition.name)
         reader = Consumer(definition, policy, number, definition.name, 0).reader
         found = reader.reread(message.arrival(), seq, incarnation)
         if isinstance(found, Unreadable):
-            return AwaitedEvent(number, incarnation=incarnation, seq=seq)
+            return AwaitedEvent(consumer=number, incarnation=incarnation, seq=seq)
         ordered = definition.sequence != "unordered"
         aggregate, version = (found.aggregate, found.version) if ordered else (None, None)
         return AwaitedEvent(
