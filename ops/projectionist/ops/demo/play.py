@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +17,7 @@ from projectionist.core import cloudevents
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.statements import Statements
-from projectionist.ops.cli.output import note
+from projectionist.ops.demo.children import children
 from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, DemoEvent, careless, history
 from projectionist.ops.demo.shop.mailbox import mails
@@ -32,7 +29,6 @@ from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild.rebuild import Rebuild
 
 if TYPE_CHECKING:
-    from anyio.abc import Process
     from asyncpg import Record
     from nats.aio.client import Client
 
@@ -83,7 +79,7 @@ async def play(
         await client.jetstream().add_stream(name=STREAM, subjects=[SUBJECTS])
         with tempfile.NamedTemporaryFile() as sent_mails:
             path = Path(sent_mails.name)
-            async with _processes(settings, path), anyio.create_task_group() as tasks:
+            async with children(settings, APP, path), anyio.create_task_group() as tasks:
                 tasks.start_soon(_looking, settings, look)
                 sent = await _publish(client, facts, seed)
                 await _settled(client, connection, settings.postgres.schema)
@@ -109,42 +105,6 @@ async def _rebuild(settings: Settings, client: Client) -> int:
     one = definition(OrderSummary)
     done = await Rebuild(one, settings, client, Logged(one.name)).run()
     return done.events + done.caught_up
-
-
-@asynccontextmanager
-async def _processes(settings: Settings, mailbox: Path) -> AsyncIterator[None]:
-    """Two runners, which share the work, and a relay; what they say is shown if one of them fails."""
-    urls = {
-        "PROJECTIONIST_POSTGRES__URL": settings.postgres.url.reveal() if settings.postgres.url else "",
-        "PROJECTIONIST_NATS__URL": settings.nats.url[0].reveal(),
-        "SHOP_MAILBOX": str(mailbox),
-    }
-    commands = [[sys.executable, "-m", "projectionist.ops", verb, APP] for verb in ("run", "run", "relay")]
-    # In a folder of their own: the settings of the project around us are not the demo's.
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as folder:
-        processes = [
-            await anyio.open_process(
-                command, cwd=folder, stdout=said, stderr=said, env={**os.environ, **urls}
-            )
-            for command in commands
-        ]
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                codes = [await _ended(process) for process in processes]
-            if any(codes):
-                said.seek(0)
-                note(said.read().decode(errors="replace"))
-
-
-async def _ended(process: Process) -> int:
-    with suppress(ProcessLookupError):
-        process.terminate()
-    with anyio.move_on_after(15):
-        return await process.wait()
-    process.kill()
-    return await process.wait()
 
 
 async def _looking(settings: Settings, look: Callable[[Connection], Awaitable[None]]) -> None:
