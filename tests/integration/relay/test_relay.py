@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -456,6 +457,30 @@ async def test_a_late_reply_of_a_relay_that_slept_is_taken_as_evidence(harness: 
     assert stub.executions == {key: 1}
     assert row["attempt"] == 1
     assert [a["outcome"] for a in await harness.attempts(key)] == ["sent"]
+
+
+async def test_what_is_taken_over_from_another_relay_is_told_in_one_line(
+    harness: Outbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    stub, gate = scripted(FORGETS), asyncio.Event()
+    keys = [await harness.want(), await harness.want()]
+    stub.script.update({key: [held_until(gate)] for key in keys})
+    async with harness.relaying(made(stub)):
+        for key in keys:
+            await harness.becomes(key, "started")
+        await harness.end_leases()
+        caplog.clear()
+        async with harness.relaying(made(stub)):
+            for key in keys:
+                await harness.becomes(key, "reconcile")
+            gate.set()
+            for key in keys:
+                await harness.becomes(key, "sent")
+    told = [record for record in caplog.records if "taken over" in record.getMessage()]
+    assert sum(getattr(record, "facts")["count"] for record in told) == len(keys)  # noqa: B009  set by `extra`
+    assert re.search(
+        r"\d intents are taken over .* \(\d may have been sent\), the first: \S+", told[0].getMessage()
+    )
 
 
 async def test_a_late_refusal_does_not_undo_what_came_after(harness: Outbox) -> None:

@@ -88,7 +88,8 @@ class LeasedIntent(msgspec.Struct):
 class LeaseResult(msgspec.Struct):
     """What one claim brought. `after`: the lane to go on behind, "" at the end of all lanes; `found`: how many
     could be leased, by this relay or by one that was quicker; `others`: how many of them for destinations outside the
-    crowd; `now`: the database's time."""
+    crowd; `now`: the database's time; `lapsed`: those of `leased` whose lease before had run out, without a word of
+    whoever had it."""
 
     leased: list[LeasedIntent]
     after: str
@@ -96,6 +97,7 @@ class LeaseResult(msgspec.Struct):
     others: int
     now: float
     gone_s: float
+    lapsed: Sequence[LeasedIntent] = ()
     """By how much the database's clock has gone back since the last claim."""
 
 
@@ -176,7 +178,8 @@ class IntentStore:
         first = rows[0]
         found, others, walked = first["found"], first["others"], first["steps"]
         ended = walked < steps and others < most and (found < most or walked < look)
-        leased = [_leased(row, provider, token, asked, timeout_s) for row in rows if row["seq"] is not None]
+        rows = [row for row in rows if row["seq"] is not None]
+        leased = [_leased(row, provider, token, asked, timeout_s) for row in rows]
         return LeaseResult(
             leased=leased,
             after="" if ended else first["lane"],
@@ -184,6 +187,7 @@ class IntentStore:
             others=others,
             now=first["now"],
             gone_s=self._theirs.gone_back(first["now"], asked),
+            lapsed=[each for row, each in zip(rows, leased, strict=True) if row["lapsed"]],
         )
 
     async def shorten_waits(self, provider: str, *, gone_s: float, timeout_s: float, wait_s: float) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import longest
+from projectionist.core.log_format import facts
 from projectionist.core.states import IntentState
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
@@ -166,6 +167,8 @@ class Sender:
         whole, self._after[look] = not self._after[look], haul.after
         if haul.leased:
             announce("relay.leased")
+            if haul.lapsed:
+                _log_taken_over(self.name, haul.lapsed)
             allowed = await self._circuits.admitted(haul.leased, haul.now)
             allowed = await self._within_rate(allowed)
             await self._put_back(haul.leased, allowed)
@@ -366,6 +369,16 @@ class Sender:
         self._awake = anyio.Event()
         now = clock.now()
         self._moments = {moment for moment in self._moments if moment * GRAIN_S > now}
+
+
+def _log_taken_over(provider: str, lapsed: Sequence[LeasedIntent]) -> None:
+    """One line for all whose lease ran out: another relay has died or stood still, or this one did."""
+    about = facts(
+        provider=provider, count=len(lapsed), intent_key=lapsed[0].request.key, kind="lease_taken_over"
+    )
+    unsure = sum(each.state is IntentState.UNKNOWN for each in lapsed)
+    text = "%s: %d intents are taken over from a relay whose lease ran out (%d may have been sent), the first: %s"
+    log.warning(text, provider, len(lapsed), unsure, lapsed[0].request.key, extra=about)
 
 
 def _chance() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.background_thread import BackgroundThread
+from projectionist.core.log_format import facts
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.leases import Lease, Leases
@@ -23,6 +25,9 @@ from projectionist.runner.database.queries import BuildLost, Queries, RebuildErr
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Postgres
+    from projectionist.projections.compiled.definition import Definition
+
+log = logging.getLogger("projectionist.runner")
 
 TTL_S = 10.0
 RENEWED_S = 2.0
@@ -43,15 +48,24 @@ def owner() -> str:
 
 @asynccontextmanager
 async def turn(
-    queries: Queries, postgres: Postgres, consumer: int, who: str, tell: Tell | None = None
+    queries: Queries,
+    postgres: Postgres,
+    definition: Definition,
+    consumer: int,
+    who: str,
+    tell: Tell | None = None,
 ) -> AsyncIterator[Lease]:
     """The right to build; raises AlreadyBuilding while another process uses it.
 
-    After a crash the lease of the one before runs out by itself, which is waited for. It is renewed beside the event
-    loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where another
-    process has taken over.
+    After a crash the lease of the one before runs out by itself, which is waited for and told. It is renewed beside
+    the event loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where
+    another process has taken over.
     """
-    lease = await _acquire(queries, Leases(queries.schema, who), f"build:{consumer}")
+    lease, abandoned_by = await _acquire(queries, Leases(queries.schema, who), f"build:{consumer}")
+    if abandoned_by is not None:
+        about = facts(consumer=definition.name, kind="lease_taken_over")
+        text = "%s: the turn to build is taken over from %s, which has let its lease run out"
+        log.warning(text, definition.name, abandoned_by, extra=about)
     announce("turn.taken")
     keeper = _Keeper(postgres, consumer, who, lease, tell)
     beside = BackgroundThread(f"turn to build {consumer}", keeper.keep)
@@ -67,11 +81,14 @@ async def turn(
             await beside.stop()
 
 
-async def _acquire(queries: Queries, leases: Leases, name: str) -> Lease:
-    """The lease; an abandoned one runs out, one in use is renewed before that."""
+async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, str | None]:
+    """The lease, and who abandoned it if somebody did: that one runs out, one in use is renewed before that."""
     before = None
-    while (lease := await leases.acquire(queries.connection, name, TTL_S)) is None:
+    while True:
         row = await queries.row("select_lease_holder", name)
+        lease = await leases.acquire(queries.connection, name, TTL_S)
+        if lease is not None:
+            return lease, row["owner"] if row is not None and row["unreleased"] else None
         if row is not None and before is not None and (row["owner"], row["expires_at"]) != before:
             raise AlreadyBuilding(
                 f"{row['owner']} is building it", remedy="Wait for it, or end that process and try again"
@@ -79,7 +96,6 @@ async def _acquire(queries: Queries, leases: Leases, name: str) -> Lease:
         before = before or (None if row is None else (row["owner"], row["expires_at"]))
         announce("turn.waiting")
         await anyio.sleep(LOOKED_S)
-    return lease
 
 
 class _Keeper:

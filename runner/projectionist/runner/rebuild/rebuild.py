@@ -128,7 +128,8 @@ class Rebuild:
         stream = await api.stream(self._client, self._definition.stream)
         if not (going_back or self._options.partial):
             await check_history(queries, self._client, row, stream, self._definition.handlers)
-        async with turn(queries, self._settings.postgres, row["number"], who, self._tell) as lease:
+        mine = (self._settings.postgres, self._definition, row["number"], who)
+        async with turn(queries, *mine, self._tell) as lease:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
@@ -322,7 +323,7 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
     try:
         queries, who = Queries(connection, schema), owner()
         row = await registered(queries, definition, going_back=True)
-        async with turn(queries, settings.postgres, row["number"], who) as lease:
+        async with turn(queries, settings.postgres, definition, row["number"], who) as lease:
             build = await queries.open_build(row["number"])
             if build is None:
                 return None

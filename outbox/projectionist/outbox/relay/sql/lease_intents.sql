@@ -28,7 +28,7 @@ with recursive walk (seq, lane, able, other, found, others, steps) as (
     where walk.others < $3 and walk.steps < $4 and (walk.found < $3 or walk.steps < $9)
 ),
 free as (
-    select o.seq from {schema}.outbox o
+    select o.seq, o.state <> 'ready' and o.lease_until is not null as lapsed from {schema}.outbox o
     where o.seq = any (array(select seq from walk where able and (other or $10) order by other desc, steps limit $3)) and o.open
         and o.state in ('ready', 'leased', 'started', 'unknown')
         and coalesce(o.due <= clock_timestamp(), true)
@@ -56,6 +56,7 @@ select stop.lane, stop.steps, stop.found, stop.others, extract(epoch from clock_
     extract(epoch from clock_timestamp() - o.first_started)::float8 as since_first_s,
     i.key, i.consumer, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
     i.tracestate,
+    o.seq = any (array(select seq from free where lapsed)) as lapsed,
     b.state as circuit, b.epoch, b.failures, b.openings, extract(epoch from b.until)::float8 as until
 from (
     select max(lane) as lane, max(steps) as steps, max(found) as found, max(others) as others from walk
