@@ -11,7 +11,7 @@ import pytest
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
-from tests.support.rebuilding import RebuildHarness
+from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 
 from projectionist.core.operator import Act
@@ -347,11 +347,18 @@ async def test_generations_that_were_kept_go_with_the_reset_and_an_open_build_re
     await RebuildHarness(live).rebuild(s.Orders)
     assert len(await live.fetch("select 1 from {s}.generations where state = 'kept'")) == 1
 
-    await live.value("update {s}.consumers set build = 1 returning 1")
+    rebuilds = RebuildHarness(live)
+    with dying("rebuild.flipped"):
+        await rebuilds.rebuild(s.Orders)
     assert "a build of Orders is open" in await cli.refused("reset", "Orders", "--yes", *WHY)
-    await live.value("update {s}.consumers set build = null returning 1")
+    with dying("rebuild.given_up"):
+        await rebuilds.give_up(s.Orders)
+    assert "a build of Orders is open" in await cli.refused("reset", "Orders", "--yes", *WHY)
+    await rebuilds.give_up(s.Orders)
     await cli.done("reset", "Orders", "--yes", *WHY)
-    assert await live.fetch("select state from {s}.generations order by 1") == [("dropped",), ("live",)]
+    assert await live.fetch("select state from {s}.generations order by 1") == [
+        *(("dropped",), ("dropped",), ("live",))
+    ]
     await live.settle(s.Orders)
     assert await history(live, "o1") == ["placed"]
 

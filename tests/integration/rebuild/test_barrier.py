@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from tests.integration.consumers.test_evolve import grown
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.rebuilding import RebuildHarness
+from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.core import clock, testpoints
 from projectionist.core.operator import Act
+from projectionist.core.postgres import connections
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import SqlProjection, Tx, definition, on
@@ -192,6 +193,46 @@ async def test_a_batch_that_stays_open_keeps_the_others_waiting_for_a_moment_at_
 async def _open(batch: Connection, consumer: int) -> None:
     await batch.execute("begin")
     await batch.execute("select pg_advisory_xact_lock_shared($1)", barrier_key(SCHEMA, consumer))
+
+
+MANY = 200_000
+
+
+async def test_batches_go_on_while_all_that_has_moved_is_marked_and_while_the_marks_are_removed(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", "0")
+    s, rebuilds = shop(live.stream), RebuildHarness(live)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    await rebuilds.rebuild(s.Orders)
+    number = await live.value("select number from {s}.consumers")
+    await live.fetch(
+        "insert into {s}.positions (consumer, aggregate, version, head) "
+        "select $1, 'order/many' || n, 1, 'clear' from generate_series(1, $2) n",
+        *(number, MANY),
+    )
+    async with live.running(s.Orders):
+        # Each stands still inside its transaction, when all has been written: how long that took does not matter.
+        async with rebuilds.frozen(s.Orders, "rebuild.marked", back_to=1) as going_back:
+            await live.publish(OrderNoted("beside the marking"), "o1", 2)
+            await rebuilds.settled(s.Orders)
+            with dying("rebuild.flipped"):
+                rebuilds.free(going_back)
+                await going_back
+        assert await live.value("select count(*)::int from {s}.dirty") == MANY + 1
+        async with rebuilds.frozen(s.Orders, "rebuild.cleared", restart=True) as giving_up:
+            await live.publish(OrderNoted("beside the removal"), "o1", 3)
+            await rebuilds.settled(s.Orders)
+            assert await live.value("select count(*)::int from {s}.dirty") == MANY + 1
+            await live.fetch("delete from {s}.positions where aggregate like 'order/many%'")
+        await giving_up
+
+    assert await live.value("select count(*)::int from {s}.dirty") == 0
+    assert [row[3] for row in await live.rows("orders")] == [
+        '["placed", "beside the marking", "beside the removal"]'
+    ]
 
 
 async def test_a_row_is_recomputed_without_the_broker_once_nothing_has_moved(live: ConsumerHarness) -> None:

@@ -67,6 +67,8 @@ class Build(msgspec.Struct):
     partial: bool
     positions: int
     """Under which build the positions of its generation stand."""
+    is_marked: bool
+    """Whether batches leave marks for it; once they do not any more, it can only be removed."""
 
 
 def first_position(definition: Definition) -> int:

@@ -113,8 +113,11 @@ async def sweep(queries: Queries, consumer: int) -> list[int]:
 async def begin_rollback(
     queries: Queries, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
 ) -> Build:
-    """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand."""
-    async with queries.alone(consumer, "roll back", within_s=None):  # as many marks as there are
+    """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand.
+
+    From its commit on live batches and verbs leave marks for it; what had moved before is marked by `mark_moved`.
+    """
+    async with queries.alone(consumer, "roll back"):
         row = await queries.row("select_kept_generation", consumer, generation)
         if row is None or row["build"] is None:
             raise RebuildError(
@@ -128,14 +131,21 @@ async def begin_rollback(
             )
         if await queries.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open", remedy="Finish it, or --abort it")
-        await queries.run("delete_dirty_marks", consumer)
         number = await queries.value("insert_rollback_build", consumer, generation, epoch, owner)
         await queries.run("set_active_build", consumer, number)
         build = await queries.open_build(consumer)
         assert build is not None, "it was opened above"
-        await queries.run("mark_all_moved_dirty", consumer, build.positions, first_position(definition))
     announce("rebuild.opened")
     return build
+
+
+async def mark_moved(queries: Queries, definition: Definition, build: Build) -> None:
+    """Mark what has moved since a kept generation was left, while batches go on: they write the other slot."""
+    async with queries.connection.transaction():
+        await queries.hold(build)
+        await queries.run("mark_all_moved_dirty", build.consumer, build.positions, first_position(definition))
+        await queries.run("start_catch_up_phase", build.number)
+        announce("rebuild.marked")
 
 
 async def drop_positions(queries: Queries, build: int) -> None:

@@ -11,7 +11,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
-from projectionist.runner.database.queries import POSITIONS, Build, Queries, RebuildError
+from projectionist.runner.database.queries import POSITIONS, Build, InUse, Queries, RebuildError
 from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.migrate import keeping, own
 from projectionist.runner.read_models.rehearsal import rehearse
@@ -41,7 +41,6 @@ async def begin(
     async with queries.alone(consumer, "open"):
         if await queries.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
-        await queries.run("delete_dirty_marks", consumer)
         given = (definition.revision, definition.shape, definition.code, partial)
         row = await queries.row("insert_build", consumer, epoch, owner, *given)
         assert row is not None, "consumers are never deleted"
@@ -111,26 +110,39 @@ async def _create(queries: Queries, build: Build, shadow: Shadow) -> None:
 
 
 async def abort(queries: Queries, build: Build) -> None:
-    """Give a build up: its tables go, live batches leave no more marks. A kept generation stays kept."""
-    async with queries.alone(build.consumer, "abort", within_s=None):  # as many marks as there are
-        await queries.hold(build)
-        await queries.run("clear_active_build", build.consumer)
-        tables = await table_names(queries, build.consumer, build.generation)
-        if build.kind == "rollback" and await queries.value("do_tables_exist", tables):
-            await queries.run("restore_kept_generation", build.consumer, build.generation)
-        else:
-            if build.phase != "open":  # until then none of them is this build's
-                await drop_tables(queries, build.consumer, build.generation)
-            await queries.run("mark_generation_dropped", build.consumer, build.generation)
-            await queries.run("release_unused_names", build.consumer)
-            await drop_positions(queries, build.positions)
-        await queries.run("finish_build", build.number, "aborted")
-        await clear(queries, build)
+    """Give a build up: live batches leave no more marks, and its tables go. A kept generation stays kept.
+
+    Batches are kept out for the first of it alone. A build that is left between the two can only be given up.
+    """
+    if build.is_marked:
+        async with queries.alone(build.consumer, "abort"):
+            await queries.hold(build)
+            await queries.run("clear_active_build", build.consumer)
+        announce("rebuild.given_up")
+    try:
+        async with queries.connection.transaction():
+            await queries.hold(build)
+            await _remove(queries, build)
+            announce("rebuild.cleared")
+    except asyncpg.LockNotAvailableError as error:
+        raise InUse(
+            f"generation {build.generation} cannot be removed: somebody uses its tables",
+            remedy="pg_stat_activity names the transaction; the next rebuild, or --abort, goes on from here",
+        ) from error
     announce("rebuild.aborted")
 
 
-async def clear(queries: Queries, build: Build) -> None:
-    """Remove what a build needs only while it is open."""
+async def _remove(queries: Queries, build: Build) -> None:
+    tables = await table_names(queries, build.consumer, build.generation)
+    if build.kind == "rollback" and await queries.value("do_tables_exist", tables):
+        await queries.run("restore_kept_generation", build.consumer, build.generation)
+    else:
+        if build.kind == "rollback" or build.phase != "open":  # until then none of them is this build's
+            await drop_tables(queries, build.consumer, build.generation)
+        await queries.run("mark_generation_dropped", build.consumer, build.generation)
+        await queries.run("release_unused_names", build.consumer)
+        await drop_positions(queries, build.positions)
+    await queries.run("finish_build", build.number, "aborted")
     await queries.run("delete_dirty_marks", build.consumer)
     await queries.run("delete_excluded_sequences", build.number)
     await queries.run("delete_catch_up_plan", build.number)

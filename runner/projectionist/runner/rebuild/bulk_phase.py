@@ -86,6 +86,8 @@ class BulkPhase:
             for statement in self._shadow.index():
                 await queries.connection.execute(statement)
             await queries.run("mark_all_moved_dirty", build.consumer, build.positions, self._consumer.start)
+            # Now, and not in the swap, where batches wait.
+            await queries.run("delete_excluded_sequences", build.number)
             await queries.run("start_catch_up_phase", build.number)
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")

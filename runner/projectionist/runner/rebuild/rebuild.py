@@ -23,7 +23,7 @@ from projectionist.runner.database.queries import Build, InUse, Queries, Rebuild
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_tail import tailing
-from projectionist.runner.read_models.generations import begin_rollback
+from projectionist.runner.read_models.generations import begin_rollback, mark_moved
 from projectionist.runner.read_models.views import carry_indexes, check, table_names
 from projectionist.runner.rebuild import build_state
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding, owner, turn
@@ -168,14 +168,17 @@ class Rebuild:
     def _goes_on(self, build: Build) -> bool:
         back_to = self._options.back_to
         wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
-        return wanted and not self._options.restart and build_state.fits(build, self._definition)
+        goes_on = wanted and build.is_marked and not self._options.restart
+        return goes_on and build_state.fits(build, self._definition)
 
     async def _build(self, queries: Queries, build: Build, *, resumed: bool) -> Rebuilt:
         began = clock.now()
         consumer = await consumer_for(queries, self._definition, self._settings, build)
         shadow = Shadow(queries.connection, consumer, self._schema)
         filter_subject = self._definition.subjects.filter
-        if build.phase == "open":
+        if build.phase == "open" and build.kind == "rollback":
+            await mark_moved(queries, self._definition, build)
+        elif build.phase == "open":
             build = await self._prepare(queries, build, shadow)
         control = await queries.row("select_build_control_row", build.consumer)
         assert control is not None, "consumers are never deleted"

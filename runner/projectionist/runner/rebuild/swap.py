@@ -12,7 +12,6 @@ from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.database.queries import Build, Queries, RebuildError
 from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.views import kept, repoint_view, shown, views, withdraw
-from projectionist.runner.rebuild.build_state import clear
 
 if TYPE_CHECKING:
     from projectionist.runner.jetstream.stream_tail import Tail
@@ -89,7 +88,7 @@ async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
     await queries.run("insert_code_fingerprint", consumer, build.code)
     await queries.run("mark_generation_live", consumer, build.generation)
     await queries.run("finish_build", build.number, "done")
-    await clear(queries, build)
+    await queries.run("delete_catch_up_plan", build.number)  # its marks went when they were seen to
     if caught_up is None:
         await drop_positions(queries, build.positions)
 

@@ -1,5 +1,6 @@
 -- What of each consumer waits for somebody, and which processes run it. $1: silent for so long is dead or frozen.
-select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape, c.code, c.paused, c.build is not null as building,
+select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape, c.code, c.paused,
+    exists (select from {schema}.builds b where b.consumer = c.number and b.ended is null) as building,
     (select count(*) from {schema}.positions where consumer = c.number and head in ('waiting', 'failed')) as stopped,
     (select count(*) from {schema}.parked where consumer = c.number and not ordered and cause = 'failed' and due is null) as alone,
     (select count(*) from {schema}.quarantine where consumer = c.number and state = 'quarantined') as quarantined,

@@ -1,2 +1,2 @@
--- Nor the plan of its last round.
+-- The plan of a round is needed no more.
 delete from {schema}.build_steps where build = $1

@@ -1,2 +1,2 @@
--- No build is open any more: its marks go.
+-- A build is over, and live leaves no marks any more: those there are go.
 delete from {schema}.dirty where consumer = $1

@@ -1,2 +1,2 @@
--- Nor is what it left out needed.
+-- What a bulk left out is needed no more.
 delete from {schema}.build_apart where build = $1

@@ -55,7 +55,7 @@ select c.name, c.stream, c.durable,
             'doing', p.doing, 'done', p.done, 'expected', p.expected,
             'per_s', case when p.told > clock_timestamp() - interval '10 seconds' then p.per_s else 0 end
         ) from {schema}.builds b left join {schema}.build_progress p on p.build = b.number
-        where b.number = c.build) as build,
+        where b.consumer = c.number and b.ended is null) as build,
     case when exists (select from {schema}.counters k where k.consumer = c.number and k.outcome = 'intents') then (
         select count(*) from {schema}.audit a
         where a.verb = 'replay' and starts_with(a.object, c.name || ': ') and a.at > clock_timestamp() - interval '1 hour'
