@@ -117,10 +117,10 @@ class RebuildHarness:
 
         def sleep(name: str) -> None:
             if name == point and not keepers:
-                keepers.extend(one for one in threading.enumerate() if one.name.startswith("turn to build"))
+                keepers.extend(one for one in threading.enumerate() if one.name.startswith("build lease"))
                 loop.call_soon_threadsafe(reached.set)
                 free.wait(60)
-            elif name == "turn.renewing" and threading.current_thread() in keepers:
+            elif name == "build_lease.renewing" and threading.current_thread() in keepers:
                 free.wait(60)
 
         stop = testpoints.listen(sleep)

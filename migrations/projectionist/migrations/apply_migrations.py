@@ -57,7 +57,7 @@ def script(migration: Migration, schema: str) -> str:
 async def _apply_next(connection: Connection, schema: str) -> Migration | None:
     statements = Statements(PACKAGE, schema)
     async with connection.transaction():
-        await _take_turn(connection, statements, schema)
+        await _take_lock(connection, statements, schema)
         # Read after the lock, by a statement of its own: who held it before us may have applied everything.
         waiting = await plan(connection, schema)
         if not waiting:
@@ -66,7 +66,7 @@ async def _apply_next(connection: Connection, schema: str) -> Migration | None:
         return waiting[0]
 
 
-async def _take_turn(connection: Connection, statements: Statements, schema: str) -> None:
+async def _take_lock(connection: Connection, statements: Statements, schema: str) -> None:
     await connection.execute(statements["wait_for_migration_lock"], PATIENCE)
     try:
         await connection.execute(statements["lock_migrations"], advisory_key(schema, "migrate"))

@@ -30,7 +30,7 @@ class Gate:
         self._name = name
         self._trouble, self._relief = trouble, relief
         self._pause_s = pause_s
-        self._turns = anyio.Lock()
+        self._probing = anyio.Lock()
         self._opened = anyio.Event()
         self._closed_at: float | None = None
         self._next_try = 0.0
@@ -43,7 +43,7 @@ class Gate:
     async def wait_turn(self) -> None:
         """Return at once while the gate is open, otherwise when it is the caller's turn to try."""
         while self.closed:
-            async with self._turns:
+            async with self._probing:
                 opened = self._opened
                 with anyio.move_on_after(self._next_try - clock.now()):
                     await opened.wait()

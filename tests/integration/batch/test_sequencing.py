@@ -25,16 +25,16 @@ async def test_batches_open_at_once_meet_the_versions_of_an_aggregate_in_order(l
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with batch_drivers(live, s.Orders, drivers=2) as drivers:
-        turn: BatchOrder | None = None
+        batch_order: BatchOrder | None = None
         tasks: list[asyncio.Task[list[BatchResult]]] = []
         for n in range(1, 41):
             driver = drivers[n % 2]
             event = OrderPlaced("ann", 1) if n == 1 else OrderNoted(str(n))
-            turn = BatchOrder(turn)
+            batch_order = BatchOrder(batch_order)
             if len(tasks) > 1:
                 await tasks[-2]  # each has one connection
             tasks.append(
-                asyncio.create_task(driver.settler.settle(Batch([driver.read(event, "o1", n)]), turn))
+                asyncio.create_task(driver.settler.settle(Batch([driver.read(event, "o1", n)]), batch_order))
             )
         await asyncio.wait_for(asyncio.gather(*tasks), HANG_S)
 

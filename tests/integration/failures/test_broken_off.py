@@ -26,11 +26,11 @@ async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_
     settle = BatchSettler.settle
 
     async def stumbling(
-        self: BatchSettler, batch: Batch, turn: BatchOrder | None = None
+        self: BatchSettler, batch: Batch, batch_order: BatchOrder | None = None
     ) -> list[BatchResult]:
         if batch.refusal is None and any(one.id == "bad" for one in batch.deliveries):
             raise KeyError("what nobody foresaw")
-        return await settle(self, batch, turn)
+        return await settle(self, batch, batch_order)
 
     monkeypatch.setattr(BatchSettler, "settle", stumbling)
     soon = RetryPolicy(initial_s=0.01, maximum_s=0.1)

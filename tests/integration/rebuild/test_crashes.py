@@ -72,7 +72,7 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
         ended = await run_projectionist(*command, cwd=tmp_path, **env)
 
         assert ended.code == 0, ended.err
-        assert "Orders: the turn to build is taken over from " in ended.err, "what was abandoned is told"
+        assert "Orders: the build lease is taken over from " in ended.err, "what was abandoned is told"
         (rebuilt,) = json.loads(ended.out)["rebuilt"]
         assert rebuilt["resumed"] is (point != "swap.committed")
         assert rebuilt["compared"]["differences"] == []

@@ -157,7 +157,7 @@ async def test_the_swap_waits_for_open_batches_and_keeps_new_ones_out(
         with listening() as heard:
             building = asyncio.create_task(rebuilds.rebuild(s.Orders))
             try:
-                await heard.wait("turn.taken" if rule else "swap.committed")
+                await heard.wait("build_lease.taken" if rule else "swap.committed")
             finally:
                 gate.set()
             await building

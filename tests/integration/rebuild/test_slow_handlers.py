@@ -1,4 +1,4 @@
-"""Handlers may take as long as they want: the turn to build is kept, other tasks go on, and what is folded is kept."""
+"""Handlers may take as long as they want: the build lease is kept, other tasks go on, and what is folded is kept."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_turn_that_ran_out_and_that_nobody_else_took_is_taken_again(
     with listening() as heard:
         async with rebuilds.reading(cls) as building:
             await rebuilds.moments_pass()
-            await heard.wait("turn.again")
+            await heard.wait("build_lease.again")
         assert (await building).generation == 2
 
 
@@ -87,7 +87,7 @@ async def test_a_turn_that_somebody_else_had_meanwhile_ends_the_build_and_names_
             "update projectionist.leases set epoch = epoch + 1, owner = 'elsewhere pid 7',"
             " expires_at = clock_timestamp() where name like 'build:%'"
         )
-        with pytest.raises(BuildLost, match="elsewhere pid 7 took the turn"):
+        with pytest.raises(BuildLost, match="elsewhere pid 7 took the build lease"):
             await building
 
 

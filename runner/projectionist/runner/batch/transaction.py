@@ -66,13 +66,13 @@ class Transaction:
     """One run of one batch; nothing in it outlives the run."""
 
     def __init__(
-        self, consumer: Consumer, store: InboxStore, model: Model, batch: Batch, turn: BatchOrder
+        self, consumer: Consumer, store: InboxStore, model: Model, batch: Batch, batch_order: BatchOrder
     ) -> None:
         self.consumer = consumer
         self.store = store
         self.model = model
         self.batch = batch
-        self.turn = turn
+        self.batch_order = batch_order
         self.number = consumer.next_batch()
         self.incarnation = 0
         self.released: Sequence[Delivery] = ()
@@ -81,11 +81,11 @@ class Transaction:
 
     async def run(self) -> BatchResult:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
-        await self.turn.begin()
+        await self.batch_order.begin()
         try:
             return await self._run()
         finally:
-            self.turn.over()
+            self.batch_order.over()
 
     async def _run(self) -> BatchResult:
         begun_ns, begun = time.time_ns(), time.monotonic()
@@ -102,11 +102,11 @@ class Transaction:
                 deliveries, again = without(deliveries, aside)
                 self.writes.counts.update((one.type, "redelivered") for one in again)
             fresh = await self._claim(deliveries)
-            self.turn.claimed()
+            self.batch_order.claimed()
             announce("batch.claimed")
-            await self.turn.lock()
+            await self.batch_order.lock()
             courses = await self._judge(fresh)
-            self.turn.locked()
+            self.batch_order.locked()
             announce("batch.judged")
             folded = await self.model.fold(courses, self.batch.refusal)
             announce("batch.folded")
@@ -270,7 +270,7 @@ class Transaction:
         if unknown:
             await self.store.place(unknown, self.consumer.start)
         rows = await self.store.positions(aggregates)
-        self.turn.locked()
+        self.batch_order.locked()
         if len(rows) != len(aggregates):
             self.consumer.exists.clear()
             raise Again("a position that this process had seen is gone")

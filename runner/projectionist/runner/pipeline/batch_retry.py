@@ -65,19 +65,21 @@ class BatchSettler:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._session.is_failing
 
-    async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
+    async def settle(self, batch: Batch, batch_order: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away.
 
         What does not get through is divided, and its parts are tried in turn, so that none keeps another waiting.
         """
-        return await Settling(self, batch, turn or BatchOrder()).run()
+        return await Settling(self, batch, batch_order or BatchOrder()).run()
 
-    async def once(self, batch: Batch, turn: BatchOrder, ready: Callable[[Model], None]) -> BatchResult:
+    async def once(
+        self, batch: Batch, batch_order: BatchOrder, ready: Callable[[Model], None]
+    ) -> BatchResult:
         """Run the batch once; `ready` is called with the model when there is a session to run it on."""
         store, model = await self._session.ready()
         ready(model)
         async with self._session.unblocking():
-            applied = await Transaction(self._consumer, store, model, batch, turn).run()
+            applied = await Transaction(self._consumer, store, model, batch, batch_order).run()
         self._session.well()
         return applied
 
@@ -110,10 +112,10 @@ class BatchSettler:
 class Settling:
     """One batch on its way: lanes of parts, each tried in its turn until it has got through or is put aside."""
 
-    def __init__(self, settler: BatchSettler, batch: Batch, turn: BatchOrder) -> None:
+    def __init__(self, settler: BatchSettler, batch: Batch, batch_order: BatchOrder) -> None:
         self._settler = settler
         self._consumer = settler._consumer  # noqa: SLF001  a part of it
-        self._turn = turn
+        self._batch_order = batch_order
         self._lanes: deque[deque[BatchPart]] = deque([deque([part_of(batch)])])
         self._idle = self._tries = 0
         """How many parts have missed since one got through, and how many waits that were."""
@@ -126,7 +128,7 @@ class Settling:
             part = self._lanes[0][0]
             begun, self._model = time.monotonic(), None
             try:
-                self._done(part, await self._settler.once(part.batch, self._turn, self._ready))
+                self._done(part, await self._settler.once(part.batch, self._batch_order, self._ready))
             except Again:
                 announce("batch.again")
                 self._settler.count("again")

@@ -58,13 +58,13 @@ class CrashGuard:
         """Whether batches cannot be committed at the moment, for no fault of theirs."""
         return self._settler.is_failing
 
-    async def settle(self, batch: Batch, turn: BatchOrder | None = None) -> list[BatchResult]:
+    async def settle(self, batch: Batch, batch_order: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch."""
         until = self.suspicion.until
         if until is None:
-            return await self._settler.settle(batch, turn)
+            return await self._settler.settle(batch, batch_order)
         rest, suspects = split_suspects(batch, await self._known(batch), await self._old(batch, until))
-        applied = await self._settler.settle(rest, turn) if rest is not None else []
+        applied = await self._settler.settle(rest, batch_order) if rest is not None else []
         for suspect in suspects:
             applied += await self._alone(suspect)
         return applied

@@ -78,7 +78,7 @@ class Pipeline:
         self._read_one = read
         self._settlers = settlers
         """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
-        self._turn: BatchOrder | None = None
+        self._batch_order: BatchOrder | None = None
         self._due = due
         self.limits = limits
         self._after = after
@@ -183,11 +183,11 @@ class Pipeline:
 
     async def _settle(self, settler: CrashGuard, batch: Batch) -> list[BatchResult]:
         begun = time.monotonic()
-        turn = self._turn = BatchOrder(self._turn)
+        batch_order = self._batch_order = BatchOrder(self._batch_order)
         try:
-            applied = await settler.settle(batch, turn)
+            applied = await settler.settle(batch, batch_order)
         finally:
-            turn.over()
+            batch_order.over()
         for one in applied:
             self._plan_due(one)
         self.durations.append(time.monotonic() - begun)

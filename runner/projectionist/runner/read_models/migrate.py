@@ -179,14 +179,14 @@ class ReadModels:
 
     async def _apply_alone(self, d: Definition, change: Change) -> None:
         if change.what != "index":
-            await self._apply_in_turn(d, change)
+            await self._apply_under_lock(d, change)
         if change.indexes:
             await self._make_indexes(d)
 
     async def _make_indexes(self, d: Definition) -> None:
         """One process at a time, each what is missing by then: one that is being made looks like one that was left."""
-        turn, tries = advisory_key(self._schema, f"indexes of {d.name}"), 0
-        while not await self._connection.fetchval(self._sql["try_lock_index_creation"], turn):
+        lock, tries = advisory_key(self._schema, f"indexes of {d.name}"), 0
+        while not await self._connection.fetchval(self._sql["try_lock_index_creation"], lock):
             tries += 1
             announce("migrate.waiting")
             await anyio.sleep(interval(TRIES, tries))
@@ -196,9 +196,9 @@ class ReadModels:
                 await self._connection.execute(text)
         finally:
             await self._connection.execute("reset lock_timeout; reset statement_timeout")
-            await self._connection.fetchval(self._sql["unlock_index_creation"], turn)
+            await self._connection.fetchval(self._sql["unlock_index_creation"], lock)
 
-    async def _apply_in_turn(self, d: Definition, change: Change) -> None:
+    async def _apply_under_lock(self, d: Definition, change: Change) -> None:
         try:
             await self._tried(d, change)
         except asyncpg.LockNotAvailableError as error:
@@ -227,8 +227,8 @@ class ReadModels:
             await anyio.sleep(interval(TRIES, tries))
 
     async def _apply_once(self, d: Definition, change: Change, wait_s: float) -> None:
-        turn = advisory_key(self._schema, "read models")
-        await self._connection.execute(self._sql["lock_consumer_exclusive"], turn)
+        lock = advisory_key(self._schema, "read models")
+        await self._connection.execute(self._sql["lock_consumer_exclusive"], lock)
         former = await self._connection.fetchrow(
             self._sql["select_consumer"], change.renamed_from or change.consumer
         )

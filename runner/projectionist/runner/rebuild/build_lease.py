@@ -1,4 +1,4 @@
-"""Whose turn it is to build: a lease, kept while the builder lives. A second one is refused by the first's name."""
+"""The right to build: a lease, kept while the builder lives. A second one is refused by the first's name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RENEWED_S = 2.0
 LOOKED_S = 0.2
 
 Tell = Callable[[Queries, int, int], Awaitable[None]]
-"""Is given the consumer and the epoch of the turn."""
+"""Is given the consumer and the epoch of the lease."""
 
 
 class AlreadyBuilding(RebuildError):
@@ -47,7 +47,7 @@ def owner() -> str:
 
 
 @asynccontextmanager
-async def turn(
+async def build_lease(
     queries: Queries,
     postgres: Postgres,
     definition: Definition,
@@ -64,11 +64,11 @@ async def turn(
     lease, abandoned_by = await _acquire(queries, Leases(queries.schema, who), f"build:{consumer}")
     if abandoned_by is not None:
         about = facts(consumer=definition.name, kind="lease_taken_over")
-        text = "%s: the turn to build is taken over from %s, which has let its lease run out"
+        text = "%s: the build lease is taken over from %s, which has let its lease run out"
         log.warning(text, definition.name, abandoned_by, extra=about)
-    announce("turn.taken")
+    announce("build_lease.taken")
     keeper = _Keeper(postgres, consumer, who, lease, tell)
-    beside = BackgroundThread(f"turn to build {consumer}", keeper.keep)
+    beside = BackgroundThread(f"build lease of {consumer}", keeper.keep)
     beside.start()
     try:
         with unwrap_single_exception():
@@ -94,7 +94,7 @@ async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, 
                 f"{row['owner']} is building it", remedy="Wait for it, or end that process and try again"
             )
         before = before or (None if row is None else (row["owner"], row["expires_at"]))
-        announce("turn.waiting")
+        announce("build_lease.waiting")
         await anyio.sleep(LOOKED_S)
 
 
@@ -126,7 +126,7 @@ class _Keeper:
 
     async def _renewed(self, connection: Connection | None) -> Connection | None:
         """The connection it was renewed on; None if there was trouble: then it is tried again."""
-        announce("turn.renewing")
+        announce("build_lease.renewing")
         try:
             async with asyncio.timeout(TTL_S):
                 connection = connection or await self._connected()
@@ -140,7 +140,7 @@ class _Keeper:
         return connection
 
     async def _connected(self) -> Connection:
-        return await connections.connect(self._postgres, application_name="projectionist turn to build")
+        return await connections.connect(self._postgres, application_name="projectionist build lease")
 
     async def _renew(self, queries: Queries) -> None:
         renewed = await self._leases.renew(queries.connection, self._held)
@@ -151,10 +151,10 @@ class _Keeper:
             if renewed is None or renewed.epoch != self._held.epoch + 1:
                 named = "somebody else" if holder is None else holder["owner"]
                 raise BuildLost(
-                    f"{named} took the turn to build, which this process had not renewed for {TTL_S:g} s",
+                    f"{named} took the build lease, which this process had not renewed for {TTL_S:g} s",
                     remedy="Look at `generations list`; rebuilding again goes on from where it stands",
                 )
-            announce("turn.again")
+            announce("build_lease.again")
         self._held = renewed
         if self._tell is not None:
             await self._tell(queries, self._consumer, self._epoch)

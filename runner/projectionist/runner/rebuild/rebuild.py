@@ -26,7 +26,7 @@ from projectionist.runner.jetstream.stream_tail import tailing
 from projectionist.runner.read_models.generations import begin_rollback, mark_moved
 from projectionist.runner.read_models.views import carry_indexes, check, table_names
 from projectionist.runner.rebuild import build_state
-from projectionist.runner.rebuild.build_lease import AlreadyBuilding, owner, turn
+from projectionist.runner.rebuild.build_lease import AlreadyBuilding, build_lease, owner
 from projectionist.runner.rebuild.bulk_phase import BulkPhase
 from projectionist.runner.rebuild.catch_up import CatchUp
 from projectionist.runner.rebuild.catch_up_race import Brake, CatchUpRace, judge
@@ -59,7 +59,7 @@ class Options(msgspec.Struct, frozen=True):
     """Go back to this kept generation instead of building one."""
     partial: bool = False
     raised_only: bool = False
-    """Build only if the revision is still higher than the live one when it is our turn."""
+    """Build only if the revision is still higher than the live one when it has the build lease."""
     accept_differences: bool = False
     slow_live: bool = False
     """Keep batches waiting now and then, where they apply events as fast as they can be caught up."""
@@ -117,11 +117,11 @@ class Rebuild:
         connection = await connections.connect(self._settings.postgres, application_name=name)
         try:
             await connection.execute("set statement_timeout = 0")
-            return await self._in_turn(Queries(connection, self._schema))
+            return await self._under_lease(Queries(connection, self._schema))
         finally:
             connection.terminate()
 
-    async def _in_turn(self, queries: Queries) -> Rebuilt:
+    async def _under_lease(self, queries: Queries) -> Rebuilt:
         who = owner()
         going_back = self._options.back_to is not None
         row = await registered(queries, self._definition, going_back=going_back)
@@ -129,7 +129,7 @@ class Rebuild:
         if not (going_back or self._options.partial):
             await check_history(queries, self._client, row, stream, self._definition.handlers)
         mine = (self._settings.postgres, self._definition, row["number"], who)
-        async with turn(queries, *mine, self._tell) as lease:
+        async with build_lease(queries, *mine, self._tell) as lease:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
@@ -326,7 +326,7 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
     try:
         queries, who = Queries(connection, schema), owner()
         row = await registered(queries, definition, going_back=True)
-        async with turn(queries, settings.postgres, definition, row["number"], who) as lease:
+        async with build_lease(queries, settings.postgres, definition, row["number"], who) as lease:
             build = await queries.open_build(row["number"])
             if build is None:
                 return None

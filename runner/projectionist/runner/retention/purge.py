@@ -80,7 +80,7 @@ class Purger:
         self._streams = streams
         self._rest = rest
         self._sql = Statements("projectionist.runner", schema)
-        self._turn = advisory_key(schema, "purge")
+        self._lock_key = advisory_key(schema, "purge")
         folder = settings.retention.archive_folder
         self._archive = Archive(Path(folder)) if settings.retention.archive == "files" and folder else None
         self._configs: dict[str, StreamConfig | None] = {}
@@ -132,7 +132,7 @@ class Purger:
         """One transaction: what is archived in a file is on disk before its rows are gone."""
         mode = self._settings.retention.archive
         async with self._lend() as connection, connection.transaction():
-            await connection.execute(self._sql["lock_purge_step"], self._turn)
+            await connection.execute(self._sql["lock_purge_step"], self._lock_key)
             barriers = [barrier_key(self._schema, number) for number in self._by_number]
             await connection.execute(self._sql["lock_consumers_shared"], barriers)
             rest = await self._limits(connection, table)

@@ -125,7 +125,7 @@ class Exact:
         """Fold what has been applied meanwhile, and compare; in one transaction whose snapshot is one."""
         await self._settle(self._fresh)
         self._fresh = []
-        self._fold(in_turn(self._kept.values()))
+        self._fold(in_stream_order(self._kept.values()))
         self._kept = {}
         live = await load(self._queries, self._consumer, list(self._counts))
         return [self._refolded(key, live.get(key), self._rows.cell(key).stored) for key in self._counts]
@@ -173,18 +173,20 @@ class Exact:
                 applied.append(delivery)
             elif waits:
                 self._waiting.append(delivery)
-        self._fold(self._in_turn(applied, known))
+        self._fold(self._in_version_order(applied, known))
 
     def _is_of(self, row: Record, delivery: Delivery) -> bool:
         """Whether the inbox row is of this very message, and not of another one with the same identity."""
         return bool((row["incarnation"], row["seq"]) == (self._consumer.incarnation, delivery.seq))
 
-    def _in_turn(self, applied: list[Delivery], known: Mapping[tuple[str, str], Record]) -> list[Delivery]:
+    def _in_version_order(
+        self, applied: list[Delivery], known: Mapping[tuple[str, str], Record]
+    ) -> list[Delivery]:
         """Those that come in the order of their aggregates' versions; others are kept, or noted for another pass."""
         if not self._ordered:
             return sorted(applied, key=lambda d: d.seq)
-        turn = []
-        for delivery in in_turn(applied):
+        ordered = []
+        for delivery in in_stream_order(applied):
             aggregate, version = delivery.aggregate or "", delivery.version or 0
             if aggregate in self._held:
                 at = (aggregate, version)
@@ -192,10 +194,10 @@ class Exact:
                     self._kept[at] = delivery
             elif version > self._reached.get(aggregate, 0):
                 self._reached[aggregate] = version
-                turn.append(delivery)
+                ordered.append(delivery)
             else:
                 self.disordered.add(aggregate)
-        return turn
+        return ordered
 
     def _fold(self, deliveries: Iterable[Delivery]) -> None:
         for delivery in deliveries:
@@ -247,7 +249,7 @@ async def load(queries: Queries, consumer: Consumer, keys: Sequence[Any]) -> dic
     return {row[table.key_at]: row for row in rows}
 
 
-def in_turn(deliveries: Iterable[Delivery]) -> list[Delivery]:
+def in_stream_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
     """Stream order, as far as the order inside aggregates allows."""
     ranks: dict[str, int] = {}
     ranked: list[tuple[int, int, Delivery]] = []

@@ -89,7 +89,7 @@ class Waiter:
         self._callers = 0
         self._connection: asyncpg.Connection[Record] | None = None
         self._client: Client | None = None
-        self._turn, self._dialling = asyncio.Lock(), asyncio.Lock()
+        self._asking, self._dialling = asyncio.Lock(), asyncio.Lock()
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -251,7 +251,7 @@ class Waiter:
 
     async def _ask(self, statement: str, *arguments: object) -> list[Record]:
         """On the one connection, which is opened where there is none, and given up where it fails."""
-        async with self._turn:
+        async with self._asking:
             try:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await db.connect(

@@ -1,11 +1,11 @@
 -- Opens wishes as intents, in the order they were written, one opener after the other; how many wishes that were. What
 -- one aggregate wishes is written while its position is locked: who sees a later row sees the earlier ones.
-with turn as materialized (
+with locked as materialized (
     select pg_advisory_xact_lock($2::bigint)
 ),
 taken as (
     delete from {schema}.wishes
-    where seq in (select seq from {schema}.wishes, turn where refused is null order by seq limit $1)
+    where seq in (select seq from {schema}.wishes, locked where refused is null order by seq limit $1)
     returning seq, consumer, incarnation, created, convert_from(wished, 'UTF8')::jsonb as wished
 ),
 wish as materialized (
