@@ -172,7 +172,7 @@ async def _change(
         found = await aside.each(chosen, idle=args.act == "retry")
         left = 0 if args.all else max(0, len(found) - 1)
         places = [(one.consumer, one.place) for one in found[: None if args.all else 1]]
-    done = await aside.act(places, await _deed(act, args), rate=args.rate)
+    done = await aside.act(places, await _action_of(act, args), rate=args.rate)
     done.left = left
     return _report(done, args)
 
@@ -189,7 +189,9 @@ async def _places(aside: QuarantineQueries, seq: int, args: argparse.Namespace) 
     return [(row["consumer"], (row["incarnation"], row["seq"])) for row in waiting]
 
 
-async def _deed(act: Act, args: argparse.Namespace) -> Callable[[QuarantineActions, Place], Awaitable[None]]:
+async def _action_of(
+    act: Act, args: argparse.Namespace
+) -> Callable[[QuarantineActions, Place], Awaitable[None]]:
     if args.act == "retry":
         return lambda verbs, place: verbs.retry(place, act)
     if args.act == "discard":

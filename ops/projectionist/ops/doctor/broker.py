@@ -147,7 +147,7 @@ async def held(
     row: Row,
     settings: Settings,
     found: Stream,
-    deed: DurableMark | None = None,
+    durable_mark: DurableMark | None = None,
 ) -> list[Check]:
     """The durable of one consumer, against what it should be."""
     about, policy = definition.name, settings.policy(definition.name)
@@ -158,7 +158,7 @@ async def held(
         contiguous=definition.sequence == "contiguous",
         batch=settings.batch.max_rows,
         ack_wait_s=policy.ack_wait_s,
-        deed=deed,
+        durable_mark=durable_mark,
     )
     try:
         durable.check_stream(wanted, found.config)

@@ -151,6 +151,6 @@ async def _of(
     checks: list[Check] = []
     if rows is not None and definition.name in rows:
         row = rows[definition.name]
-        deed = None if home is None else DurableMark(home, row["number"], definition.name)
-        checks += await broker_checks.held(client, definition, row, settings, stream, deed)
+        durable_mark = None if home is None else DurableMark(home, row["number"], definition.name)
+        checks += await broker_checks.held(client, definition, row, settings, stream, durable_mark)
     return checks + await identities.look(client, definition, settings, stream)

@@ -55,7 +55,7 @@ class BatchTracer:
             names.CONSUMER: definition.name,
         }
 
-    def trail(
+    def batch_spans(
         self, batch: Batch, courses: Sequence[AggregatePlan], begun_ns: int, repeats: Sequence[Delivery] = ()
     ) -> BatchSpans | None:
         """The spans of a batch whose events have been judged; None where nothing of it is sampled."""

@@ -113,8 +113,8 @@ class Transaction:
             for index, one in enumerate(courses):
                 self._close(one, folded.broken.get(index))
             # Intents are written under the spans of their events; without any, spans have time until all is done.
-            trail = self._trail(courses, begun_ns) if folded.intents else None
-            await self._write(folded, trail)
+            spans = self._spans(courses, begun_ns) if folded.intents else None
+            await self._write(folded, spans)
             if self.consumer.marks is not None:
                 await self._mark(courses, folded, self.consumer.marks)
             announce("batch.written")
@@ -125,9 +125,9 @@ class Transaction:
             self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
         self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
         if not folded.intents:
-            trail = self._trail(courses, begun_ns)
-        if trail is not None:
-            trail.committed(over_ns, courses, folded.broken)
+            spans = self._spans(courses, begun_ns)
+        if spans is not None:
+            spans.committed(over_ns, courses, folded.broken)
         tried = sum(1 for one in courses if one.tried)
         return BatchResult(
             writes=self.writes,
@@ -135,11 +135,11 @@ class Transaction:
             tried=tried,
             took_s=over - begun,
             commit_s=over - written,
-            trail=trail,
+            spans=spans,
         )
 
-    def _trail(self, courses: Sequence[AggregatePlan], begun_ns: int) -> BatchSpans | None:
-        return self.consumer.tracing.trail(self.batch, courses, begun_ns, self.writes.repeats)
+    def _spans(self, courses: Sequence[AggregatePlan], begun_ns: int) -> BatchSpans | None:
+        return self.consumer.tracing.batch_spans(self.batch, courses, begun_ns, self.writes.repeats)
 
     def _close(self, one: AggregatePlan, broken: FailedAt | None) -> None:
         consumer = self.consumer
@@ -327,7 +327,7 @@ class Transaction:
 
     # -- write ---------------------------------------------------------------------------------------------------
 
-    async def _write(self, folded: FoldedBatch, trail: BatchSpans | None) -> None:
+    async def _write(self, folded: FoldedBatch, spans: BatchSpans | None) -> None:
         """Everything the batch decided."""
         await self.model.write(folded)
         await self._write_journal()
@@ -337,8 +337,8 @@ class Transaction:
             await self.store.idle(folded.idle)
         staged = stage_intents(folded.intents, self.consumer, self.writes)
         self.writes.staged = len(staged)
-        if trail is not None:
-            trail.inject_into_intents(staged)
+        if spans is not None:
+            spans.inject_into_intents(staged)
         if staged:
             await self.store.stage(self.incarnation, staged)
         if self.writes.counts:

@@ -47,7 +47,7 @@ class BatchResult(msgspec.Struct):
     took_s: float = 0.0
     """From the barrier to the commit."""
     commit_s: float = 0.0
-    trail: BatchSpans | None = None
+    spans: BatchSpans | None = None
     """The spans of what was sampled of it."""
     left: Sequence[Arrival] = ()
     """What could be written nowhere, not even into quarantine: it is not acked, and comes again."""

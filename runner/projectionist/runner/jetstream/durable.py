@@ -36,7 +36,7 @@ class DurableSpec(msgspec.Struct, frozen=True):
     contiguous: bool
     batch: int
     ack_wait_s: float
-    deed: DurableMark | None = None
+    durable_mark: DurableMark | None = None
     """Whose it is; None for a durable that nobody owns."""
 
 
@@ -64,7 +64,7 @@ async def prepare(client: Client, wanted: DurableSpec) -> tuple[Stream, DurableI
     check_durable(wanted, found)
     if found.config.passes_over(wanted.subjects.filter):
         return stream, await _create_anew(client, wanted, found, config)
-    if refiltered(wanted, found) or limited(found) or drifted(found, config) or lacks_deed(wanted, found):
+    if refiltered(wanted, found) or limited(found) or drifted(found, config) or lacks_mark(wanted, found):
         found = await update(client, wanted, found)
     return stream, found
 
@@ -100,9 +100,9 @@ async def _create_anew(
     return await _create(client, wanted, config)
 
 
-def lacks_deed(wanted: DurableSpec, found: DurableInfo) -> bool:
+def lacks_mark(wanted: DurableSpec, found: DurableInfo) -> bool:
     """Whether it does not say whose it is, or not as it is now."""
-    return wanted.deed is not None and durable_owner.lacks(wanted.deed, found.config.metadata)
+    return wanted.durable_mark is not None and durable_owner.lacks(wanted.durable_mark, found.config.metadata)
 
 
 def refiltered(wanted: DurableSpec, found: DurableInfo) -> bool:
@@ -138,7 +138,9 @@ def configuration(wanted: DurableSpec, metadata: Mapping[str, str] | None = None
         "max_ack_pending": 6 * wanted.batch,  # two being settled, one read, one being read, two on their way
         "filter_subject": wanted.subjects.filter,
         **dict.fromkeys(_ORDERS, 0),
-        "metadata": dict(metadata or {}) if wanted.deed is None else wanted.deed.metadata(metadata),
+        "metadata": dict(metadata or {})
+        if wanted.durable_mark is None
+        else wanted.durable_mark.metadata(metadata),
     }
 
 
@@ -178,8 +180,8 @@ async def _check_subjects(client: Client, wanted: DurableSpec, stream: StreamCon
 
 def check_durable(wanted: DurableSpec, found: DurableInfo) -> None:
     """Refuse a durable that is another database's, or would deliver in another way."""
-    if wanted.deed is not None:
-        durable_owner.refuse(wanted.deed, wanted.stream, wanted.name, found.config.metadata)
+    if wanted.durable_mark is not None:
+        durable_owner.refuse(wanted.durable_mark, wanted.stream, wanted.name, found.config.metadata)
     expected = {
         "deliver_policy": "all",
         "ack_policy": "explicit",

@@ -59,7 +59,7 @@ class DurableMark(msgspec.Struct, frozen=True):
         }
 
 
-def whose(deed: DurableMark, found: Mapping[str, str]) -> DurableOwner:
+def whose(durable_mark: DurableMark, found: Mapping[str, str]) -> DurableOwner:
     """Whose durable bears this metadata.
 
     A token says it; where a failover lost ours, the higher timeline of the same database does.
@@ -67,31 +67,36 @@ def whose(deed: DurableMark, found: Mapping[str, str]) -> DurableOwner:
     token = found.get(TOKEN)
     if token is None:
         return DurableOwner.UNNAMED
-    if token == deed.owner.token:
+    if token == durable_mark.owner.token:
         return DurableOwner.OURS
-    if token == deed.owner.before or _is_higher(deed, found):
+    if token == durable_mark.owner.before or _is_higher(durable_mark, found):
         return DurableOwner.FORMER
     return DurableOwner.THEIRS
 
 
-def lacks(deed: DurableMark, found: Mapping[str, str]) -> bool:
+def lacks(durable_mark: DurableMark, found: Mapping[str, str]) -> bool:
     """Whether a durable that is not another's is to be written anew."""
-    return any(found.get(name) != value for name, value in deed.metadata().items())
+    return any(found.get(name) != value for name, value in durable_mark.metadata().items())
 
 
-def refuse(deed: DurableMark, stream: str, durable: str, found: Mapping[str, str]) -> None:
+def refuse(durable_mark: DurableMark, stream: str, durable: str, found: Mapping[str, str]) -> None:
     """Raise NotOurs if the durable is another's."""
-    if whose(deed, found) is DurableOwner.THEIRS:
+    if whose(durable_mark, found) is DurableOwner.THEIRS:
         raise NotOurs(
-            f"durable {durable} of stream {stream} belongs to {_told(found)}, and this is {deed.owner.place}, "
-            f"schema {deed.owner.schema}",
+            f"durable {durable} of stream {stream} belongs to {_told(found)}, and this is {durable_mark.owner.place}, "
+            f"schema {durable_mark.owner.schema}",
             remedy=f"Stop what runs there; if this database is the real one, {ADOPT}",
         )
 
 
-def _is_higher(deed: DurableMark, found: Mapping[str, str]) -> bool:
-    place = deed.owner.place
-    ours = (place.system, str(place.database), deed.owner.schema, f"{deed.number} {deed.consumer}")
+def _is_higher(durable_mark: DurableMark, found: Mapping[str, str]) -> bool:
+    place = durable_mark.owner.place
+    ours = (
+        place.system,
+        str(place.database),
+        durable_mark.owner.schema,
+        f"{durable_mark.number} {durable_mark.consumer}",
+    )
     theirs = tuple(found.get(name) for name in (SYSTEM, DATABASE, SCHEMA, CONSUMER))
     timeline = found.get(TIMELINE, "")
     return ours == theirs and timeline.isdecimal() and int(timeline) < place.timeline

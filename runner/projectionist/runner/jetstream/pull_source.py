@@ -97,10 +97,10 @@ class JetStreamSource:
         contiguous: bool,
         heartbeat_s: float = 5,
         judge: Judge | None = None,
-        deed: DurableMark | None = None,
+        durable_mark: DurableMark | None = None,
     ) -> None:
         """`judge` looks at stream and durable before anything is pulled, again after every reconnect; it may refuse
-        them by raising, and says whether it has moved the durable. `deed` says whose the durable has to be."""
+        them by raising, and says whether it has moved the durable. `durable_mark` says whose the durable has to be."""
         self._client = client
         self._judge = judge
         self._line = line(client)
@@ -111,7 +111,7 @@ class JetStreamSource:
             contiguous=contiguous,
             batch=batch,
             ack_wait_s=ack_wait_s,
-            deed=deed,
+            durable_mark=durable_mark,
         )
         self._inbox = client.new_inbox()
         self._pulls = Pulls(

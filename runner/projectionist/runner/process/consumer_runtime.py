@@ -167,8 +167,8 @@ class ConsumerRuntime:
             self._told_unnamed = True
             tell_unnamed(self._consumer.definition.name, batch.deliveries)
         for one in applied:
-            if one.trail is not None:
-                one.trail.acked()
+            if one.spans is not None:
+                one.spans.acked()
         if any(one.writes.staged for one in applied):
             self._access.wake()
         if self._drain is not None and any(one.writes.parked for one in applied):

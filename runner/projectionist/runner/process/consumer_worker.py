@@ -150,7 +150,7 @@ class ConsumerWorker:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         began, self.well_s = clock.now(), 0.0
         found = await self._access.registration(self.definition)
-        deed = await self._access.deed(found["number"], self.definition.name)
+        durable_mark = await self._access.durable_mark(found["number"], self.definition.name)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
         if self.definition.revision > found["revision"]:
@@ -170,7 +170,7 @@ class ConsumerWorker:
                 self._settings.postgres.schema,
             )
         standing = self._standing
-        source = self._source(found["durable"], standing, deed)
+        source = self._source(found["durable"], standing, durable_mark)
         try:
             stream = await source.open()
         except NotOurs as error:
@@ -216,7 +216,7 @@ class ConsumerWorker:
         except* AlreadyBuilding as taken:
             await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
-    def _source(self, durable: str, standing: StreamGuard, deed: DurableMark) -> JetStreamSource:
+    def _source(self, durable: str, standing: StreamGuard, durable_mark: DurableMark) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
         return JetStreamSource(
             self._client,
@@ -227,7 +227,7 @@ class ConsumerWorker:
             ack_wait_s=policy.ack_wait_s,
             contiguous=definition.sequence == CONTIGUOUS,
             judge=standing.check,
-            deed=deed,
+            durable_mark=durable_mark,
         )
 
     async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:

@@ -93,7 +93,7 @@ class DatabaseAccess(SharedPool):
                 await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name, longest_s)
             )
 
-    async def deed(self, number: int, consumer: str) -> DurableMark:
+    async def durable_mark(self, number: int, consumer: str) -> DurableMark:
         """What the consumer's durable is to bear; raises DatabaseCopied, on record, if this database is a copy."""
         async with self.lend() as connection:
             try:

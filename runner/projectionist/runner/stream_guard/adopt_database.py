@@ -42,10 +42,10 @@ class AdoptionResult(msgspec.Struct, frozen=True):
 
 async def check_ours(connection: Connection, client: Client, schema: str, row: Record) -> None:
     """Refuse a durable that is another database's, before it is moved; raises Elsewhere or NotOurs."""
-    deed = DurableMark(await owners.owner(connection, schema), row["number"], row["name"])
+    durable_mark = DurableMark(await owners.owner(connection, schema), row["number"], row["name"])
     with suppress(ConsumerMissing, StreamMissing):
         found = await api.consumer(client, row["stream"], row["durable"])
-        refuse(deed, row["stream"], row["durable"], found.config.metadata)
+        refuse(durable_mark, row["stream"], row["durable"], found.config.metadata)
 
 
 class Takeover:
@@ -91,8 +91,8 @@ class Takeover:
 
     async def _is_taken(self, row: Record, owner: Owner) -> bool:
         found = await self._durable(row)
-        deed = DurableMark(owner, row["number"], row["name"])
-        return found is not None and whose(deed, found.config.metadata) is DurableOwner.THEIRS
+        durable_mark = DurableMark(owner, row["number"], row["name"])
+        return found is not None and whose(durable_mark, found.config.metadata) is DurableOwner.THEIRS
 
     async def _name(self, row: Record, owner: Owner) -> None:
         found = await self._durable(row)
