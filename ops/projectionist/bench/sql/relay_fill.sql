@@ -1,4 +1,4 @@
--- What batches of a thousand events would have wished for: $1 intents over $2 aggregates, with content of $3 bytes.
+-- What batches of a thousand events would have staged: $1 intents over $2 aggregates, with content of $3 bytes.
 insert into {schema}.wishes (consumer, incarnation, intents, wished)
 select 1, 1, count(*), convert_to(
     json_build_object(

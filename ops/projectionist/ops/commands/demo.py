@@ -109,7 +109,7 @@ def _told(outcome: DemoResult) -> str:
     told = (
         f"{outcome.sent} messages published and settled in {outcome.seconds:.1f} s: "
         f"{counted.get('duplicate', 0)} duplicates recognised, {counted.get('parked_gap', 0)} parked behind a gap "
-        f"and drained.\n{counted.get('intents', 0)} mails wished for, {outcome.mails} sent, {outcome.doubled} twice.\n"
+        f"and drained.\n{counted.get('intents', 0)} mails asked for, {outcome.mails} sent, {outcome.doubled} twice.\n"
         f"The orders were then rebuilt from {outcome.rebuilt} events, without another mail."
     )
     rows = [

@@ -84,7 +84,7 @@ def setback(one: SetbackStatus) -> Check:
 
 
 def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:
-    """Whether somebody can carry out what it wishes."""
+    """Whether a relay can carry out its intents."""
     from projectionist.outbox.intents.intent import options_of  # noqa: PLC0415  loaded where it is needed
 
     lacking = sorted({options_of(one).provider for one in definition.intents} - known.keys())
@@ -113,10 +113,10 @@ def unversioned(row: Row) -> Check:
 
 
 def refused(row: Row) -> Check:
-    """Wishes that no relay could open."""
+    """Staged intents that no relay could open."""
     return attention(
         row["name"],
-        "wishes",
+        "staged intents",
         f"{row['n']:,} intents could not be opened: {row['refused']}",
         "The next relay that starts tries them again: deploy one that can, or report it",
     )

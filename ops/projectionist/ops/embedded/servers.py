@@ -116,12 +116,12 @@ class Embedded:
             notes.append(f"port {last} is taken by another program: {server.name} listens on {port} now")
         return port
 
-    def _start(self, server: PostgresServer | NatsServer, wish: int) -> int:
-        """Start `server` on port `wish` or a free one; again, if that is lost before the server has it."""
+    def _start(self, server: PostgresServer | NatsServer, port: int) -> int:
+        """Start `server` on `port` or a free one; again, if that is lost before the server has it."""
         # A server that was killed a moment ago may still be letting go of its port.
-        if wish and not processes.until(lambda: processes.is_free(wish), seconds=1):
-            wish = 0
-        for first in (wish, 0, 0, 0, 0):
+        if port and not processes.until(lambda: processes.is_free(port), seconds=1):
+            port = 0
+        for first in (port, 0, 0, 0, 0):
             port = first or processes.free_port()
             homes.write_ports(self.home, homes.read_ports(self.home) | {server.name: port})
             try:

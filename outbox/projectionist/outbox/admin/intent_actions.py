@@ -77,7 +77,7 @@ class IntentActions:
         self._sql = Statements("projectionist.outbox", schema)
 
     async def opened(self) -> None:
-        """Open what batches have wished for by now, which every look at intents begins with."""
+        """Open what batches have staged by now, which every look at intents begins with."""
         await unpack_all(self._connection, self._sql)
 
     async def groups(self, chosen: IntentFilter) -> list[IntentGroup]:

@@ -71,9 +71,9 @@ class OutboxStatus(msgspec.Struct, frozen=True):
 
     providers: list[ProviderStatus] = []
     relays: list[RelayStatus] = []
-    wished: int = 0
+    staged: int = 0
     """Intents that no relay has opened yet."""
-    wished_s: float | None = None
+    staged_s: float | None = None
     bounded: bool = False
     """Whether there are more intents than were counted: each count is so many or more."""
 
@@ -86,8 +86,8 @@ class OutboxStatus(msgspec.Struct, frozen=True):
         ]
 
     def _unserved(self) -> Iterator[Trouble]:
-        if self.wished and not any(one.alive for one in self.relays):
-            text = f"{self.wished:,} intents wait to be opened, and no relay runs"
+        if self.staged and not any(one.alive for one in self.relays):
+            text = f"{self.staged:,} intents wait to be opened, and no relay runs"
             yield Trouble("outbox", text, "`projectionist relay`")
 
 
@@ -117,10 +117,10 @@ async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxS
     sql = Statements("projectionist.outbox", schema)
     relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["select_relays"])]
     found: dict[str, ProviderStatus] = {}
-    wished, wished_s, counted = 0, None, 0
+    staged, staged_s, counted = 0, None, 0
     for row in await connection.fetch(sql["select_outbox_metrics"], most):
         if row["provider"] is None:
-            wished, wished_s = row["n"], row["oldest_s"]
+            staged, staged_s = row["n"], row["oldest_s"]
         else:
             counted += row["n"]
             _add(found, relays, row["provider"], row["state"], row["n"], row["oldest_s"])
@@ -128,7 +128,7 @@ async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxS
         _provider(found, relays, row["provider"]).circuits[row["state"]] = row["n"]
     for name in sorted({name for one in relays for name in one.providers}):
         _provider(found, relays, name)
-    return OutboxStatus([found[name] for name in sorted(found)], relays, wished, wished_s, counted >= most)
+    return OutboxStatus([found[name] for name in sorted(found)], relays, staged, staged_s, counted >= most)
 
 
 def _provider(found: dict[str, ProviderStatus], relays: Sequence[RelayStatus], name: str) -> ProviderStatus:

@@ -67,7 +67,7 @@ def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
 
 
 def body_hash(body: bytes) -> bytes:
-    """What tells two contents under one key apart: the half of a SHA-256, which PostgreSQL makes of wishes as well."""
+    """What tells two contents under one key apart: half of a SHA-256. PostgreSQL makes it of staged intents as well."""
     return sha256(body).digest()[:16]
 
 

@@ -23,7 +23,7 @@ class OutboxError(ProjectionistError):
 
 
 class IntentReused(OutboxError):
-    """The same id was written before with other content: give another wish another id."""
+    """The same id was written before with other content: give another intent another id."""
 
 
 class Outbox:
@@ -75,16 +75,16 @@ class Outbox:
         if traceparent is None:
             traceparent, tracestate = tracing.current()
         traceparent, tracestate = trace_context(traceparent, tracestate)
-        slot, wish = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
-        options = options_of(wish)
-        self._check_provider(wish, aggregate, version)
+        slot, asked = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
+        options = options_of(asked)
+        self._check_provider(asked, aggregate, version)
         slot = slot or options.slot
-        key, body = intent_key("", self._source, id, slot), content_of(wish)
+        key, body = intent_key("", self._source, id, slot), content_of(asked)
         scope = aggregate
         if options.order_by is not AGGREGATE:
-            scope = None if options.order_by is None else getattr(wish, options.order_by)
+            scope = None if options.order_by is None else getattr(asked, options.order_by)
         destination = (
-            options.provider if options.destination is None else str(getattr(wish, options.destination))
+            options.provider if options.destination is None else str(getattr(asked, options.destination))
         )
         ordering = None if scope is None else ordering_key(self._source, options.provider, str(scope))
         written = await connection.fetchval(
@@ -111,14 +111,14 @@ class Outbox:
         ):
             raise IntentReused(
                 f"{self._source} has written {id!r} ({slot}) before, with other content or for another destination",
-                remedy="Another wish needs another id, or a slot of its own",
+                remedy="Another intent needs another id, or a slot of its own",
             )
         return key
 
-    def _check_provider(self, wish: Intent, aggregate: str | None, version: int | None) -> None:
+    def _check_provider(self, asked: Intent, aggregate: str | None, version: int | None) -> None:
         if self._providers is None:
             return
-        options = options_of(wish)
+        options = options_of(asked)
         if options.provider not in self._providers:
             known = ", ".join(sorted(self._providers)) or "none"
             raise OutboxError(

@@ -1,4 +1,4 @@
-"""Wishes: the intents of one batch, written as one value, and opened as rows by whoever looks at intents next.
+"""Staging: the intents of one batch, written as one value, and opened as rows by whoever looks at intents next.
 
 A row an intent, with its place in the queue, costs five entries in indexes. A batch writes none of them.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.outbox")
 
 AT_ONCE = 4
-"""How many rows of wishes are opened in one transaction."""
+"""How many rows of staged intents are opened in one transaction."""
 _OF_THE_ROW = ("21", "22", "23", "54")
 """What the database says of a value: it is no JSON, too long, missing, more than an index takes."""
 INTENTS, BYTES = 1000, 8 * 1024 * 1024
@@ -55,34 +55,34 @@ class StagedIntent(msgspec.Struct, gc=False):
 _NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
 
 
-def encode_intents(wishes: Sequence[StagedIntent]) -> bytes:
-    """Wishes as the JSON that `open_wishes` reads: a list of values for each field."""
+def encode_intents(staged: Sequence[StagedIntent]) -> bytes:
+    """Staged intents as the JSON that `unpack_some` reads: a list of values for each field."""
     columns: dict[str, Sequence[object]] = dict(
-        zip(_NAMES, zip(*map(msgspec.structs.astuple, wishes), strict=True), strict=True)
+        zip(_NAMES, zip(*map(msgspec.structs.astuple, staged), strict=True), strict=True)
     )
-    columns["body"] = [wish.body.decode() for wish in wishes]  # JSON inside JSON: text all the way
+    columns["body"] = [intent.body.decode() for intent in staged]  # JSON inside JSON: text all the way
     return msgspec.json.encode(columns)
 
 
-def intent_chunks(wishes: Sequence[StagedIntent]) -> Iterator[Sequence[StagedIntent]]:
-    """Wishes in the portions that make a row each."""
+def intent_chunks(staged: Sequence[StagedIntent]) -> Iterator[Sequence[StagedIntent]]:
+    """Staged intents in the portions that make a row each."""
     begin, size = 0, 0
-    for at, wish in enumerate(wishes):
-        if at - begin >= INTENTS or (at > begin and size + len(wish.body) > BYTES):
-            yield wishes[begin:at]
+    for at, intent in enumerate(staged):
+        if at - begin >= INTENTS or (at > begin and size + len(intent.body) > BYTES):
+            yield staged[begin:at]
             begin, size = at, 0
-        size += len(wish.body)
-    if begin < len(wishes):
-        yield wishes[begin:]
+        size += len(intent.body)
+    if begin < len(staged):
+        yield staged[begin:]
 
 
 async def unpack_some(connection: Connection, sql: Statements) -> int:
-    """Open some of what batches have wished for; how many intents that were. One transaction: nothing is opened twice.
+    """Open some of what batches have staged; how many intents that were. One transaction: nothing is opened twice.
 
     None were there, or another opener was quicker, where it says 0. A row that the database refuses for what it holds
     is put aside, and counts as well.
     """
-    key = advisory_key(sql.schema, "wishes")
+    key = advisory_key(sql.schema, "staged intents")
     try:
         opened = await _opened(connection, sql, AT_ONCE, key)
     except asyncpg.PostgresError as error:
@@ -115,7 +115,7 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
         if row is None:
             return 0
         log.error(
-            "%d intents of consumer %d cannot be opened (row %d of wishes), and are put aside until a relay starts: %s",
+            "%d staged intents of consumer %d (row %d) cannot be opened, and are put aside until a relay starts: %s",
             row["intents"],
             row["consumer"],
             row["seq"],
@@ -126,7 +126,7 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
 
 
 async def unpack_all(connection: Connection, sql: Statements) -> None:
-    """Open everything that is wished for by now: intents are looked at after this."""
+    """Open everything that is staged by now: intents are looked at after this."""
     last = await connection.fetchval(sql["select_newest_intent_batch"])
     while last is not None and await connection.fetchval(sql["has_packed_intents"], last):
         await unpack_some(connection, sql)

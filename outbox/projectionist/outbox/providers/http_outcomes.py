@@ -57,10 +57,10 @@ def _outcome(profile: Profile, answer: HttpAnswer, codes: set[str]) -> tuple[Out
         return special
     if 200 <= status < 300:
         return Outcome.SENT, "" if answer.complete else "the answer was cut"
-    wish = answer.headers.get(profile.retry_header, "").lower() if profile.retry_header else ""
-    if wish == "true" and status >= 400:
+    retry_wanted = answer.headers.get(profile.retry_header, "").lower() if profile.retry_header else ""
+    if retry_wanted == "true" and status >= 400:
         return Outcome.RETRY, "the provider asks for another try"
-    if status in profile.sticky or (wish == "false" and status >= 500):
+    if status in profile.sticky or (retry_wanted == "false" and status >= 500):
         return Outcome.STICKY, "this failure is repeated for this key"
     if status in _PASSING:
         return Outcome.RETRY, _PASSING[status]

@@ -140,7 +140,7 @@ class NatsPublish(Provider):
         return msgspec.json.encode(FrozenPublish(subject, headers))
 
     def _of(self, request: Request) -> dict[str, str | None]:
-        """The aggregate of a producer's event. What a handler wished for is none of the aggregate of its own event."""
+        """The aggregate of a producer's event. What a handler asked for is none of the aggregate of its own event."""
         if not request.produced:
             return {}
         said = {names_of.DEFAULTS[word] for word in ("aggregate", "version")} <= self.settings.headers.keys()

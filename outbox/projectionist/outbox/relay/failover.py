@@ -1,6 +1,6 @@
 """What a failover means for intents: a database that took another one's place may lack attempts that were made.
 
-The start of an attempt is on the disk of one machine, unless commits wait for a standby. So whatever was wished for
+The start of an attempt is on the disk of one machine, unless commits wait for a standby. So whatever was asked for
 before the schema moved (a failover, a restore, an adopted copy: `core.owner`) may have been sent, whatever its row
 says, and is treated like an attempt that nobody told the end of.
 """
@@ -32,9 +32,9 @@ async def judge(connection: Connection, sql: Statements) -> None:
     if row["before"] is not None:
         await unpack_all(
             connection, sql
-        )  # what is still a wish here may have been opened, and sent, over there
+        )  # what is still staged here may have been opened, and sent, over there
     if await connection.fetchval(sql["set_owner_token"], row["here"]):
         log.warning(
-            "PostgreSQL has failed over: what was wished for before may have been sent, and is looked after"
+            "PostgreSQL has failed over: what was asked for before may have been sent, and is looked after"
         )
         announce("relay.failed_over")

@@ -130,12 +130,12 @@ class IntentStore:
         self._theirs = clock.Other()
 
     async def open(self) -> int:
-        """Open wishes as intents; how many those were."""
+        """Open staged intents; how many those were."""
         async with self._link.lent() as connection:
             return await unpack_some(connection, self._link.sql)
 
     async def allow(self) -> None:
-        """Have wishes that could not be opened tried again: this code may be newer."""
+        """Have staged intents that could not be opened tried again: this code may be newer."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["retry_refused_staged_intents"])
 

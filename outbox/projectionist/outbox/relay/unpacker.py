@@ -1,4 +1,4 @@
-"""Opens what batches wish for, beside the senders of one relay."""
+"""Opens what batches have staged, beside the senders of one relay."""
 
 from __future__ import annotations
 

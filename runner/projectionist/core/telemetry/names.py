@@ -404,7 +404,7 @@ READING_EXPECTED: Final = _gauge(
 INTENTS: Final = _gauge(
     "projectionist.outbox.intents",
     "{intent}",
-    "Intents that are not settled (wished: no relay has opened them yet, of no provider).",
+    "Intents that are not settled (staged: no relay has opened them yet, of no provider).",
     PROVIDER,
     STATE,
 )

@@ -92,7 +92,7 @@ class Purger:
         """One walk over all tables."""
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
-            # An inbox row waits for its intents, which therefore have to be seen: what is wished for later is younger.
+            # An inbox row waits for its intents, which therefore have to be seen: what is staged later is younger.
             self._began = await connection.fetchval(self._sql["select_purge_horizon"], datetime.now(UTC))
             await unpack_all(connection, Statements("projectionist.outbox", self._schema))
             facts = await connection.fetch(

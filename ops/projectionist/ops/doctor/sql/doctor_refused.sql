@@ -1,4 +1,4 @@
--- How many intents of which consumer stand in wishes that could not be opened, and why the last of them.
+-- How many intents of which consumer stand in staged batches that could not be opened, and why the last of them.
 select c.name, sum(w.intents)::bigint as n, max(w.refused) as refused
 from {schema}.wishes w
 join {schema}.consumers c on c.number = w.consumer

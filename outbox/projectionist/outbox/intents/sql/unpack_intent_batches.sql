@@ -1,5 +1,5 @@
--- Opens wishes as intents, in the order they were written, one opener after the other; how many wishes that were. What
--- one aggregate wishes is written while its position is locked: who sees a later row sees the earlier ones.
+-- Opens staged intents, in the order they were written, one opener after the other; how many those were. What
+-- one aggregate asks for is written while its position is locked: who sees a later row sees the earlier ones.
 with locked as materialized (
     select pg_advisory_xact_lock($2::bigint)
 ),
@@ -8,7 +8,7 @@ taken as (
     where seq in (select seq from {schema}.wishes, locked where refused is null order by seq limit $1)
     returning seq, consumer, incarnation, created, convert_from(wished, 'UTF8')::jsonb as wished
 ),
-wish as materialized (
+staged as materialized (
     select t.seq as batch, t.consumer, t.incarnation, t.created, w.*,
         substr(sha256(convert_to(w.body, 'UTF8')), 1, 16) as hash
     from taken t
@@ -33,7 +33,7 @@ written as (
     )
     select consumer, key, source, id, aggregate, version::bigint, slot, class, provider, destination, ordering, on_dead,
         convert_to(body, 'UTF8'), hash, traceparent, tracestate, created
-    from wish
+    from staged
     order by batch, place
     on conflict (key) do nothing
     returning seq, provider, destination, coalesce(ordering, key) as lane
@@ -47,10 +47,10 @@ reused as (
     insert into {schema}.incidents (consumer, incarnation, kind, seq, source, id, aggregate, version, detail)
     select w.consumer, w.incarnation, 'intent_reuse', w.seq::bigint, w.source, w.id, w.aggregate, w.version::bigint,
         'slot ' || w.slot || ' of this event has an intent with other content; the first stands'
-    from (select wish.*, first_value(hash) over (partition by key order by batch, place) as first from wish) as w
+    from (select staged.*, first_value(hash) over (partition by key order by batch, place) as first from staged) as w
     left join {schema}.intents i on i.key = w.key
-    where (select count(*) from written) < (select count(*) from wish) and w.hash <> coalesce(i.hash, w.first)
+    where (select count(*) from written) < (select count(*) from staged) and w.hash <> coalesce(i.hash, w.first)
     on conflict do nothing
     returning consumer, id
 )
-select (select count(*) from wish) as opened, (select count(*) from reused) as reused, (select min(id) from reused) as first
+select (select count(*) from staged) as opened, (select count(*) from reused) as reused, (select min(id) from reused) as first

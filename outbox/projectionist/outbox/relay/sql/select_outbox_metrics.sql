@@ -8,5 +8,5 @@ from (
 ) o
 join {schema}.intents i on i.seq = o.first
 union all
-select null, 'wished', sum(intents)::bigint, extract(epoch from clock_timestamp() - min(created))::float8
+select null, 'staged', sum(intents)::bigint, extract(epoch from clock_timestamp() - min(created))::float8
 from {schema}.wishes having count(*) > 0
