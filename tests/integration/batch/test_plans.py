@@ -51,6 +51,8 @@ HOT: dict[str, tuple[Any, ...]] = {
     "select_inbox_by_version": (1, AGGREGATES, [3, 4]),
     "select_skipped_ranges": (1, AGGREGATES),
     "select_due_aggregates": (1, 200),
+    "select_due_gaps": (1, 1_000),
+    "postpone_due_gaps": (1, AGGREGATES, 0.5),
     "select_due_unordered_events": (1, 200),
     "lock_due_unordered_events": (1, ["shop"], IDS),
     "delete_parked_events": (1, "shop", IDS),

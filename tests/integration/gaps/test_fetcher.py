@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.operator import Act
+from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, on
 
 pytestmark = pytest.mark.asyncio
@@ -244,3 +246,61 @@ async def test_a_retry_of_a_lost_gap_looks_again_at_once(live: ConsumerHarness) 
         assert await waits(live, s.Orders) == "lost"
 
     assert await live.value("select count(*) from {s}.incidents") == 1
+
+
+async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_rarely(
+    live: ConsumerHarness,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    looks = []
+    async with batch_drivers(live, s.Orders, policy=Policy(gap_grace_ms=50)) as (driver,):
+        await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
+        store, _ = await driver.session.ready()
+        for age in (0, 10, 9_000):
+            await live.pool.execute(
+                "update projectionist.positions set due = clock_timestamp();"
+                f" update projectionist.parked set parked_at = clock_timestamp() - interval '{age} s'"
+            )
+            assert await driver.due(10) == ([], []), "its next step is to be looked for, not to be applied"
+            assert [row[0] for row in await store.rows("select_due_gaps", 10)] == ["order/o1"]
+            rows = await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.grace_s)
+            assert [row[0] for row in rows] == ["order/o1"]
+            looks.append(
+                await live.value("select extract(epoch from due - clock_timestamp()) from {s}.positions")
+            )
+
+        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(1, 5)))
+        assert await live.head(s.Orders, "order/o1") == (5, "clear", 0)
+
+    assert [round(after) for after in looks] == [0, 10, 30]
+
+
+async def test_a_due_gap_that_misses_no_version_drains(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    live.tampered = True  # the versions before it are nobody's
+    await live.migrate(s.Orders)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
+        await live.pool.execute("update projectionist.positions set version = 4, due = clock_timestamp()")
+        store, _ = await driver.session.ready()
+        assert await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.grace_s) == []
+        assert await live.head(s.Orders, "order/o1") == (4, "draining", 1)
+        await driver.settle_due()
+
+    assert await live.head(s.Orders, "order/o1") == (5, "clear", 0)
+
+
+async def test_a_due_gap_is_looked_up_without_a_batch_of_its_own(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+    held = await live.publish(OrderPlaced("bob", 1), "other", 1)
+    await take_away(live, held)  # the floor cannot pass it
+    await live.publish(OrderNoted("three"), "o1", 3)
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=Policy(gap_grace_ms=20)):
+            await heard.wait("gap.looked", 6)
+
+    assert heard.counts["batch.entered"] == 1

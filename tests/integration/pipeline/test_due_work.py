@@ -99,31 +99,6 @@ async def test_a_second_gap_behind_the_first_stops_the_drain_until_it_is_filled_
     assert stands == [(12, "gap", 11), (19, "gap", 5), (25, "clear", 0)]
 
 
-async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_rarely(
-    live: ConsumerHarness,
-) -> None:
-    s = shop(live.stream)
-    await live.migrate(s.Orders)
-    looks = []
-    async with batch_drivers(live, s.Orders, policy=LIMIT) as (driver,):
-        await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
-        assert await driver.due(10) == ([], [])
-        for age in (0, 10, 9_000):
-            await live.pool.execute(
-                "update projectionist.positions set due = clock_timestamp();"
-                f" update projectionist.parked set parked_at = clock_timestamp() - interval '{age} s'"
-            )
-            assert await driver.settle_due() == 1
-            looks.append(
-                await live.value("select extract(epoch from due - clock_timestamp()) from {s}.positions")
-            )
-
-        await driver.settle(*(driver.read(OrderNoted(str(n)), "o1", n) for n in range(1, 5)))
-        assert await live.head(s.Orders, "order/o1") == (5, "clear", 0)
-
-    assert [round(after) for after in looks] == [0, 10, 30]
-
-
 async def test_a_follower_does_not_put_off_when_a_gap_is_looked_at(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)

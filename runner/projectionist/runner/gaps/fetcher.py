@@ -1,30 +1,33 @@
-"""Gap fetch: what an aggregate misses is read from the stream before anybody is called.
+"""Gap fetch: the missing versions of an aggregate are read from the stream before anybody is called.
 
-It runs beside the batches, outside any transaction. What it finds goes through the ordinary batch transaction
-like any delivery, without an ack; what it does not find becomes a finding, but only when the stream's leader says
-so and everything up to the end that was read has been settled: until then it may be on its way.
+It runs beside the batches, and asks the broker outside any transaction. What it finds is left in the pipeline's handoff
+and goes through the ordinary batch transaction like any delivery, without an ack. What it does not find becomes a
+finding, but only when the stream's leader says so and everything up to the end that was read has been settled: until
+then it may be on its way.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.states import AggregateState, Finding, InboxState, IncidentKind
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.states import Finding, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.handoff import DecodedArrivals
 from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Incident
+from projectionist.runner.database.chores import Chore, passes
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.gaps import stream_search
+from projectionist.runner.gaps.baseline import Baselines
 from projectionist.runner.gaps.diagnosis import (
     MissingVersions,
     QuarantinedNearby,
@@ -34,18 +37,23 @@ from projectionist.runner.gaps.diagnosis import (
     may_come,
 )
 from projectionist.runner.jetstream import api, stream_subjects
-from projectionist.runner.jetstream.api import BrokerError, Stream
+from projectionist.runner.jetstream.api import Stream
 from projectionist.runner.jetstream.message_lookup import Stored
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.handoff import Handoff
     from projectionist.runner.batch.shared_pool import SharedPool
-    from projectionist.runner.batch.types import BatchResult
+    from projectionist.runner.database.chores import FailureBook
+    from projectionist.runner.failures.consumer_breaker import ConsumerBreaker
 
 log = logging.getLogger("projectionist.runner")
 
+CHORE = "looking for missing versions"
+MOST_DUE = 1_000
+"""How many gaps one round takes up."""
 AT_ONCE = 32
 """How many aggregates are read at the same time: their requests share the connection."""
 POLL_S = 0.25
@@ -88,64 +96,48 @@ class GapFetcher:
         access: SharedPool,
         client: Client,
         durable: str,
-        *,
-        offer: Callable[[Batch], Awaitable[None]],
-        filtered: Callable[[], Awaitable[None]],
+        handoff: Handoff,
+        breaker: ConsumerBreaker,
+        book: FailureBook,
     ) -> None:
         self._consumer = consumer
         self._access = access
         self._client = client
         self._stored = Stored(client, consumer.definition.stream)
         self._durable = durable
-        self._offer = offer
-        self._filtered = filtered
-        self._asked: set[str] = set()
+        self._handoff = handoff
+        self._breaker = breaker
+        self._baselines = Baselines(consumer, self._stored)
+        self._chore = Chore(
+            CHORE, self._round, verdicts=(ProjectionistError,), consumer=self._name, book=book
+        )
         self._waiting: dict[str, PendingGap] = {}
-        self._changed = anyio.Event()
+        self._woken = anyio.Event()
 
-    def note(self, batch: Batch, applied: Iterable[BatchResult]) -> None:
-        """Take over, of what was due in a batch, the heads that still lack versions."""
-        due = set(batch.due)
-        for moved in (moved for one in applied for moved in one.writes.moved):
-            if (
-                moved.head is AggregateState.GAP
-                and moved.aggregate in due
-                and moved.aggregate not in self._waiting
-            ):
-                self._asked.add(moved.aggregate)
-        if self._asked:
-            self._changed.set()
+    def wake(self) -> None:
+        """Have gaps looked for that are due."""
+        self._woken.set()
 
     async def run(self) -> None:
-        """Fetch whatever is noted; what a server that is away leaves undone comes due again."""
+        """Fetch for what is due whenever it is woken, and look after what it waits for; an outage puts both off."""
         while True:
             with anyio.move_on_after(POLL_S if self._waiting else None):
-                await self._changed.wait()
-            self._changed = anyio.Event()
-            with self._put_off():
-                await self._round()
-            announce("gap.looked")
-
-    @contextmanager
-    def _put_off(self) -> Iterator[None]:
-        """Leave what an outage interrupts to the time when it is due again; anything else goes up."""
-        try:
-            yield
-        except Exception as error:  # each is looked at in the next line
-            if not isinstance(error, BrokerError) and not is_transient(error):
-                raise
-            log.debug("%s: gap fetch put off: %s", self._name, error)
+                await self._woken.wait()
+            self._woken = anyio.Event()
+            await self._chore.step()
 
     @property
     def _name(self) -> str:
         return self._consumer.definition.name
 
     async def _round(self) -> None:
-        asked, self._asked = sorted(self._asked), set()
+        due = await self._take_due()
+        if not due and not self._waiting:
+            return
         passed = await self._passed()  # before the stream is read: what is settled now was stored before
         this = FetchRound(await api.stream(self._client, self._consumer.definition.stream))
         # Read after the floor: an aggregate that lacks the same versions still was given none of them up to there.
-        lacks = await self._lacks([*asked, *passed], this)
+        lacks = await self._lacks([*due, *passed], this)
         limiter = anyio.CapacityLimiter(AT_ONCE)
         async with anyio.create_task_group() as tasks:
             for lack in lacks:
@@ -154,6 +146,21 @@ class GapFetcher:
                 tasks.start_soon(self._look, lack, waited if same else None, this, limiter)
         await self._hand_over(this)
         await self._conclude(this.verdicts)
+        announce("gap.looked")
+
+    async def _take_due(self) -> list[str]:
+        """Take up gaps that are due, of several processes one each; those that it waits for already are left out."""
+        async with self._access.store(self._consumer) as store:
+            due = [row["aggregate"] for row in await store.rows("select_due_gaps", MOST_DUE)]
+            if not due:
+                return []
+            async with lock_positions(store, self._consumer, due):
+                rows = await store.rows("postpone_due_gaps", due, self._consumer.grace_s)
+            if len(due) == MOST_DUE:
+                self.wake()
+            taken = [row["aggregate"] for row in rows]
+            unknown = await self._baselines.settle(store, taken)
+        return [one for one in taken if one not in unknown and one not in self._waiting]
 
     async def _passed(self) -> dict[str, PendingGap]:
         """The waiting ones that the floor has passed; those are not waiting any more, nor is who waited too long."""
@@ -183,8 +190,12 @@ class GapFetcher:
     ) -> None:
         """Look for one aggregate's versions: they are found, or waited for, or there is a finding."""
         async with limiter:
-            with self._put_off():
+            try:
                 await self._looked(lack, waited, this)
+            except Exception as error:  # an outage leaves it to the time when it is due again
+                if not passes(error):
+                    raise
+                log.debug("%s: gap fetch put off: %s", self._name, error)
 
     async def _looked(self, lack: MissingVersions, waited: PendingGap | None, this: FetchRound) -> None:
         state = this.stream.state
@@ -254,7 +265,7 @@ class GapFetcher:
         found, this.found, this.size = this.found, [], 0
         if found:
             log.info("%s: %d missing events fetched from the stream", self._name, len(found))
-            await self._offer(Batch(deliveries=found))
+            await self._handoff.put(DecodedArrivals([], Batch(deliveries=found)))
             announce("gap.fetched")
 
     async def _conclude(self, verdicts: Sequence[tuple[MissingVersions, Finding, str]]) -> None:
@@ -278,7 +289,7 @@ class GapFetcher:
                 await store.report(self._consumer.incarnation, [fact])
                 await store.count(self._consumer.runner, Counter({("", f"finding_{finding}"): 1}))
             if finding is Finding.FILTERED:
-                await self._filtered()
+                await self._breaker.filtered()
             log.log(logging.WARNING if number < SHOWN else logging.DEBUG, "%s: %s", self._name, detail)
             announce("gap.concluded")
         if len(verdicts) > SHOWN:

@@ -10,7 +10,6 @@ from projectionist.core.postgres.error_class import ErrorClass, classify
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.database.chores import ChoreFailures, missed
-from projectionist.runner.gaps.baseline import Baselines
 from projectionist.runner.gaps.payload_references import References
 from projectionist.runner.pipeline.quarantine_retry import Quarantine
 
@@ -32,7 +31,7 @@ Heads = Callable[["InboxStore"], Awaitable[list[str]]]
 
 
 class DueWork:
-    """Finds what is due for one consumer: retries, the rest of long drains, gaps, quarantine to be read again."""
+    """Finds what is due for one consumer: retries, the rest of long drains, quarantine to be read again."""
 
     def __init__(
         self,
@@ -48,7 +47,6 @@ class DueWork:
         self._consumer = consumer
         self._session = session
         self._due_heads = heads or _due_heads
-        self._baselines = Baselines(consumer, stored)
         self._references = References(consumer, stored, most_bytes)
         self._quarantine = Quarantine(consumer, stored, most_bytes, suspicion)
         self._book = book
@@ -96,11 +94,8 @@ class DueWork:
         due = await self._due_heads(store)
         if not due:
             return [], False
-        put_off = await self._beside(
-            self._baselines.settle(store, due), frozenset(), "looking for beginnings"
-        )
         later = await self._beside(self._references.fetch(store, due), set(), "fetching references")
-        now = [aggregate for aggregate in due if aggregate not in later and aggregate not in put_off]
+        now = [aggregate for aggregate in due if aggregate not in later]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
 
 

@@ -11,7 +11,6 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
-import msgspec
 from anyio.lowlevel import checkpoint
 
 from projectionist.core import clock
@@ -19,6 +18,7 @@ from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
+from projectionist.runner.batch.handoff import DecodedArrivals, Handoff
 from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.decoding.delivery import Delivery
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings.settings import BatchLimits as Limits
     from projectionist.runner.decoding.delivery import Unreadable
+    from projectionist.runner.gaps.fetcher import GapFetcher
     from projectionist.runner.jetstream.pull_source import Source
     from projectionist.runner.pipeline.crash_guard import CrashGuard
 
@@ -52,13 +53,6 @@ class WorkSource(Protocol):
         """Batches to be settled now, and whether there is more."""
 
 
-class DecodedArrivals(msgspec.Struct):
-    """Arrivals, and what they turned out to be."""
-
-    arrivals: Sequence[Arrival]
-    batch: Batch
-
-
 class Pipeline:
     """Reads, settles and acks for one consumer until it is stopped."""
 
@@ -68,6 +62,8 @@ class Pipeline:
         read: Callable[[Arrival], Delivery | Unreadable | None],
         settlers: Sequence[CrashGuard],
         due: WorkSource,
+        gaps: GapFetcher,
+        handoff: Handoff,
         limits: Limits,
         after: After,
         look: Callable[[Sequence[Arrival]], Awaitable[None]],
@@ -80,10 +76,11 @@ class Pipeline:
         """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
         self._batch_order: BatchOrder | None = None
         self._due = due
+        self._gaps = gaps
         self.limits = limits
         self._after = after
         self._look = look
-        self._handoff = Handoff()
+        self._handoff = handoff
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
         self._stopping = False
@@ -110,10 +107,6 @@ class Pipeline:
         finally:
             for loop in ("keep", "settle"):
                 liveness.ended(loop, self._name)
-
-    async def offer(self, batch: Batch) -> None:
-        """Have deliveries settled that came on another way; they carry no ack."""
-        await self._handoff.put(DecodedArrivals([], batch))
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -202,11 +195,12 @@ class Pipeline:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
     async def _take_up_due(self, settler: CrashGuard) -> None:
-        """Settle what waits for its time."""
+        """Settle what waits for its time, and have gaps looked for."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
         while self._planned and self._planned[0] <= now:
             heappop(self._planned)
+        self._gaps.wake()
         batches, more = await self._due.take()
         for batch in batches:
             await self._after(batch, await self._settle(settler, batch))
@@ -220,48 +214,3 @@ def written(arrivals: Sequence[Arrival], applied: Iterable[BatchResult]) -> Sequ
     """The arrivals of a batch without those that were left as they are."""
     left = {id(arrival) for one in applied for arrival in one.left}
     return [arrival for arrival in arrivals if id(arrival) not in left] if left else arrivals
-
-
-class Handoff:
-    """One task puts, one takes; putting waits until the one before has been taken.
-
-    Unlike a cancelled receive, a wait that times out here loses nothing.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[DecodedArrivals] = []
-        self._closed = False
-        self._changed = anyio.Event()
-
-    async def put(self, batch: DecodedArrivals) -> None:
-        """Leave `batch` for the other task."""
-        while self._held:
-            await self._changed.wait()
-        self._held.append(batch)
-        self._wake()
-
-    async def take(self, timeout_s: float) -> DecodedArrivals | None:
-        """What was left, or None when nothing came in time or nothing will come any more."""
-        if not self._held and not self._closed:
-            with anyio.move_on_after(timeout_s):
-                while not self._held and not self._closed:
-                    await self._changed.wait()
-        if not self._held:
-            return None
-        batch = self._held.pop()
-        self._wake()
-        return batch
-
-    def close(self) -> None:
-        """Nothing more will be put."""
-        self._closed = True
-        self._wake()
-
-    @property
-    def over(self) -> bool:
-        """Whether it is closed and empty."""
-        return self._closed and not self._held
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()

@@ -16,6 +16,7 @@ from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import BatchSession
 from projectionist.runner.batch.batch_spans import BatchTracer, Places
 from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.handoff import Handoff
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.failures.consumer_breaker import ConsumerBreaker
 from projectionist.runner.failures.failure_window import PROBED
@@ -95,23 +96,19 @@ class ConsumerRuntime:
         self._told_unnamed = False
         self._reads = Reads(consumer, access, self._suspicion)
         due = consumer, self._sessions[0], stored, limits.max_bytes, access.book, self._suspicion
+        handoff, book = Handoff(), access.book
+        self._gaps = GapFetcher(consumer, access, client, source.durable, handoff, self._breaker, book)
         self._pipeline = Pipeline(
             source,
             consumer.reader.read,
             [settler(one) for one in self._sessions],
             self._drain or DueWork(*due),
+            self._gaps,
+            handoff,
             limits,
             self._after,
             self._reads.look,
             consumer.definition.name,
-        )
-        self._gaps = GapFetcher(
-            consumer,
-            access,
-            client,
-            source.durable,
-            offer=self._pipeline.offer,
-            filtered=self._breaker.filtered,
         )
         self._heart = Heartbeat(
             consumer,
@@ -173,7 +170,6 @@ class ConsumerRuntime:
             self._access.wake()
         if self._drain is not None and any(one.writes.parked for one in applied):
             self._drain.wake()
-        self._gaps.note(batch, applied)
         if await self._breaker.note(applied):
             self._pipeline.limits = self._limits
 

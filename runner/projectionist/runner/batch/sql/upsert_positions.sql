@@ -1,8 +1,6 @@
 -- Where each aggregate of the batch stands now. The rows are locked since `lock_positions`. A head or a count of parked
 -- events that all of them share comes once, beside an empty array; an empty array of the others stands for nulls. The
 -- aggregates come as one text, divided by U+001F.
--- A gap that was looked at and stays is looked at again when it is twice as old, and at least every half minute: who
--- fills it drains it, without being looked for.
 insert into {schema}.positions (consumer, aggregate, version, head, parked, due, seq, finding)
 select $1, aggregate, version, coalesce(head, $2), coalesce(parked, $3),
     coalesce(clock_timestamp() + delay * interval '1 second', due), seq, finding
@@ -10,15 +8,5 @@ from unnest($4::text[], $5::integer[], string_to_array($6, e'\x1f'), $7::bigint[
     $11::text[]) as moved (head, parked, aggregate, version, delay, due, seq, finding)
 on conflict (consumer, aggregate) do update
 set version = excluded.version, head = excluded.head, parked = excluded.parked,
-    due = case
-        when excluded.head = 'gap' and positions.head = 'gap' and excluded.version = positions.version
-            and excluded.due is distinct from positions.due
-        then clock_timestamp() + least(interval '30 s', greatest(excluded.due - clock_timestamp(), (
-            select clock_timestamp() - parked_at from {schema}.parked
-            where parked.consumer = positions.consumer and parked.aggregate = positions.aggregate and parked.ordered
-            order by parked.version limit 1
-        )))
-        else excluded.due
-    end,
-    seq = coalesce(excluded.seq, positions.seq),
+    due = excluded.due, seq = coalesce(excluded.seq, positions.seq),
     finding = excluded.finding

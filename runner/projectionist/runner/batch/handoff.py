@@ -1,0 +1,65 @@
+"""The place where one task leaves batches for another: arrivals that were read, and what was fetched for a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+if TYPE_CHECKING:
+    from projectionist.core.nats.fast_client import Arrival
+    from projectionist.runner.batch.types import Batch
+
+
+class DecodedArrivals(msgspec.Struct):
+    """Arrivals, and what they turned out to be; what came on another way than from the durable carries no ack."""
+
+    arrivals: Sequence[Arrival]
+    batch: Batch
+
+
+class Handoff:
+    """One task puts, one takes; putting waits until the one before has been taken.
+
+    Unlike a cancelled receive, a wait that times out here loses nothing.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[DecodedArrivals] = []
+        self._closed = False
+        self._changed = anyio.Event()
+
+    async def put(self, batch: DecodedArrivals) -> None:
+        """Leave `batch` for the other task."""
+        while self._held:
+            await self._changed.wait()
+        self._held.append(batch)
+        self._wake()
+
+    async def take(self, timeout_s: float) -> DecodedArrivals | None:
+        """What was left, or None when nothing came in time or nothing will come any more."""
+        if not self._held and not self._closed:
+            with anyio.move_on_after(timeout_s):
+                while not self._held and not self._closed:
+                    await self._changed.wait()
+        if not self._held:
+            return None
+        batch = self._held.pop()
+        self._wake()
+        return batch
+
+    def close(self) -> None:
+        """Nothing more will be put."""
+        self._closed = True
+        self._wake()
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closed and empty."""
+        return self._closed and not self._held
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
