@@ -21,8 +21,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
-	@mkdir -p .projectionist
-	@$(BIN)/projectionist demo --html .projectionist/demo.html
+	@$(BIN)/projectionist demo
 
 $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 	@rm -rf $(DEBIAN)

@@ -272,23 +272,3 @@ async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Consum
     assert (one["id"], passage["consumer"], len(passage["intents"])) == ("sale-9", "a producer", 1)
     assert "not by a handler" in passage["note"]
     live.tampered = True  # no consumer has applied what it is of
-
-
-async def test_a_journey_can_be_drawn_as_a_page(live: ConsumerHarness, cli: Cli) -> None:
-    s = shop(live.stream)
-    await live.migrate(s.Orders)
-    traced = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
-    await live.publish(OrderPlaced("secret-customer", 5), "o1", 1, id="placed", headers=traced)
-    await live.publish(OrderPaid(5), "o1", 2, id="paid", headers=traced)
-    await live.settle(s.Orders)
-    for about, steps in (
-        ("paid", ["applied", "intent Receipt"]),
-        ("--aggregate order/o1", ["order.paid v2"]),
-    ):
-        await cli.done("journey", *about.split(), "--html", "one.html")
-        page = (cli.folder / "one.html").read_text("utf-8")
-        for step in (TRACE, "Orders", *steps):
-            assert step in page, step
-        assert "secret-customer" not in page
-    assert "cannot be written" in await cli.refused("journey", "paid", "--html", "nowhere/one.html")
-    assert "not a flow" in await cli.refused("journey", "--correlation", "c", "--html", "one.html")

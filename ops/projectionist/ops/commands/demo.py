@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json, styled, table
+from projectionist.ops.cli.output import Exit, note, say, say_json, styled, table
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -21,7 +20,6 @@ HELP = "play a small shop on a PostgreSQL and a NATS that are started for it and
 EXAMPLE = """
 projectionist demo                  some 20,000 events, among them duplicates, reordered and lost ones
 projectionist demo --orders 500     a short one
-projectionist demo --html one.html  and a page on which one order can be followed
 """
 
 NEXT = """
@@ -39,9 +37,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--orders", type=int, default=4000, metavar="N", help="how many orders (default: 4000)"
     )
     parser.add_argument("--seed", type=int, default=7, help="which history (default: 7)")
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="draw what became of one order, from its event to its mail"
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
 
 
@@ -51,8 +46,6 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.core.settings.settings import Nats, Postgres, Settings
     from projectionist.ops.embedded import temporary
 
-    if args.html is not None and not args.html.parent.is_dir():
-        raise UsageError(f"--html: there is no folder {args.html.parent}")
     note("Starting a PostgreSQL (fsync on) and a NATS server (syncing every two minutes, its default).")
     with temporary(durable=True) as servers:
         addresses = servers.up()
@@ -62,8 +55,6 @@ def run(args: argparse.Namespace) -> int:
         )
         note("Stopping both and deleting their data.")
     well = not any(outcome.differing.values()) and not outcome.doubled
-    if args.html is not None:
-        note(f"What became of one order, step by step: {args.html.resolve().as_uri()}")
     if args.json:
         say_json(outcome)
     else:
@@ -80,7 +71,7 @@ async def _play(settings: Settings, args: argparse.Namespace) -> DemoResult:
     done = await migrate.work(settings, app.definitions, apply=True)
     note(f"Made the tables of {len(done.read_models)} consumers; two runners share the work, a relay sends.")
     view = DemoView(settings.postgres.schema)
-    return await play(settings, args.orders, args.seed, view.look, args.html)
+    return await play(settings, args.orders, args.seed, view.look)
 
 
 class DemoView:

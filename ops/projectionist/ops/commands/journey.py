@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, told
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,6 @@ TOPIC = Topic.LOOK
 HELP = "show everything that happened to an event, an aggregate, or the event of an intent"
 EXAMPLE = """
 projectionist journey e-17                     one event: arrivals, consumers, intents, attempts, replies
-projectionist journey e-17 --html e-17.html    the same, drawn as a page
 projectionist journey --aggregate order/7      where an aggregate stands, and its newest events
 projectionist journey --intent KEY             the event that this side effect came from
 projectionist journey --correlation c-4        all events of one flow (setting postgres.correlation_index)
@@ -37,7 +35,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--correlation", metavar="ID", help="the events with this correlation id")
     parser.add_argument("--consumer", metavar="NAME", help="--aggregate: with this consumer only")
     parser.add_argument("--limit", type=int, default=50, help="so many events of a list (default: 50)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="draw it into this file, as a page")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -47,22 +44,17 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("journey takes one thing", remedy="An ID, --aggregate, --intent or --correlation")
     if args.limit < 1:
         raise UsageError("--limit is at least one")
-    if args.html is not None and args.correlation is not None:
-        raise UsageError("--html draws events or an aggregate, not a flow")
     return asyncio.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.database import database
-    from projectionist.ops.inspect.timeline import drawn, story
     from projectionist.runner.admin.event_history import Journeys
 
     async with database("journey") as db:
         journeys = Journeys(db.connection, db.schema)
         if args.aggregate is not None:
             found = await journeys.aggregate(args.aggregate, args.consumer, args.limit)
-            if args.html is not None:
-                _draw(args.html, await story(db.connection, db.schema, args.aggregate))
             told(args, {"aggregate": args.aggregate, "consumers": found}, "\n\n".join(map(_standing, found)))
         elif args.correlation is not None:
             events = await _correlated(journeys, db.settings, args)
@@ -72,18 +64,8 @@ async def _run(args: argparse.Namespace) -> int:
             events_found = await (
                 journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
             )
-            if args.html is not None:
-                _draw(args.html, drawn(events_found))
             told(args, {"events": events_found}, "\n\n".join(map(_journey, events_found)))
     return Exit.DONE
-
-
-def _draw(path: Path, page: str) -> None:
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--html: {path} cannot be written ({error.strerror})") from None
-    note(f"Drawn: {path.resolve().as_uri()}")
 
 
 async def _correlated(

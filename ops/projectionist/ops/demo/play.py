@@ -22,7 +22,6 @@ from projectionist.ops.demo.expected import expected
 from projectionist.ops.demo.history import Chances, DemoEvent, careless, history
 from projectionist.ops.demo.shop.mailbox import mails
 from projectionist.ops.demo.shop.projections import OrderSummary
-from projectionist.ops.inspect.timeline import story
 from projectionist.outbox.publishing.publisher import Draft, Publisher
 from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 APP = "projectionist.ops.demo.shop.app:app"
 STREAM, SUBJECTS = "SHOP", "shop.>"
 CHUNK = 500
-FOLLOWED = ("order", "order-000000")
-TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-"""The trace context that a traced producer would have sent with each event of that order."""
 
 
 class DemoResult(msgspec.Struct, frozen=True):
@@ -65,12 +61,8 @@ async def play(
     orders: int,
     seed: int,
     look: Callable[[Connection], Awaitable[None]],
-    drawn: Path | None = None,
 ) -> DemoResult:
-    """Everything from an empty stream to the comparison; `look` is called again and again while it goes on.
-
-    The story of one order is drawn into the file `drawn`.
-    """
+    """Everything from an empty stream to the comparison; `look` is called again and again while it goes on."""
     facts = history(orders, random.Random(seed))  # noqa: S311 - the same history each time
     client = await connections.connect(settings.nats, name="projectionist demo")
     connection = await db.connect(settings.postgres, application_name="projectionist demo")
@@ -90,9 +82,6 @@ async def play(
         seconds = time.monotonic() - begun
         await look(connection)
         outcome = await _compared(connection, settings.postgres.schema, facts, sent, seconds)
-        if drawn is not None:
-            told = await story(connection, settings.postgres.schema, "/".join(FOLLOWED))
-            await anyio.Path(drawn).write_text(told, encoding="utf-8")
         return msgspec.structs.replace(outcome, rebuilt=rebuilt, mails=before, doubled=doubled)
     finally:
         with anyio.move_on_after(5, shield=True):
@@ -142,8 +131,6 @@ def _draft(publisher: Publisher, fact: DemoEvent, *, again: bool) -> Draft:
         version=fact.version,
         id=f"{fact.kind}-{fact.aggregate}-{fact.version}",
     )
-    if (fact.kind, fact.aggregate) == FOLLOWED:
-        draft.headers[cloudevents.TRACEPARENT] = TRACE
     if not again:
         return draft
     # A producer without message ids: the stream cannot know that it has this event already.

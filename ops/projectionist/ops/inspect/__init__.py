@@ -1,4 +1,4 @@
-"""Looks at a stream or an aggregate as a whole: the audit of a stream, timelines.
+"""Looks at a stream as a whole: the audit of a stream.
 
 It may import runner, projections and core. Read `stream_audit` first.
 """
