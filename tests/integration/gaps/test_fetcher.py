@@ -6,7 +6,7 @@ import pytest
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
@@ -21,7 +21,7 @@ async def take_away(live: ConsumerHarness, *sequences: int) -> None:
     """Have a peer hold these messages for long: it took them off the durable and does nothing."""
     durable = await live.value("select durable from {s}.consumers")
     peer = await live.nats.jetstream().pull_subscribe("", durable=durable, stream=live.stream.name)
-    taken = await peer.fetch(max(sequences))
+    taken = await peer.fetch(max(sequences), timeout=HANG_S)
     for message in taken:
         if message.metadata.sequence.stream not in sequences:
             await message.nak()
