@@ -11,7 +11,7 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import ROOT
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import environment
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.projections import definition
@@ -56,3 +56,40 @@ async def test_what_ends_a_consumer_for_good_is_raised_to_whoever_embeds_it(live
     s = shop(live.stream)
     with pytest.raises(ProjectionistError, match="migrate"):
         await run([definition(s.Orders)], live.settings, signals=False)
+
+
+async def test_the_first_consumer_that_cannot_go_on_is_raised_by_its_name(live: ConsumerHarness) -> None:
+    """The host heard of it when no other was left, which may be never; what the others had begun is settled."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    with pytest.raises(
+        ProjectionistError, match=r"^consumer 'Spend' cannot go on: .*`projectionist migrate`"
+    ):
+        await asyncio.wait_for(
+            run([definition(s.Orders), definition(s.Spend)], live.settings, signals=False), HANG_S
+        )
+    assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
+
+
+async def test_newer_code_of_one_consumer_leaves_the_others_of_a_host_at_work(live: ConsumerHarness) -> None:
+    """Else each host of the release before would end as soon as the first of the next one begins."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    old = asyncio.create_task(
+        run([definition(s.Orders), definition(s.Spend)], live.settings, signals=False), name="the old release"
+    )
+    try:
+        with listening() as heard:
+            await heard.wait("worker.running", 2)
+            await live.pool.execute(
+                "update projectionist.consumers set code = '', epoch = epoch + 1 where name = 'Orders'"
+            )
+            await live.publish(OrderPlaced("ann", 5), "o1", 1)
+            await heard.wait("worker.ended")
+            await live.settled(s.Spend)
+        assert not old.done()
+    finally:
+        (ended,) = await cancelled(old)
+    assert isinstance(ended, asyncio.CancelledError)
+    assert await live.rows("spend") == [("ann", 1, 5)]

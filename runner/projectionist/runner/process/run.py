@@ -55,8 +55,8 @@ async def run(
 ) -> None:
     """Run these consumers; returns after SIGTERM or SIGINT, when what had begun is settled or the deadline is over.
 
-    With `signals=False` it is part of another program: it listens to no signal, ends no process that hangs, and stops
-    in the same way when it is cancelled.
+    With `signals=False` it is part of another program: it listens to no signal, ends no process that hangs, stops in
+    the same way when it is cancelled, and raises CannotGoOn for the first consumer that cannot go on.
 
     A server that cannot be reached is waited for, at the start too. A consumer that fails leaves the others at their
     work and is tried again; one that newer code has taken over ends alone. Raises what no waiting mends: settings that
@@ -85,7 +85,8 @@ async def run(
                     health.troubles = partial(_troubles, client, access, crew)
                     health.started = True
                 metrics.ask(names.REACHABLE, partial(_reachable, client, access))
-                await _together(definitions, settings, client, access, crew)
+                patience_s = None if signals else settings.run.shutdown_s
+                await _together(definitions, settings, client, access, crew, patience_s)
     announce("run.stopped")
 
 
@@ -95,6 +96,7 @@ async def _together(
     client: Client,
     access: DatabaseAccess,
     crew: list[Supervised],
+    patience_s: float | None,
 ) -> None:
     crew += [Supervised(ConsumerWorker(definition, settings, client, access)) for definition in definitions]
     janitor = Janitor(access, settings, client, [definition.name for definition in definitions])
@@ -102,7 +104,7 @@ async def _together(
     async with anyio.create_task_group() as beside:
         beside.start_soon(board.run)
         beside.start_soon(kept, "retention", janitor.run, access.book)
-        await supervise(crew)
+        await supervise(crew, patience_s=patience_s)
         beside.cancel_scope.cancel()
 
 

@@ -1,7 +1,8 @@
 """Each consumer of a process alone: what ends one leaves the others at their work.
 
 A consumer that newer code has taken over ends for good in this process. Whatever else a worker raises is told once and
-tried again, ever more rarely, while the others go on. A process of which no consumer is left ends, and says why.
+tried again, ever more rarely, while the others go on. A process of which no consumer is left ends, and says why. A
+program that runs consumers beside its own work hears of the first that cannot go on: nobody restarts that one alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,18 @@ log = logging.getLogger("projectionist.runner")
 
 class NoneLeft(ProjectionistError):
     """Every consumer of this process has ended or cannot begin, each for a reason of its own."""
+
+
+class CannotGoOn(ProjectionistError):
+    """A consumer cannot go on inside another program; what it failed of is the cause."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        if isinstance(error, ProjectionistError):
+            reason, remedy = error.message, error.remedy
+        else:
+            reason, remedy = said(error), ""
+        super().__init__(f"consumer {name!r} cannot go on: {reason}", remedy=remedy)
+        self.__cause__ = error
 
 
 class Supervised:
@@ -98,14 +111,22 @@ class Supervised:
         announce("worker.ended")
 
 
-async def supervise(crew: Sequence[Supervised]) -> None:
+async def supervise(crew: Sequence[Supervised], *, patience_s: float | None = None) -> None:
     """Run these until they are told to stop; raises when nothing is to be hoped of any of them.
 
-    Where the stop itself fails, what the others have begun is brought to its end first.
+    With `patience_s` that is so when nothing is to be hoped of one, unless newer code has taken it over. Where one
+    fails, what the others have begun is brought to its end first, in so many seconds at most if they are given.
     """
+    lost: list[Exception] = []
 
     async def keep(one: Supervised) -> None:
         while not await one.run():
+            if patience_s is not None and one.ended is None and one.lost is not None:
+                lost.append(CannotGoOn(one.name, one.lost))
+                running.cancel_scope.deadline = anyio.current_time() + patience_s
+                for each in crew:
+                    each.worker.stop()
+                return
             give_up(crew)
             if one.ended is not None:
                 return
@@ -114,6 +135,8 @@ async def supervise(crew: Sequence[Supervised]) -> None:
     async with anyio.create_task_group() as running:
         for one in crew:
             running.start_soon(keep, one)
+    if lost:
+        raise lost[0]
     if failed := [one.stuck for one in crew if one.stuck is not None]:
         raise chief(ExceptionGroup("stopping", failed))
 
