@@ -483,16 +483,55 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
     live.tampered = True
 
 
-async def test_what_was_refused_is_tried_anew_when_it_is_what_is_missing(live: ConsumerHarness) -> None:
+@pytest.mark.parametrize("missing", [False, True])
+async def test_what_was_refused_is_known_to_a_durable_that_begins_anew(
+    live: ConsumerHarness, missing: bool
+) -> None:
+    """Delivered for the first time once more, or fetched because it is missing: a person's decision stands."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
-    async with batch_drivers(live, s.Orders) as (driver,):
-        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
-        await driver.settle(driver.read(OrderPaid(1), "o1", 2, seq=2))
-        assert await live.fetch("select seq, reason from {s}.quarantine") == [(1, "refused")]
+    await live.publish(OrderPlaced("ann", 1), "o1", 1, id="odd")
+    await live.publish(OrderPlaced("ann", 1), "o2", 1)
+    if missing:
+        await live.publish(OrderPaid(1), "o1", 2)
+    await live.settle(s.Orders)
+    async with live.quarantine(s.Orders) as verbs:
+        await verbs.discard((1, 1), ACT)
+    await live.pool.execute("alter table projectionist.inbox drop constraint odd")
+    durable = await live.value("select durable from {s}.consumers")
+    await live.nats.jetstream().delete_consumer(live.stream.name, durable)
+    await live.pool.execute("delete from projectionist.floors")
+
+    async with live.running(s.Orders):
+        await live.settled(s.Orders)
+        if missing:
+            await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "waiting")
+            told = await live.value("select detail from {s}.incidents where closed is null")
+            assert "version 1 is in quarantine, at sequence 1: discarded" in told
+
+    assert [row[0] for row in await live.rows("orders")] == ["o2"]
+    assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(1, "refused", "discarded")]
+
+
+async def test_what_was_refused_and_is_missing_is_named_and_comes_from_quarantine(
+    live: ConsumerHarness,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.inbox add constraint odd check (id <> 'odd')")
+    await live.publish(OrderPlaced("ann", 1), "o1", 1, id="odd")
+    await live.publish(OrderPaid(1), "o1", 2)
+    async with live.running(s.Orders):
+        await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "waiting")
+        told = await live.value("select detail from {s}.incidents where closed is null")
+        assert "version 1 is in quarantine, at sequence 1: refused" in told
+        assert await live.value("select attempts from {s}.quarantine") == 0
         await live.pool.execute("alter table projectionist.inbox drop constraint odd")
-        await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1, seq=1, id="odd"))
+        async with live.quarantine(s.Orders) as verbs:
+            await verbs.retry((1, 1), ACT)
+        await comes(live, "select version::int from {s}.positions where aggregate = 'order/o1'", 2)
+        await live.settled(s.Orders)
 
     assert [row[:2] for row in await live.rows("orders")] == [("o1", "paid")]
-    live.tampered = True
+    assert await live.fetch("select state from {s}.quarantine") == [("released",)]

@@ -39,9 +39,6 @@ def intake(deliveries: Sequence[Delivery]) -> Intake:
 
 
 def without(deliveries: Sequence[Delivery], aside: Collection[int]) -> tuple[list[Delivery], list[Delivery]]:
-    """The deliveries but for those of these stream sequences that came again, and those.
-
-    What was looked for in the stream, because it is missing, is none of them: it is tried anew.
-    """
-    again = [one for one in deliveries if one.delivered > 1 and one.seq in aside]
-    return [one for one in deliveries if one.delivered == 1 or one.seq not in aside], again
+    """The deliveries but for those of these stream sequences, and those, however they came."""
+    again = [one for one in deliveries if one.seq in aside]
+    return [one for one in deliveries if one.seq not in aside], again

@@ -234,9 +234,11 @@ class GapFetcher:
             return [], False
         async with self._access.store(self._consumer) as store:
             known = await store.known((d.source, d.id) for d in found)
+            given = (self._consumer.incarnation, [d.seq for d in found])
+            refused = {row["seq"] for row in await store.rows("select_refused_sequences", *given)}
         settled = [(d, known[d.source, d.id]) for d in found if (d.source, d.id) in known]
         moving = any(row["hash"] == d.hash and row["state"] in MOVING for d, row in settled)
-        return [d for d in found if (d.source, d.id) not in known], moving
+        return [d for d in found if (d.source, d.id) not in known and d.seq not in refused], moving
 
     async def _judge(self, lack: MissingVersions, evidence: SearchEvidence, this: FetchRound) -> None:
         """Note the finding with all that can be said about it, unless the missing versions may merely be late."""
@@ -245,7 +247,8 @@ class GapFetcher:
             other = await stream_search.search_other_subjects(self._stored, self._consumer, lack)
             evidence = msgspec.structs.replace(evidence, elsewhere=other)
         async with self._access.store(self._consumer) as store:
-            rows = await store.rows("select_quarantined_of_aggregate", lack.aggregate, evidence.subject)
+            given = (lack.aggregate, evidence.subject, self._consumer.incarnation, lack.seq)
+            rows = await store.rows("select_quarantined_of_aggregate", *given)
         evidence = msgspec.structs.replace(evidence, aside=[QuarantinedNearby(*row) for row in rows])
         finding = diagnose(lack, evidence)
         late = this.ages[lack.aggregate] < self._consumer.policy.late_s
