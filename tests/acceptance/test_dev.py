@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import nats
 import pytest
 from tests.support import unprivileged
+from tests.support.peers import patient
 
 from projectionist.ops.embedded import binaries
 
@@ -80,7 +80,7 @@ async def write(urls: dict[str, Any]) -> None:
     assert await connection.fetchval("show fsync") == "on"
     assert await connection.fetchval("show listen_addresses") == "127.0.0.1"
     await connection.close()
-    client = await nats.connect(urls["nats_url"])
+    client = await patient(urls["nats_url"])
     await client.jetstream().add_stream(name="KEPT", subjects=["kept"])
     await client.jetstream().publish("kept", b"message")
     await client.close()
@@ -90,7 +90,7 @@ async def read(urls: dict[str, Any]) -> list[str]:
     connection = await asyncpg.connect(urls["postgres_url"])
     row = await connection.fetchval("select what from kept")
     await connection.close()
-    client = await nats.connect(urls["nats_url"])
+    client = await patient(urls["nats_url"])
     message = await client.jetstream().get_msg("KEPT", 1)
     await client.close()
     return [row, (message.data or b"").decode()]

@@ -15,6 +15,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
+from tests.support.peers import patient, peer_takes
 from tests.support.servers import Servers, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
@@ -50,7 +51,7 @@ class Bench:
             "reconnect_time_wait": 0.05,
             "error_cb": quiet,
         }
-        own = await nats.connect(self.servers.nats_url, **options)
+        own = await patient(self.servers.nats_url, **options)
         self._stack.push_async_callback(own.close)
         self.js = own.jetstream()
         self.client = await self.connect(url)
@@ -83,7 +84,9 @@ class Bench:
             await self.js.publish(subject, b"%d" % number, headers=headers)
 
     async def consumer(self) -> dict[str, Any]:
-        answer = await self.client.request(f"$JS.API.CONSUMER.INFO.{self.stream.name}.{DURABLE}", timeout=5)
+        answer = await self.client.request(
+            f"$JS.API.CONSUMER.INFO.{self.stream.name}.{DURABLE}", timeout=HANG_S
+        )
         found: dict[str, Any] = msgspec.json.decode(answer.data)
         return found
 
@@ -312,8 +315,7 @@ class SourceSuite:
         await bench.publish(1, "order", "7")
         await bench.publish(1, "payment", "7")
         await bench.js.add_consumer(bench.stream.name, named(bench, config))
-        peer = await bench.js.pull_subscribe("", durable=DURABLE, stream=bench.stream.name)
-        for message in await peer.fetch(1):
+        for message in await peer_takes(bench.js, bench.stream.name, DURABLE, 1):
             await message.ack_sync()
         source = await bench.open()
         assert sequences(await take_all(source, 2)) == [1, 2]

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import nats
 import pytest
 from nats.aio.client import Client
 from tests.support import stub_provider as stubs
 from tests.support.mail_server import HANG, MailServer, mail_server
+from tests.support.peers import patient
 from tests.support.servers import Servers, Stream
 from tests.support.stub_provider import StubProvider, stub_provider
 
@@ -151,7 +151,7 @@ class TestNatsPublish(ProviderContract):
 
     @asynccontextmanager
     async def world(self) -> AsyncIterator[World]:
-        client = await nats.connect(self.url, pending_size=0)
+        client = await patient(self.url, pending_size=0)
 
         async def given() -> Client:
             return client

@@ -13,6 +13,7 @@ import msgspec
 import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from tests.support.peers import patient
 from tests.support.servers import SCHEMA, Servers, Stream
 from tests.support.waiting import HANG_S, cancelled, eventually
 
@@ -429,7 +430,7 @@ async def harness(servers: Servers, database: str, stream: Stream) -> AsyncItera
         run=Run(heartbeat_s=0.2),
         consumer_defaults=PATIENCE,
     )
-    client = await nats.connect(servers.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
+    client = await patient(servers.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
     pool = await db.pool(settings.postgres, application_name="harness", most=8)
     made = ConsumerHarness(servers, database, stream, settings, client, pool)
     try:

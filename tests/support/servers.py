@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import msgspec
-import nats
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
+from tests.support.peers import patient
 
 from projectionist import migrations
 from projectionist.core.postgres.connections import Connection
@@ -143,7 +143,7 @@ class Servers:
 
     async def _nats(self) -> Client:
         if self._client is None:
-            self._client = await nats.connect(
+            self._client = await patient(
                 self.nats_url, max_reconnect_attempts=-1, reconnect_time_wait=0.05, error_cb=_expected
             )
         return self._client

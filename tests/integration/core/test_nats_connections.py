@@ -7,9 +7,10 @@ import base64
 import json
 import logging
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import nkeys  # type: ignore[import-untyped]  # it comes without types
 import pytest
@@ -21,6 +22,7 @@ from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.nats import connections, fast_client
 from projectionist.core.nats.connections import BrokerUnreachable
+from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.settings import Nats
 from projectionist.ops.embedded import binaries
@@ -100,7 +102,7 @@ async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
         servers.up()
         await heard.wait("broker.reconnected")
     assert states == ["connected", "disconnected", "reconnected"]
-    assert (await client.request("$JS.API.INFO")).data
+    assert (await client.request("$JS.API.INFO", timeout=HANG_S)).data
     await client.close()
     refused = [record for record in heard_log.records if "refused" in record.getMessage().lower()]
     assert len(refused) <= 1, "a server that stays away is told once"
@@ -115,7 +117,7 @@ async def test_a_connection_that_carries_nothing_any_more_is_given_up(
         with listening() as heard:
             proxy.cut()
             await heard.wait("broker.reconnected")
-        assert (await client.request("$JS.API.INFO")).data
+        assert (await client.request("$JS.API.INFO", timeout=HANG_S)).data
         await client.close()
 
 
@@ -133,6 +135,44 @@ async def test_attempts_to_come_back_that_nobody_answers_leave_nothing_open(serv
             await heard.wait("broker.reconnected")
         assert (await client.request("$JS.API.INFO", timeout=HANG_S)).data
         await client.close()
+
+
+async def test_a_subscription_that_has_ended_takes_nothing_any_more(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has read its end before we go on: what it sent to nobody would come again after the ack wait."""
+    client = await connections.connect(Nats(url=(Url(servers.nats_url),)), name="test")
+    assert isinstance(client, fast_client.Client)
+    stop = await client.listen("some.inbox.*", Nothing())
+    await client.flush()
+    sent: list[bytes] = []
+    transport: Any = client._transport
+    for name in ("write", "writelines"):
+        monkeypatch.setattr(transport, name, noting(sent, getattr(transport, name)))
+    await stop()
+    assert [line.split()[0] for line in sent] == [b"UNSUB", b"PING"]
+    await client.close()
+
+
+def noting(sent: list[bytes], write: Callable[[Any], None]) -> Callable[[Any], None]:
+    def noted(data: bytes | list[bytes]) -> None:
+        sent.extend([data] if isinstance(data, bytes) else data)
+        write(data)
+
+    return noted
+
+
+class Nothing:
+    """A sink of what never comes."""
+
+    def begin(self) -> tuple[list[Arrival], float]:
+        raise NotImplementedError
+
+    def status(self, subject: str, head: bytes) -> None:
+        raise NotImplementedError
+
+    def end(self, size: int) -> None:
+        raise NotImplementedError
 
 
 async def has_tried(gate: Gateway, attempts: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.peers import peer_takes
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -42,11 +43,7 @@ async def history(live: ConsumerHarness, aggregate: str = "o1") -> str:
 async def another_takes(live: ConsumerHarness, most: int) -> list[Msg]:
     """The next events go to a process that does not come back: this one sees only what follows them."""
     durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
-    pull = await live.nats.jetstream().pull_subscribe_bind(durable, live.stream.name)
-    taken = await pull.fetch(most)
-    await pull.unsubscribe()
-    assert len(taken) == most
-    return taken
+    return await peer_takes(live.nats.jetstream(), live.stream.name, durable, most)
 
 
 async def test_with_a_number_versions_below_it_are_stale_and_no_gap(live: ConsumerHarness) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.load import tuned
+from tests.support.peers import peer_takes
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S, eventually, listening
 
@@ -16,13 +18,13 @@ pytestmark = pytest.mark.asyncio
 
 ACT = Act("ann", "looked at it")
 
+LONG = {"ack_wait_s": 5 * HANG_S}
+
 
 async def take_away(live: ConsumerHarness, *sequences: int) -> None:
-    """Have a peer hold these messages for long: it took them off the durable and does nothing."""
+    """Have a peer hold these messages for longer than the test lasts: it took them off the durable and does nothing."""
     durable = await live.value("select durable from {s}.consumers")
-    peer = await live.nats.jetstream().pull_subscribe("", durable=durable, stream=live.stream.name)
-    taken = await peer.fetch(max(sequences), timeout=HANG_S)
-    for message in taken:
+    for message in await peer_takes(live.nats.jetstream(), live.stream.name, durable, max(sequences)):
         if message.metadata.sequence.stream not in sequences:
             await message.nak()
 
@@ -49,6 +51,7 @@ async def test_versions_that_a_dead_peer_holds_are_fetched_without_waiting_for_t
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
+    tuned(live, policy=LONG)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)  # makes the durable
     for version in range(1, 6):
@@ -95,6 +98,7 @@ async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_i
 
 async def test_what_may_still_be_delivered_is_in_flight_and_nobody_is_called(live: ConsumerHarness) -> None:
     s = shop(live.stream)
+    tuned(live, policy=LONG)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
     held = await live.publish(OrderPlaced("bob", 1), "other", 1)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import nats
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import StreamConfig, SubjectTransform
 from tests.support.letters import UNPRINTABLE
+from tests.support.peers import patient
 from tests.support.servers import Servers, Stream
 from tests.support.stream_files import StreamFiles
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.asyncio
 
 @asynccontextmanager
 async def connected(servers: Servers) -> AsyncIterator[Client]:
-    client = await nats.connect(servers.nats_url, pending_size=0)
+    client = await patient(servers.nats_url, pending_size=0)
     try:
         yield client
     finally:

@@ -140,11 +140,11 @@ class TestOnAStream:
     async def test_a_retry_is_no_conflict_where_the_stream_renames_subjects(
         self, client: Client, stream: Stream
     ) -> None:
-        config = (await client.jetstream().stream_info(stream.name)).config
+        config = (await client.jetstream(timeout=HANG_S).stream_info(stream.name)).config
         moved = SubjectTransform(
             src=stream.subject("order", "*"), dest=stream.subject("kept", "{{wildcard(1)}}")
         )
-        await client.jetstream().update_stream(config.evolve(subject_transform=moved))
+        await client.jetstream(timeout=HANG_S).update_stream(config.evolve(subject_transform=moved))
         async with publishing(client, stream) as publisher:
             draft = publisher.draft(
                 Placed(order_id="7"),
@@ -243,7 +243,7 @@ async def test_what_somebody_else_answers_is_no_word_of_the_stream(client: Clien
     async def respond(message: Msg) -> None:
         await message.respond(b"{}")
 
-    await client.jetstream().delete_stream(stream.name)
+    await client.jetstream(timeout=HANG_S).delete_stream(stream.name)
     await client.subscribe(stream.subject("order", "o1"), cb=respond)
     async with publishing(client, stream, within_s=0.3) as publisher:
         with pytest.raises(NotPublished):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.integration.consumers.test_evolve import grown
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.peers import peer_takes
 from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
@@ -291,10 +292,9 @@ async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batc
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     durable = await live.value("select durable from {s}.consumers")
-    somebody = await live.nats.jetstream().pull_subscribe_bind(durable=durable, stream=live.stream.name)
     for version in (2, 3):
         await live.publish(OrderNoted("taken"), "o1", version)
-        for message in await somebody.fetch(1):
+        for message in await peer_takes(live.nats.jetstream(), live.stream.name, durable, 1):
             await message.ack_sync()
 
     moves: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.peers import peer_takes
 from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 
@@ -83,8 +84,8 @@ async def test_versions_that_are_fetched_while_a_build_is_open_are_emitted_once(
     await harness.publish(OrderPaid(1), "o1", 2)
     await harness.publish(OrderPaid(1), "o1", 3)
     durable = await harness.value("select durable from {s}.consumers")
-    peer = await harness.nats.jetstream().pull_subscribe("", durable=durable, stream=harness.stream.name)
-    held, other = await peer.fetch(2)  # a peer took both, and keeps the first one
+    # A peer took both, and keeps the first one.
+    held, other = await peer_takes(harness.nats.jetstream(), harness.stream.name, durable, 2)
     await other.nak()
     async with rebuilds.frozen(s.Orders, "rebuild.bulk_done") as building, harness.running(s.Orders):
         await harness.value_of("select count(*) from {s}.intents", 2)

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
-import nats
 import pytest
 import pytest_asyncio
 import standardwebhooks
@@ -16,6 +15,7 @@ from nats.aio.client import Client
 from tests.support import stub_provider as stubs
 from tests.support.mail_server import DROP, mail_server
 from tests.support.outbox import FAST, SLOW, Outbox, outbox
+from tests.support.peers import patient
 from tests.support.servers import Servers, Stream
 from tests.support.stub_provider import Step, StubProvider, stub_provider
 from tests.support.waiting import eventually
@@ -158,7 +158,7 @@ async def test_a_webhook_that_is_not_set_up_waits_until_it_is(harness: Outbox) -
 
 @pytest_asyncio.fixture
 async def client(servers: Servers) -> AsyncIterator[Client]:
-    client = await nats.connect(servers.nats_url, pending_size=0)
+    client = await patient(servers.nats_url, pending_size=0)
     yield client
     await client.close()
 

@@ -13,6 +13,7 @@ from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from nats.js.errors import NotFoundError
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
+from tests.support.peers import peer_takes
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -167,9 +168,7 @@ async def test_what_was_passed_over_while_nobody_read_is_read_by_the_next_start(
     await live.publish(OrderPaid(), "o1", 2)
     await place(live, "o2")
     name = await live.value("select durable from {s}.consumers")
-    taken = await (
-        await live.nats.jetstream().pull_subscribe("", durable=name, stream=live.stream.name)
-    ).fetch(1)
+    taken = await peer_takes(live.nats.jetstream(), live.stream.name, name, 1)
     await taken[0].ack_sync()
 
     await live.settle(s.Orders)
@@ -388,8 +387,7 @@ async def test_what_a_peer_holds_of_a_sourced_aggregate_is_fetched(
         await live.publish(OrderNoted("x"), "o1", version)
     await eventually(lambda: holds(live, copy.name, 5))
     name = await live.value("select durable from {s}.consumers")
-    peer = await live.nats.jetstream().pull_subscribe("", durable=name, stream=copy.name)
-    taken = await peer.fetch(5)
+    taken = await peer_takes(live.nats.jetstream(), copy.name, name, 5)
     for message in taken[:1] + taken[3:]:
         await message.nak()
 

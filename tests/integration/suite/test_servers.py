@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import asyncpg
-import nats
 import pytest
+from tests.support.peers import patient
 from tests.support.servers import Servers, Stream
 from tests.support.waiting import eventually, listening
 
@@ -38,7 +38,7 @@ async def test_what_is_committed_and_published_survives_killed_servers(
 ) -> None:
     connection = await asyncpg.connect(database)
     await connection.execute("create table kept as select 1 as x")
-    client = await nats.connect(servers.nats_url, allow_reconnect=False)
+    client = await patient(servers.nats_url, allow_reconnect=False)
     await client.jetstream().publish(stream.subject("order", "1"), b"kept")
     await client.close()
     servers.kill_postgres()
@@ -48,7 +48,7 @@ async def test_what_is_committed_and_published_survives_killed_servers(
     connection = await asyncpg.connect(database)
     assert await connection.fetchval("select x from kept") == 1
     await connection.close()
-    client = await nats.connect(servers.nats_url)
+    client = await patient(servers.nats_url)
     message = await client.jetstream().get_msg(stream.name, 1)
     assert message.data == b"kept"
     await client.close()

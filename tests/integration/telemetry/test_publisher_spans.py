@@ -10,6 +10,7 @@ from nats.aio.client import Client
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPlaced
 from tests.support.spans import Kept, attributes
+from tests.support.waiting import HANG_S
 
 from projectionist.core.telemetry import tracing
 from projectionist.outbox.publishing.draft import Draft, PublishError
@@ -35,7 +36,7 @@ def draft(publisher: Publisher, number: int, traceparent: str | None = None) -> 
 
 
 async def stored(client: Client, stream: str, seq: int) -> dict[str, str]:
-    found = await client.jetstream().get_msg(stream, seq=seq)
+    found = await client.jetstream(timeout=HANG_S).get_msg(stream, seq=seq)
     return found.headers or {}
 
 

@@ -144,6 +144,13 @@ class Client(NatsClient):
         self.discard_pending()
         await super()._attempt_reconnect()
 
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        """Write what waits before it: nats-py's PING overtakes that, and the PONG would say nothing of it."""
+        if self._transport is not None and self._pending:
+            self._transport.writelines(self._pending[:])
+            self._pending, self._pending_data_size = [], 0
+        await super()._send_ping(future)
+
     async def _connect_to_server(self, server: Srv) -> None:
         """Leave nothing of an attempt that failed: nats-py forgets its connection, open as it is, and its tasks."""
         self._abort()
@@ -295,7 +302,7 @@ def _difference() -> str:
         _at_once(probe._process_info({}, initial_connection=True))
         return "it cannot be held to TLS"
     names = {"_attempt_reconnect", "_connect_to_server", "_process_connect_init", "_transport", "_io_writer"}
-    names |= {"_reading_task", "_ping_interval_task", "_flush_queue", "_flusher_task"}
+    names |= {"_reading_task", "_ping_interval_task", "_flush_queue", "_flusher_task", "_send_ping"}
     missing = names - set(dir(probe)) - set(dir(TcpTransport()))  # type: ignore[no-untyped-call]  # as above
     return f"it has no {', '.join(sorted(missing))}" if missing else ""
 
