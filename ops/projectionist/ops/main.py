@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol, cast
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import commands
 from projectionist.ops.cli.help_topics import Topic, overview
-from projectionist.ops.cli.output import Exit, UsageError, note, say
+from projectionist.ops.cli.output import Exit, UsageError, hush, say, warn
 
 _DESCRIPTION = "Keeps PostgreSQL read models in step with NATS JetStream; side effects happen once."
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but something needs attention."
@@ -40,11 +40,12 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors of ours become one line on standard error."""
     args = parser().parse_args(argv)
+    hush(quiet="quiet" in args)
     try:
         code = int(args.command.run(args))
         sys.stdout.flush()
     except ProjectionistError as error:
-        note(f"error: {error}")
+        warn(f"error: {error}")
         return Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -86,13 +87,14 @@ def parser() -> argparse.ArgumentParser:
     known = list(found())
     parser = _CommandParser(
         prog="projectionist",
-        usage="projectionist [-h] [--version] COMMAND ...",
+        usage="projectionist [-h] [--version] [-q] COMMAND ...",
         description=_DESCRIPTION,
         epilog=f"{overview((name, command.TOPIC, command.HELP) for name, command in known)}\n\n{_EPILOG}",
         allow_abbrev=False,  # an option added later must not change what a script means
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    _add_quiet(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
     for name, command in known:
         _add(subparsers, name, command)
@@ -108,7 +110,19 @@ def _add(subparsers: argparse._SubParsersAction[_CommandParser], name: str, comm
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.arguments(sub)
+    _add_quiet(sub)
     sub.set_defaults(command=command)
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Both before and behind the command; without a default, which would undo what stood before it."""
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="tell nothing but results, warnings and errors",
+    )
 
 
 def _indented(example: str) -> str:

@@ -156,7 +156,9 @@ async def test_the_command_lists_rolls_back_and_drops(rebuilds: RebuildHarness, 
         ended = await run_projectionist(*words, cwd=tmp_path, **env)
         return ended.code, ended.out or ended.err
 
-    assert (await said("rebuild", "orders:app", "Orders"))[0] == 0
+    quiet = await run_projectionist("rebuild", "orders:app", "Orders", "--quiet", cwd=tmp_path, **env)
+    assert (quiet.code, quiet.err) == (0, ""), "no progress, nothing beside the result"
+    assert "Orders" in quiet.out
     code, text = await said("generations", "list", "orders:app", "Orders")
     assert code == 0
     assert "kept" in text

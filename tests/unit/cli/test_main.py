@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import subprocess
 import sys
@@ -92,6 +93,24 @@ def test_an_error_is_one_line_with_its_remedy(
     install(fail)
     assert main.main(["act"]) == code
     assert capsys.readouterr() == ("", "error: it did not work. Try that\n")
+
+
+@pytest.mark.parametrize("argv", [["-q", "act"], ["act", "--quiet"], ["act", "-q"]])
+def test_quiet_leaves_results_warnings_and_errors(
+    install: Install, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    def act(_: argparse.Namespace) -> int:
+        output.note("beginning")
+        output.warn("3 more are left")
+        output.say("done")
+        assert output.log_level() == (logging.WARNING if output.is_quiet() else logging.INFO)
+        raise ProjectionistError("it did not work")
+
+    install(act)
+    assert main.main(argv) == Exit.FAILED
+    assert capsys.readouterr() == ("done\n", "3 more are left\nerror: it did not work\n")
+    main.main(["act"])
+    assert capsys.readouterr().err.startswith("beginning\n"), "of one call, not of the process"
 
 
 def test_an_interrupted_command_ends_like_any_interrupted_program(install: Install) -> None:

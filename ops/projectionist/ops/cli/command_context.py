@@ -19,7 +19,7 @@ from projectionist.core.telemetry.otel_setup import exporting
 from projectionist.ops.cli import app_arguments, event_loop
 from projectionist.ops.cli.database import database
 from projectionist.ops.cli.find_servers import settings
-from projectionist.ops.cli.output import UsageError, note
+from projectionist.ops.cli.output import UsageError, is_quiet, log_level, note
 from projectionist.runner.app import App
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, PhaseProgress, Watched
@@ -52,7 +52,7 @@ class AtWork:
 
 def run(main: Coroutine[Any, Any, int]) -> int:
     """Run a command's coroutine to its end."""
-    configure()
+    configure(log_level())
     return event_loop.run(main)
 
 
@@ -87,7 +87,8 @@ def _traces_alone(telemetry: Telemetry) -> Telemetry:
 
 def progress(name: str, limit: float | None, *, what: str | None = None) -> Progress:
     """A bar on a terminal, log lines elsewhere; and metrics, if `what` is done is told by no builder's own."""
-    told: Progress = ProgressBar(name, limit) if sys.stderr.isatty() else Logged(name, limit)
+    drawn = sys.stderr.isatty() and not is_quiet()
+    told: Progress = ProgressBar(name, limit) if drawn else Logged(name, limit)
     if what is None:
         return told
     watched = Watched(told)

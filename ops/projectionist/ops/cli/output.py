@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,13 +33,38 @@ class UsageError(ProjectionistError):
     """The command was called in a way that means nothing. It ends with `Exit.USAGE`."""
 
 
+_hushed = False
+
+
+def hush(*, quiet: bool) -> None:
+    """From now on, whether nothing is told but results, warnings and errors."""
+    global _hushed  # noqa: PLW0603  of the whole process, like the streams it is about
+    _hushed = quiet
+
+
+def is_quiet() -> bool:
+    """Whether nothing is to be told but results, warnings and errors."""
+    return _hushed
+
+
+def log_level() -> int:
+    """From which level on log lines are written."""
+    return logging.WARNING if _hushed else logging.INFO
+
+
 def say(text: str) -> None:
     """A line for whoever reads the result."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """A line beside the result: progress, warnings. Never in the way of a program that reads the result."""
+    """A line beside the result that nobody has to read: progress, hints. Left out where it is to be quiet."""
+    if not _hushed:
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """A line beside the result that is always told: errors, what was left undone."""
     sys.stderr.write(text + "\n")
 
 

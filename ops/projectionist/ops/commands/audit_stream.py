@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, note, say, say_json
+from projectionist.ops.cli.output import Exit, UsageError, say, say_json, warn
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -86,4 +86,4 @@ def _show(walked: AuditResult) -> None:
         say(f"used twice: {reuse.aggregate}, version {reuse.version}: {claims}")
     for what, found in (("missing", walked.holes), ("used twice", walked.reused)):
         if len(found) > SHOWN:
-            note(f"{len(found) - SHOWN:,} more {what}: --json lists all")
+            warn(f"{len(found) - SHOWN:,} more {what}: --json lists all")

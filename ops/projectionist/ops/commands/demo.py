@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         say_json(outcome)
     else:
         say(_told(outcome))
-        say(NEXT if well else "")
+        if well:
+            note(NEXT)
     return Exit.DONE if well else Exit.FAILED
 
 

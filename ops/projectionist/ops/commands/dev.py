@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, confirmed, note, say, say_json, styled, table
+from projectionist.ops.cli.output import Exit, confirmed, note, say, say_json, styled, table, warn
 
 if TYPE_CHECKING:
     from projectionist.ops.embedded import Embedded, ServerStatus
@@ -79,7 +79,7 @@ def _are_up(found: list[ServerStatus]) -> bool:
 
 def _reset(servers: Embedded, args: argparse.Namespace) -> int:
     if not (args.yes or confirmed(f"Stop both servers and delete everything in {servers.home}?")):
-        note("nothing was deleted: say --yes to delete the data of both servers")
+        warn("nothing was deleted: say --yes to delete the data of both servers")
         return Exit.USAGE
     servers.reset()
     return _told(args, {"reset": True}, f"Both servers are stopped, their data in {servers.home} is deleted.")

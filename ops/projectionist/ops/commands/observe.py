@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.errors import SettingsError
 from projectionist.ops.cli import app_arguments, event_loop
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, note
+from projectionist.ops.cli.output import Exit, log_level, note
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             providers=[name for app in loaded for name in app.providers],
         )
     chosen = [definition for app in loaded for definition in app.definitions] if named else None
-    configure(form=found.telemetry.logs)
+    configure(log_level(), form=found.telemetry.logs)
     return event_loop.run(_run(chosen, found))
 
 

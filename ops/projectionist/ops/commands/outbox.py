@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, say, say_json, table, told
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, say, say_json, table, told, warn
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -193,7 +193,7 @@ async def _change(verbs: IntentActions, chosen: IntentFilter, args: argparse.Nam
             say(f"{key} is {state}, which {args.act} does not change")
         if left:
             look = f"projectionist outbox show {keys[0]}"
-            note(f"That was a sample. Look at it (`{look}`), then say --all for {left} more.")
+            warn(f"That was a sample. Look at it (`{look}`), then say --all for {left} more.")
     return Exit.ATTENTION if done.unchanged or not done.changed else Exit.DONE
 
 

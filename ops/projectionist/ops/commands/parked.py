@@ -11,7 +11,7 @@ import msgspec
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, say, say_json, table, told
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, say, say_json, table, told, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -285,8 +285,8 @@ def _report(done: BulkResult, targets: Sequence[ParkedEntry], args: argparse.Nam
     for event, why in done.unchanged.items():
         say(f"{event}: {why}")
     if done.note:
-        note(done.note)
+        warn(done.note)
     elif done.left:
         look = f"projectionist parked show {targets[0].id} --consumer {targets[0].name}"
-        note(f"That was one. See what became of it (`{look}`), then say --all for {done.left} more.")
+        warn(f"That was one. See what became of it (`{look}`), then say --all for {done.left} more.")
     return Exit.ATTENTION if done.unchanged or done.left or not done.changed else Exit.DONE

@@ -16,12 +16,12 @@ from projectionist.ops.cli.output import (
     UsageError,
     cell,
     lines,
-    note,
     say,
     say_json,
     shown,
     table,
     told,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -214,5 +214,5 @@ def _report(done: BulkResult, args: argparse.Namespace) -> int:
         for seq, why in done.unchanged.items():
             say(f"{seq}: {why}")
         if done.left:
-            note(f"That was one. See what became of it, then say --all for {done.left} more.")
+            warn(f"That was one. See what became of it, then say --all for {done.left} more.")
     return Exit.ATTENTION if done.unchanged or done.left or not done.changed else Exit.DONE

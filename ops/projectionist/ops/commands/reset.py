@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, confirmed, note, say, told
+from projectionist.ops.cli.output import Exit, confirmed, say, told, warn
 
 if TYPE_CHECKING:
     from projectionist.runner.admin.reset import Emptied
@@ -53,7 +53,7 @@ async def _run(args: argparse.Namespace) -> int:
             if not args.yes:
                 say(_text(await resetting.plan(args.consumer, partial=args.partial), "would go"))
                 if not confirmed(f"Start {args.consumer} as new?"):
-                    note("nothing was changed: say --yes to do it")
+                    warn("nothing was changed: say --yes to do it")
                     return Exit.USAGE
             done = await resetting.reset(args.consumer, act, partial=args.partial)
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments, event_loop
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, note
+from projectionist.ops.cli.output import Exit, log_level, note
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     loaded = app_arguments.load(app, App)
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
-    configure(form=found.telemetry.logs)
+    configure(log_level(), form=found.telemetry.logs)
     return event_loop.run(_run(loaded.chosen(args.only), found, readopt=args.readopt))
 
 

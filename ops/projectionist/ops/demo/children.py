@@ -18,7 +18,7 @@ from anyio.abc import Process
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.sources import PREFIX
 from projectionist.core.task_groups import unwrap_single_exception
-from projectionist.ops.cli.output import note
+from projectionist.ops.cli.output import warn
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -65,7 +65,7 @@ class DemoProcess(msgspec.Struct, frozen=True):
         self.said.seek(0)
         text = self.said.read()[-SAID_BYTES:].decode(errors="replace").strip()
         if text:
-            note(text)
+            warn(text)
         return bool(text)
 
 
