@@ -23,7 +23,8 @@ from projectionist.core.postgres import connections
 from projectionist.core.postgres.connections import Connection
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import SqlProjection, Tx, definition, on
-from projectionist.runner.admin.reset import Resetting
+from projectionist.runner.admin.reset import CannotReset, Resetting
+from projectionist.runner.admin.retire import CannotRetire, Retiring
 from projectionist.runner.database import barrier
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.database.queries import Queries
@@ -282,6 +283,39 @@ async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(
 
     assert 0 < max(waited) < SLACK_S
     assert await live.value("select count(*)::int from {s}.inbox") == 1
+
+
+@pytest.mark.parametrize("verb", [Resetting, Retiring])
+async def test_what_a_verb_would_do_is_looked_up_beside_open_batches(
+    live: ConsumerHarness, verb: type[Resetting | Retiring]
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    number = await live.value("select number from {s}.consumers")
+    async with live.pool.acquire() as batch, live.connected() as connection:
+        await _open(batch, number)
+        planned = await verb(connection, live.nats, SCHEMA).plan("Orders")
+        await batch.execute("commit")
+
+    assert (planned.consumer, planned.positions, planned.inbox) == ("Orders", 1, 1)
+
+
+@pytest.mark.parametrize("verb", [Resetting, Retiring])
+async def test_a_verb_that_is_refused_counts_nothing_while_batches_wait(
+    live: ConsumerHarness, verb: type[Resetting | Retiring]
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with live.running(s.Orders), live.pool.acquire() as somebody, live.connected() as connection:
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await live.settled(s.Orders)
+        await somebody.execute("begin; lock table projectionist.decisions in access exclusive mode")
+        act, one = Act("ops", "as often"), verb(connection, live.nats, SCHEMA)
+        with pytest.raises((CannotReset, CannotRetire), match="1 processes run Orders"):
+            await (one.reset("Orders", act) if isinstance(one, Resetting) else one.retire("Orders", act))
+        await somebody.execute("rollback")
 
 
 async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batch_waiting_for_long(

@@ -68,9 +68,8 @@ class Resetting:
     async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
         """What `reset` would do; raises what it would raise."""
         seen = await self._seen(consumer)
-        async with alone(self._connection, self._schema, consumer, "reset") as row:
-            await self._check(row, seen, partial=partial)
-            return await self._emptied(row, seen.stream)
+        async with self._connection.transaction():  # no batch is kept out: `reset` looks once more
+            return await self._checked(seen.row, seen, partial=partial)
 
     async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> Emptied:
         """Start the consumer as new, in one transaction; raises NotRegistered, CannotReset or Busy.
@@ -78,11 +77,10 @@ class Resetting:
         It has to be paused, or run by nobody. `partial`: although the stream has lost events that were applied.
         """
         seen = await self._seen(consumer)
-        # No process may run it, so no batch waits; and there may be as many rows as there are.
+        # No process runs it or it is paused, which is looked at first, so no batch waits; and there may be as many
+        # rows as there are.
         async with alone(self._connection, self._schema, consumer, "reset", within_s=None) as row:
-            await self._check(row, seen, partial=partial)
-            await self._connection.execute("set local statement_timeout = 0")
-            done = await self._emptied(row, seen.stream)
+            done = await self._checked(row, seen, partial=partial)
             try:
                 await self._empty(row, done)
             except asyncpg.LockNotAvailableError:
@@ -109,8 +107,13 @@ class Resetting:
         try:
             durable = await api.consumer(self._client, row["stream"], row["durable"])
         except ConsumerMissing:
-            return _BrokerSeen(stream, None, lost)
-        return _BrokerSeen(stream, durable.created, lost)
+            return _BrokerSeen(row, stream, None, lost)
+        return _BrokerSeen(row, stream, durable.created, lost)
+
+    async def _checked(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> Emptied:
+        await self._check(row, seen, partial=partial)
+        await self._connection.execute("set local statement_timeout = 0")
+        return await self._emptied(row, seen.stream)
 
     async def _check(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> None:
         name, number = row["name"], row["number"]
@@ -196,6 +199,7 @@ class Resetting:
 
 
 class _BrokerSeen(msgspec.Struct):
+    row: Record
     stream: Stream
     durable_created: datetime | None
     lost: list[str]

@@ -64,7 +64,7 @@ class Retiring:
         if row is None:
             raise unknown(consumer)
         await check_ours(self._connection, self._client, self._schema, row)
-        async with alone(self._connection, self._schema, consumer, "retire", within_s=None) as row:
+        async with self._connection.transaction():  # no batch is kept out: `retire` looks once more
             return await self._checked(row)
 
     async def retire(self, consumer: str, act: Act) -> Retired:
@@ -76,9 +76,9 @@ class Retiring:
         with suppress(ConsumerMissing, StreamMissing):
             await api.drop_consumer(self._client, planned.stream, planned.durable)
         announce("retire.durable_dropped")
+        # No process runs it, which is looked at first, so no batch waits; and there may be as many rows as there are.
         async with alone(self._connection, self._schema, consumer, "retire", within_s=None) as row:
             done = await self._checked(row)
-            await self._connection.execute("set local statement_timeout = 0")
             await self._drop(row)
             detail = msgspec.json.encode(done).decode()
             given = (row["number"], "retire", consumer, act.actor, act.reason, detail)
@@ -93,15 +93,15 @@ class Retiring:
             raise CannotRetire(
                 f"a build of {name} is open", remedy="Finish it, or `projectionist rebuild --abort`"
             )
-        facts = await self._connection.fetchrow(
-            self._sql["select_retirement_facts"], row["number"], SILENCE_S
-        )
-        assert facts is not None, "it counts"
-        if facts["running"]:
+        running = await self._connection.fetchval(self._sql["count_live_runners"], row["number"], SILENCE_S)
+        if running:
             raise CannotRetire(
-                f"{facts['running']} processes run {name}",
+                f"{running} processes run {name}",
                 remedy="Take it out of the app, deploy that, and retire it then",
             )
+        await self._connection.execute("set local statement_timeout = 0")
+        facts = await self._connection.fetchrow(self._sql["select_retirement_facts"], row["number"])
+        assert facts is not None, "it counts"
         if facts["unsettled"]:
             raise CannotRetire(
                 f"{facts['unsettled']} intents of {name} are not settled",

@@ -1,4 +1,4 @@
--- What a retirement takes away, and what is in its way: processes that run the consumer, intents that are not settled.
+-- What a retirement takes away, and what is in its way: intents that are not settled.
 select (select count(*) from {schema}.positions where consumer = $1) as positions,
     (select count(*) from {schema}.inbox where consumer = $1) as inbox,
     (select count(*) from {schema}.parked where consumer = $1) as parked,
@@ -6,6 +6,4 @@ select (select count(*) from {schema}.positions where consumer = $1) as position
     (select count(*) from {schema}.decisions where consumer = $1) as decisions,
     (select count(*) from {schema}.intents where consumer = $1) as intents,
     (select count(*) from {schema}.outbox o join {schema}.intents i on i.seq = o.seq where i.consumer = $1)
-        + (select coalesce(sum(intents), 0) from {schema}.wishes where consumer = $1)::bigint as unsettled,
-    (select count(*) from {schema}.runners where consumer = $1 and stopped is null
-        and beat > clock_timestamp() - $2::float8 * interval '1 second') as running
+        + (select coalesce(sum(intents), 0) from {schema}.wishes where consumer = $1)::bigint as unsettled
