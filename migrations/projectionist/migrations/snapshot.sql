@@ -826,13 +826,16 @@ CREATE TABLE projectionist.runners (
     lag bigint,
     unacked bigint,
     leased_until timestamp with time zone,
-    backends integer[] DEFAULT '{}'::integer[] NOT NULL
+    backends integer[] DEFAULT '{}'::integer[] NOT NULL,
+    headers jsonb
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON COLUMN projectionist.runners.leased_until IS 'the lease behind all claims of this runner';
 
 COMMENT ON COLUMN projectionist.runners.backends IS 'The sessions of its batches, for whoever they keep waiting when it is dead or frozen.';
+
+COMMENT ON COLUMN projectionist.runners.headers IS 'the header, in lower case, that each part of the envelope is read from';
 
 ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.runners_number_seq
@@ -1069,6 +1072,8 @@ ALTER TABLE ONLY projectionist.tried
 
 ALTER TABLE ONLY projectionist.wishes
     ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
+
+CREATE INDEX archive_aggregate ON projectionist.archive USING btree (((content ->> 'aggregate'::text))) WHERE (kind = 'inbox'::text);
 
 CREATE INDEX archive_event ON projectionist.archive USING btree (((content ->> 'id'::text))) WHERE (kind = ANY (ARRAY['inbox'::text, 'intents'::text]));
 

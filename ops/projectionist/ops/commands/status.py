@@ -17,6 +17,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json, styled, table, whom
 from projectionist.outbox.admin.status import OutboxStatus, Trouble, many
+from projectionist.runner.consumers.header_mapping import disagreement, unified
 from projectionist.runner.consumers.status import (
     ConsumerStatus,
     Counted,
@@ -183,6 +184,9 @@ def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
         text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
         remedy = f"`projectionist breaker reset {one.name} --reason …`"
         yield Trouble(one.name, text, f"It closes when some keys go through, or by {remedy}")
+    read = [(f"{each.host}:{each.pid}", each.headers or {}) for each in alive(one)]
+    if told := disagreement(read):
+        yield Trouble(one.name, told, unified(one.name))
     if one.paused:
         yield Trouble(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
     elif one.breaker is None and not alive(one):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from projectionist.ops.doctor.check import Check, attention, note, well
+from projectionist.runner.consumers.header_mapping import disagreement, mapping, unified
 from projectionist.runner.retention.safety import kept_s, remedy, unsafe
 
 LOOK = "The reason says what; the log of the process, where"
@@ -37,6 +40,9 @@ def registered(
     yield from _waiting(name, row)
     yield from _processes(name, row)
     policy = settings.policy(name)
+    read = msgspec.json.decode(row["headers"], type=list[tuple[str, dict[str, str]]])
+    if told := disagreement([*read, ("the settings here", mapping(policy.headers))]):
+        yield attention(name, "headers", told, unified(name))
     if found is not None and (why := unsafe(policy, definition.sequence, found.config)):
         yield attention(name, "retention", why, remedy(name, found.config))
     else:

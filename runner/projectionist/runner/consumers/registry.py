@@ -13,6 +13,7 @@ from uuid import UUID
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.batch.consumer import Consumer, Superseded
+from projectionist.runner.consumers.header_mapping import written
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.barrier import alone
 
@@ -90,7 +91,13 @@ class Registry:
                 "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
             )
         runner = await self._connection.fetchval(
-            self._sql["insert_runner"], number, INSTANCE, socket.gethostname(), os.getpid(), definition.code
+            self._sql["insert_runner"],
+            number,
+            INSTANCE,
+            socket.gethostname(),
+            os.getpid(),
+            definition.code,
+            written(policy.headers),
         )
         consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
         control = await self._connection.fetchrow(self._sql["select_control_row"], number)

@@ -28,6 +28,8 @@ class RunnerStatus(msgspec.Struct, frozen=True):
     p99_ms: float | None = None
     lag: int | None = None
     unacked: int | None = None
+    headers: dict[str, str] | None = None
+    """The header that it reads each part of the envelope from."""
 
 
 class BreakerStatus(msgspec.Struct, frozen=True):

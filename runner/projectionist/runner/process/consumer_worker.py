@@ -16,6 +16,7 @@ from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.planning import CONTIGUOUS
+from projectionist.runner.consumers.header_mapping import unified
 from projectionist.runner.database.barrier import TooLong
 from projectionist.runner.failures.consumer_breaker import circuit_policy
 from projectionist.runner.gaps.baseline import notes
@@ -58,7 +59,7 @@ class ConsumerWorker:
         self._access = access
         self._stopping = anyio.Event()
         self._serving: ConsumerRuntime | None = None
-        self._told = ""
+        self._told = self._told_headers = ""
         self._standing: StreamGuard | None = None
         self._paused = False
         self.waits: Exception | None = None
@@ -236,6 +237,10 @@ class ConsumerWorker:
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:
             log.info("%s: a change of %s is not noticed as new code", self.definition.name, place)
+        if (told := await self._access.header_disagreement(consumer)) != self._told_headers:
+            self._told_headers = told
+            if told:
+                log.warning("%s: %s. %s", self.definition.name, told, unified(self.definition.name))
         mark = consumer.effects[1]
         silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
         text = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"

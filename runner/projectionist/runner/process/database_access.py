@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import asyncpg
+import msgspec
 
 from projectionist.core import clock
 from projectionist.core.postgres.database_identity import DatabaseCopied, owner
@@ -15,6 +16,7 @@ from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.retry_policy import SLOWLY, slow
 from projectionist.runner.batch.shared_pool import SharedPool
+from projectionist.runner.consumers.header_mapping import disagreement
 from projectionist.runner.consumers.registry import INSTANCE, Registry
 from projectionist.runner.database.chores import FailureBook
 from projectionist.runner.database.queries import Queries
@@ -85,6 +87,14 @@ class DatabaseAccess(SharedPool):
             consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
         self._joined.add(definition.name)
         return consumer
+
+    async def header_disagreement(self, consumer: Consumer) -> str:
+        """What the live processes of a consumer read from different headers; empty where they agree."""
+        async with self.lend() as connection:
+            rows = await connection.fetch(
+                self._sql["select_header_mappings"], consumer.number, self.peers.silence_s
+            )
+        return disagreement((row["process"], msgspec.json.decode(row["headers"])) for row in rows)
 
     async def is_breaker_open(self, definition: Definition, longest_s: float) -> bool:
         """Whether the consumer's breaker lets nobody try anything now; no pause of it is longer than `longest_s`."""

@@ -21,6 +21,7 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
+from projectionist.runner.consumers.header_mapping import written
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
@@ -201,10 +202,10 @@ class Replayer:
 
     async def _consumer(self, row: Record) -> Consumer:
         definition = self._definition
-        given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
-        runner = await self._queries.value("insert_runner", *given)
-        slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["number"])]
         policy = self._settings.policy(definition.name)
+        given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
+        runner = await self._queries.value("insert_runner", *given, written(policy.headers))
+        slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["number"])]
         names = frozen(definition.name, slots, definition.slots)
         consumer = Consumer(definition, policy, row["number"], row["key_name"], runner, names)
         control = await self._queries.row("select_control_row", row["number"])

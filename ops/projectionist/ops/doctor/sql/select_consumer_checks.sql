@@ -14,6 +14,9 @@ select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape
         and beat > clock_timestamp() - $1::float8 * interval '1 second') as running,
     array(select distinct host || ':' || pid from {schema}.runners where consumer = c.number and stopped is null
         and beat < clock_timestamp() - $1 * interval '1 second' and beat > clock_timestamp() - interval '1 day' order by 1) as silent,
+    coalesce((select jsonb_agg(jsonb_build_array(host || ':' || pid, headers) order by number)
+        from {schema}.runners where consumer = c.number and stopped is null
+        and headers is not null and beat > clock_timestamp() - $1 * interval '1 second'), '[]') as headers,
     (select max(p99_ms) from {schema}.runners where consumer = c.number and stopped is null
         and beat > clock_timestamp() - interval '1 hour') as p99_ms,
     (select extract(epoch from clock_timestamp() - max(written))::float8 from {schema}.floors where consumer = c.number) as floor_s,

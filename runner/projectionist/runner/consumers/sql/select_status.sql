@@ -22,6 +22,7 @@ select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_m
     (select count(*) from {schema}.incidents where consumer = c.number and closed is null) as incidents,
     coalesce((select jsonb_agg(jsonb_build_object(
             'host', host, 'pid', pid, 'state', state, 'p50_ms', p50_ms, 'p99_ms', p99_ms, 'lag', lag, 'unacked', unacked,
+            'headers', headers,
             'silent_s', extract(epoch from clock_timestamp() - beat)::float8
         ) order by number)
         from {schema}.runners where consumer = c.number and stopped is null and beat > clock_timestamp() - interval '1 minute'
