@@ -204,6 +204,51 @@ async def test_what_retention_has_moved_to_the_archive_is_told_from_there(
         assert passage[name] == known[name]
     assert [(each["slot"], each["state"]) for each in passage["intents"]] == [("Receipt", "sent")]
     assert "retention has moved it from the inbox to the archive" in await cli.done("journey", "paid")
+    [orders] = (await cli.seen("journey", "--aggregate", "order/o1"))["consumers"]
+    assert [(event["version"], event["archived"]) for event in orders["events"]] == [(1, True), (2, True)]
+
+
+async def test_what_retention_has_moved_to_files_is_told_from_there(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    s, folder = shop(live.stream), tmp_path / "archive"
+    own = Cli(live, tmp_path, more=f'[retention]\narchive = "files"\narchive_folder = "{folder}"\n')
+    await live.migrate(s.Orders, s.Spend)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1)
+    await live.publish(OrderPaid(5), "o1", 2, id="paid")
+    await live.settle(s.Orders, s.Spend)
+    await sent(live)
+    before = await journey(own, "paid")
+    await age(live, 400)
+    await purge(live, s.Orders, s.Spend, archive="files", archive_folder=str(folder))
+    assert await live.value("select count(*) from {s}.inbox") == 0
+
+    one = await journey(own, "paid")
+    found, known = passages(one), passages(before)
+    assert sorted(found) == sorted(known)
+    for consumer, passage in found.items():
+        assert passage["archived"]
+        for name in ("state", "seq", "rows", "batch"):
+            assert passage[name] == known[consumer][name]
+    [intent] = found["Orders"]["intents"]
+    assert (intent["slot"], intent["state"]) == ("Receipt", "sent")
+
+    [orders, _] = (await own.seen("journey", "--aggregate", "order/o1"))["consumers"]
+    assert [(event["version"], event["archived"]) for event in orders["events"]] == [(1, True), (2, True)]
+    assert "2 of those below come from the archive" in await own.done("journey", "--aggregate", "order/o1")
+
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    refused = await own.refused("journey", "paid")
+    assert "no consumer knows event 'paid'" in refused
+    assert f"{folder} is no folder here" in refused
+    assert passages((await own.seen("journey", "paid", "--archive", str(moved)))["events"][0]) == found
+    assert "--archive: nowhere is no folder" in await own.refused("journey", "paid", "--archive", "nowhere")
+    for path in moved.glob("intents/*"):
+        path.write_bytes(b'{"id": "paid"}\n')
+    ended = await own.run("journey", "paid", "--archive", str(moved))
+    assert (ended.code, "Receipt" in ended.out) == (0, False)
+    assert "1 lines are not what retention writes" in ended.err
 
 
 async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: ConsumerHarness, cli: Cli) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.cli import Desk
-from tests.support.consumer_harness import Rig
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPlaced, shop
 
 from projectionist.core.settings.settings import Headers, Policy
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio
 OTHER = Headers(version="X-Version", time="CE-Time")
 
 
-async def examined(live: Rig, cls: type, policy: Policy) -> list[Check]:
+async def examined(live: ConsumerHarness, cls: type, policy: Policy) -> list[Check]:
     app, settings = App(projections=[cls]), msgspec.structs.replace(live.settings, consumer_defaults=policy)
     found = await examine(app, app.definitions, settings)
     return [one for one in found.checks if one.name == "headers"]
@@ -31,29 +31,29 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if "different headers" in one.getMessage()]
 
 
-async def shown(desk: Desk) -> list[dict[str, Any]]:
-    attention = (await desk.seen("status"))["attention"]
+async def shown(cli: Cli) -> list[dict[str, Any]]:
+    attention = (await cli.seen("status"))["attention"]
     return [one for one in attention if "different headers" in one["text"]]
 
 
 async def test_processes_that_read_different_headers_are_told_once_and_shown(
-    live: Rig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "projectionist")
-    s, desk = shop(live.stream), Desk(live, tmp_path)
+    s, cli = shop(live.stream), Cli(live, tmp_path)
     mapped = msgspec.structs.replace(live.policy, headers=OTHER)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        assert await shown(desk) == []
+        assert await shown(cli) == []
         assert await examined(live, s.Orders, live.policy) == []
         [alone] = await examined(live, s.Orders, mapped)
         assert "x-version (the settings here)" in alone.found
 
         async with live.running(s.Orders, policy=mapped):
             await live.value_of("select count(*) from {s}.runners where stopped is null", 2)
-            [one] = await shown(desk)
+            [one] = await shown(cli)
             [found] = await examined(live, s.Orders, live.policy)
     [line] = told(caplog)
     pid = await live.value("select host || ':' || pid from {s}.runners limit 1")
@@ -68,7 +68,7 @@ async def test_processes_that_read_different_headers_are_told_once_and_shown(
 
 
 async def test_a_process_that_has_stopped_is_compared_with_nobody(
-    live: Rig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    live: ConsumerHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "projectionist")
     s = shop(live.stream)
@@ -76,6 +76,6 @@ async def test_a_process_that_has_stopped_is_compared_with_nobody(
     await live.settle(s.Orders, policy=msgspec.structs.replace(live.policy, headers=OTHER))
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        assert await shown(Desk(live, tmp_path)) == []
+        assert await shown(Cli(live, tmp_path)) == []
         assert await examined(live, s.Orders, live.policy) == []
     assert told(caplog) == []

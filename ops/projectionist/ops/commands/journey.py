@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, told
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ HELP = "show everything that happened to an event, an aggregate, or the event of
 EXAMPLE = """
 projectionist journey e-17                     one event: arrivals, consumers, intents, attempts, replies
 projectionist journey --aggregate order/7      where an aggregate stands, and its newest events
+projectionist journey e-17 --archive old/      what went from the inbox into these files too
 projectionist journey --intent KEY             the event that this side effect came from
 projectionist journey --correlation c-4        all events of one flow (setting postgres.correlation_index)
 """
@@ -34,6 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intent", metavar="KEY", help="the event of this intent")
     parser.add_argument("--correlation", metavar="ID", help="the events with this correlation id")
     parser.add_argument("--consumer", metavar="NAME", help="--aggregate: with this consumer only")
+    parser.add_argument(
+        "--archive",
+        type=Path,
+        metavar="FOLDER",
+        help="read files of the archive here (default: archive_folder of [retention], where rows go to files)",
+    )
     parser.add_argument("--limit", type=int, default=50, help="so many events of a list (default: 50)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -44,6 +52,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("journey takes one thing", remedy="An ID, --aggregate, --intent or --correlation")
     if args.limit < 1:
         raise UsageError("--limit is at least one")
+    if args.archive is not None and not args.archive.is_dir():
+        raise UsageError(
+            f"--archive: {args.archive} is no folder",
+            remedy="Name the one that holds `inbox` and `intents`, like archive_folder of [retention]",
+        )
     return asyncio.run(_run(args))
 
 
@@ -52,10 +65,11 @@ async def _run(args: argparse.Namespace) -> int:
     from projectionist.runner.admin.event_history import Journeys
 
     async with database("journey") as db:
-        journeys = Journeys(db.connection, db.schema)
+        journeys = Journeys(db.connection, db.schema, args.archive or _archive(db.settings))
         if args.aggregate is not None:
             found = await journeys.aggregate(args.aggregate, args.consumer, args.limit)
-            told(args, {"aggregate": args.aggregate, "consumers": found}, "\n\n".join(map(_standing, found)))
+            document = {"aggregate": args.aggregate, "consumers": found, "notes": journeys.notes}
+            told(args, document, "\n\n".join(map(_standing, found)))
         elif args.correlation is not None:
             events = await _correlated(journeys, db.settings, args)
             columns = ("received", "source", "id", "type", "aggregate", "version", "causation", "consumers")
@@ -64,8 +78,20 @@ async def _run(args: argparse.Namespace) -> int:
             events_found = await (
                 journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
             )
-            told(args, {"events": events_found}, "\n\n".join(map(_journey, events_found)))
+            told(
+                args,
+                {"events": events_found, "notes": journeys.notes},
+                "\n\n".join(map(_journey, events_found)),
+            )
+    for text in () if args.json else journeys.notes:
+        note(text)
     return Exit.DONE
+
+
+def _archive(settings: Settings) -> Path | None:
+    """Where this project keeps rows in files, if it does."""
+    found = settings.retention
+    return Path(found.archive_folder) if found.archive == "files" and found.archive_folder else None
 
 
 async def _correlated(
@@ -137,5 +163,7 @@ def _standing(one: AggregateStatus) -> str:
     text += f", {one.parked} parked" if one.parked else ""
     if one.removed > 0:
         text += f". {one.removed} of its versions are no longer in the inbox: retention has removed them"
+    kept = sum(event["archived"] for event in one.events)
+    text += f". {kept} of those below come from the archive" if kept else ""
     columns = ("version", "id", "type", "state", "verdict", "seq", "received", "processed")
     return f"{text}\n{lines(one.events, columns)}".rstrip()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
 import msgspec
 
 from projectionist.core.operator import NotThere
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.admin.intent_actions import IntentActions as Intents
+from projectionist.runner.retention.archive_search import ArchivedRows, ArchiveSearch, Attempt
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
@@ -33,19 +37,6 @@ class SideRecord(msgspec.Struct, frozen=True):
     what: str | None
     who: str | None
     why: str | None
-
-
-class Attempt(TypedDict):
-    """One attempt of an intent, as the archive keeps it."""
-
-    attempt: int
-    started: datetime
-    took_s: float | None
-    outcome: str
-    status: str | None
-    provider_id: str | None
-    reason: str | None
-    relay: str
 
 
 class Passage(msgspec.Struct):
@@ -113,24 +104,38 @@ class AggregateStatus(msgspec.Struct, frozen=True):
 
 
 class Journeys:
-    """Looks things up over one connection that is in no transaction."""
+    """Looks things up over one connection that is in no transaction, and in the files of the archive, if a folder is
+    given."""
 
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: Connection, schema: str, archive: Path | None = None) -> None:
         self._connection = connection
         self._sql = Statements("projectionist.runner", schema)
         self._intents = Intents(connection, schema)
+        self._archive, self._filed = archive, ArchivedRows()
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the archive was not read, and why."""
+        return self._filed.notes
 
     async def events(self, event: str, source: str | None = None) -> list[Journey]:
         """The journeys of the events with this id, one a source; NotThere if no consumer knows it."""
         await self._intents.opened()
-        sources = [source] if source is not None else await self._sources(event)
+        await self._search(event)
+        known = {*await self._sources(event), *self._filed.sources(event)}
+        sources = [source] if source is not None else sorted(known)
         found = [one for name in sources if (one := await self._journey(name, event)).consumers]
         if not found:
+            left = "".join(f"; {note}" for note in self.notes)
             raise NotThere(
                 f"no consumer knows event {event!r}",
-                remedy="It has not been read, or retention has removed all that was known of it",
+                remedy=f"It has not been read, or retention has removed all that was known of it{left}",
             )
         return found
+
+    async def _search(self, text: str) -> None:
+        if self._archive is not None:
+            self._filed = await anyio.to_thread.run_sync(ArchiveSearch(self._archive).find, text)
 
     async def intent(self, key: str) -> list[Journey]:
         """The journey of the event that an intent came from; NotThere for an unknown key."""
@@ -149,6 +154,7 @@ class Journeys:
             raise NotThere(
                 f"no consumer has seen aggregate {aggregate!r}", remedy="Write it as type/id, like order/7"
             )
+        await self._search(aggregate)
         return [await self._standing(row, aggregate, limit) for row in rows]
 
     async def correlated(self, correlation: str, limit: int) -> list[dict[str, Any]]:
@@ -162,7 +168,7 @@ class Journeys:
         ]
 
     async def _standing(self, row: Record, aggregate: str, limit: int) -> AggregateStatus:
-        given = (row["number"], aggregate, limit)
+        given = (row["number"], aggregate, limit, _json(self._filed.inbox))
         events = await self._connection.fetch(self._sql["select_aggregate_events"], *given)
         return AggregateStatus(
             consumer=row["consumer"],
@@ -177,7 +183,8 @@ class Journeys:
 
     async def _journey(self, source: str, event: str) -> Journey:
         journey, passages = Journey(source=source, id=event), dict[str, Passage]()
-        for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event):
+        filed, filed_intents = _json(self._filed.inbox), _json(self._filed.intents)
+        for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event, filed):
             _tell(journey, row)
             passages[row["consumer"]] = _passage(row)
         for row in await self._connection.fetch(self._sql["select_parked_details"], event, None, source):
@@ -192,7 +199,9 @@ class Journeys:
             passage(row).beside.append(one)
             if one.kind == "quarantine" and not passage(row).state:
                 passage(row).state, passage(row).note = "quarantined", ""
-        for row in await self._connection.fetch(self._sql["select_event_intents"], source, event):
+        for row in await self._connection.fetch(
+            self._sql["select_event_intents"], source, event, filed_intents
+        ):
             passage(row).intents.append(await self._intent(row))
             if row["number"] == 0:
                 passage(row).note = ADDED
@@ -219,6 +228,10 @@ class Journeys:
             if each.kind == "quarantine"
         ]
         return [dict(row) for row in await self._connection.fetch(self._sql["select_event_audit"], objects)]
+
+
+def _json(rows: Mapping[Any, msgspec.Struct]) -> str:
+    return msgspec.json.encode(list(rows.values())).decode()
 
 
 def _tell(journey: Journey, row: Record) -> None:

@@ -18,7 +18,8 @@ class ArchiveFailed(ProjectionistError):
     """A row cannot be archived, and so stays where it is."""
 
 
-PATTERN = "*/*.jsonl"
+SUFFIX = ".jsonl"
+PATTERN = f"*/*{SUFFIX}"
 
 
 class Archive:
@@ -26,7 +27,7 @@ class Archive:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.jsonl"
+        self._name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}{SUFFIX}"
 
     def write(self, table: str, lines: str) -> None:
         """Append lines; returns when they are on disk. Raises ArchiveFailed."""

@@ -1,4 +1,5 @@
 -- What became of one event, by consumer, in the inbox or in the archive; the process that did it, as long as it is remembered.
+-- $3: rows that were found in files of the archive.
 select c.name as consumer, c.number, c.stream, i.state, i.verdict, i.incarnation, i.seq, i.subject, i.type, i.event_schema as schema,
     i.aggregate, i.version, i.correlation, i.causation, i.traceparent, i.received, i.processed, i.batch, r.host, r.pid,
     coalesce(i.idle, false) as idle, i.archived,
@@ -12,6 +13,9 @@ cross join lateral (
         union all
         select kept.*, true from {schema}.archive a cross join lateral jsonb_populate_record(null::{schema}.inbox, a.content) kept
         where a.kind = 'inbox' and a.content ->> 'id' = $2 and a.content ->> 'source' = $1 and a.consumer = c.number
+        union all
+        select filed.*, true from jsonb_populate_recordset(null::{schema}.inbox, $3::jsonb) filed
+        where filed.consumer = c.number and filed.source = $1 and filed.id = $2
     ) known order by archived limit 1
 ) i
 left join {schema}.runners r on r.number = i.batch >> 32
