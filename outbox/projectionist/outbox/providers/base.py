@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -137,13 +136,6 @@ class Provider(ABC):
         Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been done. RenderError says that
         nothing left and nothing ever will; whatever else is raised counts as UNKNOWN.
         """
-
-    def begin(self, request: Request) -> asyncio.Future[Reply] | None:
-        """As `send`, for a provider that can put a request on its way without waiting and whose replies are many.
-
-        The future keeps the deadline itself and never raises. None, with nothing sent: `send` is asked.
-        """
-        return None
 
     async def mark(self, request: Request) -> str | None:
         """A hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""

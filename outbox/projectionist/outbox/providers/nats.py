@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC
-from functools import partial
 
 import anyio
 import msgspec
@@ -38,8 +36,6 @@ from projectionist.outbox.publishing.stored_subject import stored_as
 MOST_SCANNED = 10_000
 """A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""
 
-_PLAIN = re.compile(r"[\x21-\x7e]*")
-_NAME = re.compile(r"[A-Za-z0-9-]+")
 _TOKEN = re.compile(r"[^\s.*>]+")
 _DUPLICATE_IN_PROCESS = 10158
 
@@ -181,15 +177,6 @@ class NatsPublish(Provider):
             return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
         return self._told(request, ack)
 
-    def begin(self, request: Request) -> asyncio.Future[Reply] | None:
-        """One publish, written at once; the future is done with the stream's ack."""
-        client, acks = self._connected()
-        subject, headers = _addressed(request)
-        if client is None or acks is None or request.too_late() or not _fit(subject, headers):
-            return None
-        told = partial(self._told, request)
-        return acks.post(subject, request.body, headers, request.timeout_s, told)
-
     def _told(self, request: Request, ack: PublishAck | None) -> Reply:
         if ack is None:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
@@ -275,13 +262,6 @@ def _addressed(request: Request) -> tuple[str, dict[str, str]]:
     wire = request.frozen(FrozenPublish)
     trace = {name: names_of.encode(value) for name, value in trace_context(request)}
     return wire.subject, wire.headers | trace
-
-
-def _fit(subject: str, headers: dict[str, str]) -> bool:
-    """Whether nothing in them would need nats-py's own care on the wire."""
-    return _PLAIN.fullmatch(subject + "".join(headers.values())) is not None and all(
-        map(_NAME.fullmatch, headers)
-    )
 
 
 def classify(ack: PublishAck) -> Reply:

@@ -102,25 +102,6 @@ async def attempt(provider: Provider, request: Request) -> Reply:
     return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
 
 
-def begin_attempt(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
-    """The reply of an attempt that is on its way without a task, or None: then it is for `attempt`."""
-    try:
-        return provider.begin(request)
-    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
-        failed: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        failed.set_exception(error)
-        return failed
-
-
-def result_of(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
-    """What came of an attempt that `begun` began, as `attempt` would say it."""
-    error = future.exception()
-    if error is not None:
-        return _raised(error)
-    reply = future.result()
-    return _storable(reply, outcome=_final(reply, provider.settings.retry))
-
-
 async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
     """What the provider notes before the first attempt of each, for a later lookup; None where it cannot."""
     noted: list[str | None] = [None] * len(requests)

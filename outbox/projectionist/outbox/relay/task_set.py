@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from projectionist.core.user_errors import Stray
-
-T = TypeVar("T")
 
 
 class TaskSet:
     """Tasks that end before its block does. One that fails calls `failed`, and the block raises what it raised."""
 
     def __init__(self, failed: Callable[[], None]) -> None:
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._failed = failed
         self._error: BaseException | None = None
 
@@ -42,12 +40,6 @@ class TaskSet:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-
-    def watch(self, future: asyncio.Future[T], ended: Callable[[asyncio.Future[T]], None]) -> None:
-        """Count a future among the tasks; `ended` hears its end, cancelled or done."""
-        self._tasks.add(future)
-        future.add_done_callback(self._tasks.discard)
-        future.add_done_callback(ended)
 
     def cancel(self) -> None:
         """Cancel everything that runs now."""
