@@ -1,9 +1,14 @@
-"""Task groups wrap what they raise; whoever has one task's error to answer wants the error itself."""
+"""Tasks in groups: one error out of a group of errors, and many short tasks at little cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from projectionist.core.user_errors import Stray
 
 
 @contextmanager
@@ -16,3 +21,60 @@ def unwrap_single_exception() -> Iterator[None]:
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         raise error from None
+
+
+class TaskSet:
+    """Tasks that end before its block does, at half the cost of a task group.
+
+    One that fails calls `failed`, and the block raises its error.
+    """
+
+    def __init__(self, failed: Callable[[], None]) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed = failed
+        self._error: BaseException | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.cancel()
+        while self._tasks:
+            try:
+                await asyncio.wait(self._tasks)
+            except asyncio.CancelledError:
+                self.cancel()
+                await asyncio.wait(self._tasks)
+                raise
+        self.check()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        """Cancel all tasks that run now."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def check(self) -> None:
+        """Raise the error of a task that failed."""
+        if self._error is not None:
+            raise self._error
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if error := self._error_of(task):
+            self._error = self._error or error
+            self._failed()
+
+    @staticmethod
+    def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+        if not task.cancelled():
+            return task.exception()
+        return None if task.cancelling() else Stray("something that was awaited has been cancelled")

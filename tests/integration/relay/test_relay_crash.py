@@ -114,7 +114,7 @@ async def test_without_a_memory_a_killed_relay_leaves_it_to_a_person(
         await harness.all_become("reconcile")
     assert len(stub.seen) == 2
     assert {(await harness.row(key))["error"] for key in keys} == {
-        "the relay that sent it never told what came of it"
+        "the relay that sent it ended without recording a reply"
     }
 
 

@@ -1,4 +1,4 @@
-"""The spans of attempts and lookups, in the trace of the event behind the intent; and the numbers of replies."""
+"""Spans of attempts and lookups, in the trace of the event behind the intent; and counters of replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WELL = frozenset({Outcome.SENT, Outcome.IN_FLIGHT})
 
 
 def begin(leased: LeasedIntent, provider: Provider) -> None:
-    """Begin the span of an attempt; its context goes to the provider in place of the one that caused the intent."""
+    """Begin the span of an attempt; its context goes to the provider in place of the event's."""
     kind = SpanKind.PRODUCER if provider.system == names.NATS else SpanKind.CLIENT
     span = leased.span = _span(leased, names.SEND, kind, provider)
     if span is not None:
@@ -64,7 +64,7 @@ def count(provider: str, system: str, settled: Sequence[Settled]) -> None:
 
 
 def carrying(request: Request, span: Span) -> Request:
-    """The request with the context of this span, if it is one that is kept."""
+    """Return the request with the context of this span, if it has a valid one."""
     context = span.get_span_context()
     if not context.is_valid:
         return request
@@ -75,7 +75,7 @@ def carrying(request: Request, span: Span) -> Request:
 def _host(provider: Provider, request: Request) -> str | None:
     try:
         return provider.host(request)
-    except Exception:  # noqa: BLE001 - a user's code: what it cannot say is left out, and the attempt is made
+    except Exception:  # noqa: BLE001 - a user's code: the attribute is left out, and the attempt is made
         return None
 
 

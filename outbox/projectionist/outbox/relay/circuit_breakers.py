@@ -22,7 +22,7 @@ log = logging.getLogger("projectionist.outbox")
 
 
 class AttemptVerdict(msgspec.Struct, frozen=True):
-    """What one attempt said about its destination: whether it is up. `epoch`: of the circuit it was admitted in."""
+    """One attempt's verdict on its destination: up or not. `epoch`: of the circuit that admitted it."""
 
     destination: str
     epoch: int
@@ -30,7 +30,7 @@ class AttemptVerdict(msgspec.Struct, frozen=True):
 
 
 class Circuits:
-    """Who may be tried, and what results make of it. A healthy destination costs no statement at all."""
+    """Admits attempts, and records their verdicts. A healthy destination costs no statement at all."""
 
     def __init__(self, link: DatabaseLink, provider: str, policy: BreakerPolicy) -> None:
         self._link = link
@@ -38,9 +38,9 @@ class Circuits:
         self._policy = policy
 
     async def admitted(self, leased: Sequence[LeasedIntent], now: float) -> list[LeasedIntent]:
-        """Those to go on with: of a destination whose pause is over, one, by the relay that asks first.
+        """Return those to go on with: of a destination whose pause is over, one, by the relay that asks first.
 
-        What may have been sent already is not for the circuit to stop.
+        The circuit stops no intent that may have been sent already.
         """
         probed: set[str] = set()
         allowed = []
@@ -54,7 +54,7 @@ class Circuits:
         return allowed
 
     async def record(self, verdicts: Sequence[AttemptVerdict]) -> list[float]:
-        """Fold results, in the order they came in, into the circuits of their destinations; the pauses, in seconds."""
+        """Fold verdicts, in the order they came in, into the circuits of their destinations; return pauses in s."""
         pauses = []
         names = sorted({each.destination for each in verdicts})
         async with self._link.lent() as connection, connection.transaction():
@@ -67,7 +67,7 @@ class Circuits:
                         after = record(after, self._policy, row["now"], epoch=each.epoch, ok=each.up)
                 if after != before:
                     await self._keep(connection, row["destination"], before, after)
-                    self._tell(row["destination"], before, after, row["now"])
+                    self._log(row["destination"], before, after, row["now"])
                 if after.state is State.OPEN:
                     pauses.append(after.until - row["now"])
         return pauses
@@ -95,7 +95,7 @@ class Circuits:
         )
         return epoch is not None
 
-    def _tell(self, destination: str, before: Circuit, after: Circuit, now: float) -> None:
+    def _log(self, destination: str, before: Circuit, after: Circuit, now: float) -> None:
         if after.state is State.OPEN:
             log.warning(
                 "%s: %s has failed %d times in a row, nothing is sent there for %.1f s",

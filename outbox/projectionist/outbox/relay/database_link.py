@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL, lent for one statement at a time, and made anew after an outage."""
+"""One connection to PostgreSQL, lent for one statement at a time, and opened again after an outage."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WITHIN_S = 20.0
 
 
 class DatabaseUnavailable(ProjectionistError):
-    """PostgreSQL does not answer now. What was asked may have been done."""
+    """PostgreSQL does not answer now. The statement may have been executed."""
 
 
 class DatabaseLink:
-    """A connection, opened when it is needed; every failure of it is an DatabaseUnavailable, and told once.
+    """A connection, opened when it is needed; every outage is a DatabaseUnavailable, and logged once.
 
-    `setup`: the statement that it begins with. `judge`: what looks at the database before anything else does.
+    `setup`: the statement that it begins with. `judge`: looks at the database before any other statement.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class DatabaseLink:
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
         self.away = False
-        """Whether the last statement met an outage."""
+        """The last statement met an outage."""
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Connection]:
-        """The connection, for this task alone. Raises DatabaseUnavailable where time will mend what went wrong."""
+        """Lend the connection to this task alone. Raises DatabaseUnavailable for an outage that will pass."""
         async with self._lock:
             try:
                 with anyio.fail_after(WITHIN_S):
@@ -69,14 +69,14 @@ class DatabaseLink:
                 await self.close()
                 if not (is_transient(error) or isinstance(error, DatabaseCopied)):
                     raise
-                self._tell(error)
+                self._log_outage(error)
                 raise DatabaseUnavailable("PostgreSQL cannot be used now") from error
             if self.away:
                 self.away = False
                 log.info("%s: PostgreSQL is back", self._name)
 
     async def close(self) -> None:
-        """Give the connection up, without waiting for anybody."""
+        """Terminate the connection, without waiting for the server."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -84,7 +84,9 @@ class DatabaseLink:
     async def _opened(self) -> Connection:
         connection = await connect(self._postgres, application_name=f"projectionist {self._name}"[:63])
         try:
-            await owner(connection, self._postgres.schema)  # a copy holds intents that others send
+            await owner(
+                connection, self._postgres.schema
+            )  # a copy holds intents that the original's relays send
             await connection.execute(self.sql[self._setup])
             if self._judge is not None:
                 await self._judge(connection, self.sql)
@@ -93,7 +95,7 @@ class DatabaseLink:
             raise
         return connection
 
-    def _tell(self, error: BaseException) -> None:
+    def _log_outage(self, error: BaseException) -> None:
         if not self.away:
             self.away = True
             log.warning(

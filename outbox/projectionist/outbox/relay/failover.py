@@ -1,8 +1,8 @@
-"""What a failover means for intents: a database that took another one's place may lack attempts that were made.
+"""Doubts intents after a failover: a database that took another one's place may lack attempts that were made.
 
-The start of an attempt is on the disk of one machine, unless commits wait for a standby. So whatever was asked for
-before the schema moved (a failover, a restore, an adopted copy: `core.owner`) may have been sent, whatever its row
-says, and is treated like an attempt that nobody told the end of.
+The start of an attempt is on the disk of one machine, unless commits wait for a standby. So every intent from before
+the schema moved (a failover, a restore, an adopted copy: `core.postgres.database_identity`) may have been sent,
+whatever its row says, and is treated like an attempt without a recorded reply.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ log = logging.getLogger("projectionist.outbox")
 
 
 async def judge(connection: Connection, sql: Statements) -> None:
-    """Have what is there be doubted where the owner is another than relays last sent for; before any lease."""
+    """Doubt all intents where the owner is another than relays last sent for; before any lease."""
     row = await connection.fetchrow(sql["select_owner_tokens"])
     if row is None:
         raise asyncpg.CannotConnectNowError("the row that names the owner of this schema cannot be had yet")
     if row["here"] == row["before"]:
         return
     if row["before"] is not None:
-        await unpack_all(
-            connection, sql
-        )  # what is still staged here may have been opened, and sent, over there
+        # Intents that are staged here may have been unpacked, and sent, by relays of the other database.
+        await unpack_all(connection, sql)
     if await connection.fetchval(sql["set_owner_token"], row["here"]):
         log.warning(
-            "PostgreSQL has failed over: what was asked for before may have been sent, and is looked after"
+            "PostgreSQL has failed over: intents from before may have been sent, and are resolved like unknown ones"
         )
         announce("relay.failed_over")

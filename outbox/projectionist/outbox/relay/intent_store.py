@@ -1,4 +1,4 @@
-"""The statements of the relay, a method a file in `sql`. No policy here: the caller says what becomes of an intent."""
+"""The statements of the relay, a method a file in `sql`. No policy here: the caller decides an intent's next state."""
 
 from __future__ import annotations
 
@@ -38,22 +38,8 @@ NOTICED_S = 60.0
 
 
 def lease_of(timeout_s: float) -> float:
-    """How long a lease lasts whose attempts take so long at most."""
+    """Return the seconds that a lease lasts whose attempts take so long at most."""
     return OPEN_S + timeout_s + SLACK_S
-
-
-class FirstAttempt(msgspec.Struct, frozen=True):
-    """What is frozen at the first attempt: wire bytes (None: they are the body), their hash, the provider's mark."""
-
-    wire: bytes | None
-    hash: bytes
-    mark: str | None
-
-    @classmethod
-    def of(cls, request: Request, mark: str | None) -> FirstAttempt:
-        """Of a request that has just been rendered."""
-        wire = None if request.wire == request.body else request.wire
-        return cls(wire, body_hash(request.wire), mark)
 
 
 class LeasedIntent(msgspec.Struct):
@@ -62,31 +48,40 @@ class LeasedIntent(msgspec.Struct):
     seq: int
     token: UUID
     state: IntentState
-    """LEASED: to be sent. UNKNOWN: it may have been sent, by somebody who never told."""
+    """LEASED: to be sent. UNKNOWN: it may have been sent, by a relay that recorded no reply."""
     attempt: int
     spent: int
     blocks: bool
     since_first_s: float | None
     at: float
-    """When this was so, on `clock.now()`."""
+    """The time of the lease, on `clock.now()`."""
     rendered: bool
+    """`request.wire` was frozen at the first attempt. If not, it is made now, and frozen with `mark` at the start."""
     circuit: Circuit
     request: Request
-    fresh: FirstAttempt | None = None
+    mark: str | None = None
+    """The provider's lookup hint, noted before a first attempt."""
     first_started: datetime | None = None
     wire_hash: bytes | None = None
     doubted: bool = False
-    """What came of an attempt before is still unknown."""
+    """The outcome of an earlier attempt is still unknown."""
     span: Span | None = None
     """Of the attempt that is being made, where its trace is sampled."""
 
     def since_first(self) -> float | None:
-        """Seconds since bytes may have left for the first time."""
+        """Return the seconds since bytes may have left for the first time."""
         return None if self.since_first_s is None else self.since_first_s + clock.now() - self.at
+
+    def to_freeze(self) -> tuple[bytes | None, bytes, str | None]:
+        """Return wire bytes (None: they are the body), their hash and the mark; of no use where they are stored."""
+        wire = self.request.wire
+        if self.rendered:
+            return None, b"", None
+        return None if wire == self.request.body else wire, body_hash(wire), self.mark
 
 
 class LeaseResult(msgspec.Struct):
-    """What one claim brought. `after`: the lane to go on behind, "" at the end of all lanes; `found`: how many
+    """The outcome of one claim. `after`: the lane to go on behind, "" at the end of all lanes; `found`: how many
     could be leased, by this relay or by one that was quicker; `others`: how many of them for destinations outside the
     crowd; `now`: the database's time; `lapsed`: those of `leased` whose lease before had run out, without a word of
     whoever had it."""
@@ -102,9 +97,9 @@ class LeaseResult(msgspec.Struct):
 
 
 class Settled(msgspec.Struct):
-    """One reply and what it makes of its intent.
+    """One reply, and the next state of its intent.
 
-    `tried`: it is the end of an attempt, and goes into its history. `heard`: the destination itself has spoken,
+    `tried`: it is the end of an attempt, and goes into its history. `heard`: the destination itself has answered,
     or failed to, so that its circuit has to know.
     """
 
@@ -115,27 +110,27 @@ class Settled(msgspec.Struct):
     heard: bool = True
 
     def is_plain(self) -> bool:
-        """Whether it is a success at the first attempt, as nearly all are."""
+        """Return True for a success at the first attempt, as nearly all are."""
         reply = self.reply
         sent = reply.outcome is Outcome.SENT and self.tried and self.leased.attempt == 1
         return sent and not (reply.reason or reply.replayed)
 
 
 class IntentStore:
-    """Everything a relay asks and tells the database about intents."""
+    """Reads and writes the intents of a relay."""
 
     def __init__(self, link: DatabaseLink, relay: str) -> None:
         self._link = link
         self._relay = relay
         self._theirs = clock.Other()
 
-    async def open(self) -> int:
-        """Open staged intents; how many those were."""
+    async def unpack(self) -> int:
+        """Unpack staged intents; return their number."""
         async with self._link.lent() as connection:
             return await unpack_some(connection, self._link.sql)
 
-    async def allow(self) -> None:
-        """Have staged intents that could not be opened tried again: this code may be newer."""
+    async def retry_refused(self) -> None:
+        """Have refused rows of staged intents tried again: this code may be newer."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["retry_refused_staged_intents"])
 
@@ -191,10 +186,10 @@ class IntentStore:
         )
 
     async def shorten_waits(self, provider: str, *, gone_s: float, timeout_s: float, wait_s: float) -> None:
-        """Let nothing wait longer than it may, by whatever clock that was written.
+        """Shorten leases, waits and pauses that are longer than they may be, whichever clock they were written by.
 
-        `gone_s`: the clock is known to have gone back by so much, so that the first attempts are longer ago than they
-        look; whichever relay is the first to notice writes that.
+        `gone_s`: the clock is known to have gone back by so much, so that first attempts are longer ago than they
+        look; the relay that notices first writes that.
         """
         async with self._link.lent() as connection, connection.transaction():
             if gone_s:
@@ -205,13 +200,12 @@ class IntentStore:
             await connection.execute(self._link.sql["bring_times_back"], provider, *spans, gone_s)
 
     async def start(self, batch: Sequence[LeasedIntent], horizon_s: float | None) -> list[LeasedIntent]:
-        """Record that an attempt of each begins; those that may be sent.
+        """Record that an attempt of each begins; return those that may be sent.
 
-        What is fresh is frozen with it. `horizon_s`: nothing begins so long after its first attempt.
+        Wire bytes of a first attempt are frozen with it. `horizon_s`: none begins so long after its first attempt.
         """
         seqs = [each.seq for each in batch]
-        frozen = [each.fresh or _NOTHING for each in batch]
-        columns = [f.wire for f in frozen], [f.hash for f in frozen], [f.mark for f in frozen]
+        columns = zip(*(each.to_freeze() for each in batch), strict=True)
         async with self._link.lent() as connection:
             rows = await connection.fetch(
                 self._link.sql["start_attempts"], batch[0].token, seqs, *columns, horizon_s
@@ -223,7 +217,7 @@ class IntentStore:
         return [each for each in batch if each.seq in begun]
 
     async def settle(self, batch: Sequence[Settled], memory_s: float | None) -> set[int]:
-        """Write what came of these; the numbers of those that were still to be settled."""
+        """Write replies; return the numbers of the intents that were still to be settled."""
         plain = [each for each in batch if each.is_plain()]
         known = await self._settle_plain(plain, memory_s) if plain else set()
         rest = [each for each in batch if each.leased.seq not in known]
@@ -253,7 +247,7 @@ class IntentStore:
         return {row["seq"] for row in rows}
 
     async def put_back(self, leased: Sequence[LeasedIntent]) -> None:
-        """Give leases of one claim back before anything was tried."""
+        """Give leases of one claim back, of which no attempt has begun."""
         async with self._link.lent() as connection:
             seqs = [each.seq for each in leased]
             await connection.execute(self._link.sql["return_leases"], leased[0].token, seqs)
@@ -261,7 +255,7 @@ class IntentStore:
     async def take(
         self, provider: str, wanted: Mapping[str, int], rate_per_s: float, burst: int
     ) -> dict[str, tuple[int, float]]:
-        """Tokens for each destination, and the seconds until its next one."""
+        """Take tokens for each destination; return how many, and the seconds until its next one."""
         async with self._link.lent() as connection:
             rows = await connection.fetch(
                 self._link.sql["take_rate_tokens"],
@@ -273,28 +267,28 @@ class IntentStore:
             )
         return {row["destination"]: (row["granted"], row["next_s"]) for row in rows}
 
-    async def beat(self, instance: UUID, host: str, pid: int, providers: Sequence[str]) -> None:
-        """Say that this relay works, for these providers."""
+    async def heartbeat(self, instance: UUID, host: str, pid: int, providers: Sequence[str]) -> None:
+        """Record that this relay works, for these providers."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["upsert_relay_heartbeat"], instance, host, pid, providers)
 
-    async def gone(self, instance: UUID) -> None:
-        """Say that this relay works no more."""
+    async def remove_heartbeat(self, instance: UUID) -> None:
+        """Record that this relay has stopped."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["delete_relay_heartbeat"], instance)
 
     async def hold(self, provider: str, destination: str, why: str) -> None:
-        """Stop everything for a destination until somebody acts."""
+        """Hold all intents for a destination until an operator acts."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["hold_destination"], provider, destination, why)
 
     async def release(self, providers: Sequence[str], why: Sequence[str]) -> None:
-        """Let go again what was held for these reasons."""
+        """Release intents and destinations that were held for these reasons."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["release_intents_of_known_providers"], providers, why)
 
-    async def hold_strangers(self, providers: Sequence[str], consumers: Sequence[str]) -> dict[str, int]:
-        """Hold what these consumers want of providers that are not among these; how many by provider."""
+    async def hold_unserved(self, providers: Sequence[str], consumers: Sequence[str]) -> dict[str, int]:
+        """Hold these consumers' intents for providers that are not among these; return how many, by provider."""
         async with self._link.lent() as connection:
             found = await connection.fetch(self._link.sql["select_unknown_providers"], providers)
             held = {
@@ -307,7 +301,7 @@ class IntentStore:
 
 
 def circuit_of(row: Row, state: str = "state") -> Circuit:
-    """The circuit in a row of `breakers`."""
+    """Return the circuit in a row of `breakers`."""
     return Circuit(
         state=State(row[state]),
         epoch=row["epoch"],
@@ -318,13 +312,9 @@ def circuit_of(row: Row, state: str = "state") -> Circuit:
 
 
 _CLOSED = Circuit()
-_NOTHING = FirstAttempt(None, b"", None)
 
 
 def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float) -> LeasedIntent:
-    body, wire = row["body"], row["wire"]
-    traceparent, tracestate = trace_context(row["traceparent"], row["tracestate"])  # it becomes a header
-    rendered = row["wire_hash"] is not None
     return LeasedIntent(
         seq=row["seq"],
         token=token,
@@ -335,28 +325,34 @@ def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float
         doubted=row["doubted"],
         since_first_s=row["since_first_s"],
         at=clock.now(),
-        rendered=rendered,
+        rendered=row["wire_hash"] is not None,
         circuit=_CLOSED if row["circuit"] is None else circuit_of(row, "circuit"),
-        request=Request(
-            key=row["key"],
-            provider=provider,
-            destination=row["destination"],
-            intent=row["class"],
-            body=body,
-            wire=(body if wire is None else wire) if rendered else b"",
-            slot=row["slot"],
-            source=row["source"],
-            id=row["id"],
-            aggregate=row["aggregate"],
-            version=row["version"],
-            produced=row["consumer"] == 0,
-            created=row["created"],
-            traceparent=traceparent,
-            tracestate=tracestate,
-            mark=row["mark"],
-            timeout_s=timeout_s,
-            not_after=asked + OPEN_S,
-        ),
+        request=_request(row, provider, timeout_s, asked + OPEN_S),
+    )
+
+
+def _request(row: Row, provider: str, timeout_s: float, not_after: float) -> Request:
+    body, wire = row["body"], row["wire"]
+    traceparent, tracestate = trace_context(row["traceparent"], row["tracestate"])  # it becomes a header
+    return Request(
+        key=row["key"],
+        provider=provider,
+        destination=row["destination"],
+        intent=row["class"],
+        body=body,
+        wire=b"" if row["wire_hash"] is None else body if wire is None else wire,
+        slot=row["slot"],
+        source=row["source"],
+        id=row["id"],
+        aggregate=row["aggregate"],
+        version=row["version"],
+        produced=row["consumer"] == 0,
+        created=row["created"],
+        traceparent=traceparent,
+        tracestate=tracestate,
+        mark=row["mark"],
+        timeout_s=timeout_s,
+        not_after=not_after,
     )
 
 
@@ -365,13 +361,21 @@ def _columns(settled: Settled) -> tuple[object, ...]:
     said = reply.reason or ("" if reply.outcome is Outcome.SENT else reply.outcome.value)
     reason = f"{said}; {step.note}" if step.note else said
     return (
-        *(leased.seq, leased.attempt, step.state, step.open, step.wait_s, step.spent, step.forget, step.fact),
-        *(
-            settled.tried,
-            reply.outcome.value,
-            reply.status or None,
-            reply.provider_id or None,
-            reason or None,
-        ),
-        *(reply.excerpt or None, reply.replayed, reply.took_s, leased.token),
+        leased.seq,
+        leased.attempt,
+        step.state,
+        step.open,
+        step.wait_s,
+        step.spent,
+        step.forget,
+        step.fact,
+        settled.tried,
+        reply.outcome.value,
+        reply.status or None,
+        reply.provider_id or None,
+        reason or None,
+        reply.excerpt or None,
+        reply.replayed,
+        reply.took_s,
+        leased.token,
     )

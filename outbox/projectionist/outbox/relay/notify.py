@@ -1,4 +1,4 @@
-"""The wake-up of relays: a coalesced NOTIFY by those who write intents, a LISTEN in the relay."""
+"""The wake-up of relays: a coalesced NOTIFY by processes that write intents, a LISTEN in the relay."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ AGAIN_S = 1.0
 
 
 def channel(schema: str) -> str:
-    """The channel of the relays that work on this schema."""
+    """Return the channel of the relays of this schema."""
     return f"{schema}.intents".encode()[-MOST_BYTES:].decode(errors="ignore")
 
 
 class Notifier:
-    """Tells relays that intents were committed. `run` it beside what writes them; losing it costs a poll's time."""
+    """Tells relays that intents were committed. `run` it beside the writer; without it they are found by polling."""
 
     def __init__(self, postgres: Postgres) -> None:
-        self._link = DatabaseLink(postgres, "waker")
+        self._link = DatabaseLink(postgres, "notifier")
         self._channel = channel(postgres.schema)
         self._asked = anyio.Event()
 
@@ -63,14 +63,14 @@ class Notifier:
 
 
 class NotifyListener:
-    """Hears the wakers, on a connection of its own."""
+    """Hears notifications, on a connection of its own."""
 
     def __init__(self, postgres: Postgres, heard: Callable[[], None]) -> None:
         self._postgres = postgres
         self._heard = heard
 
     async def run(self) -> None:
-        """Listen until cancelled. Whatever was missed while the connection was away counts as heard once."""
+        """Listen until cancelled. Notifications missed while the connection was away count as one."""
         while True:
             try:
                 await self._listen()

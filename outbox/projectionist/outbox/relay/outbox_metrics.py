@@ -1,4 +1,4 @@
-"""Where the outbox stands, as metrics: looked up in the database by whoever observes."""
+"""The state of the outbox as metrics: read from the database by the process that observes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class OutboxMetrics:
-    """Looks where the outbox stands, and shows it."""
+    """Reads the state of the outbox, and sets its gauges."""
 
     def __init__(self, schema: str) -> None:
         self._sql = Statements("projectionist.outbox", schema)
 
     async def look(self, connection: Connection) -> None:
-        """Look once."""
+        """Read once."""
         rows = await connection.fetch(self._sql["select_outbox_metrics"], MOST)
         circuits = await connection.fetch(self._sql["select_circuit_metrics"])
         relays = await connection.fetch(self._sql["count_relays_by_provider"])

@@ -1,4 +1,4 @@
-"""The relay: a process that leases intents, sends them, and settles what came of it. Several may run at once."""
+"""The relay: a process that leases intents, sends them, and settles replies. Several may run at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from projectionist.outbox.relay.failover import judge
 from projectionist.outbox.relay.intent_store import IntentStore
 from projectionist.outbox.relay.notify import NotifyListener
 from projectionist.outbox.relay.sender import Sender
-from projectionist.outbox.relay.unpacker import Unpacker
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -42,19 +41,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.outbox")
 
 POLL_S = 2.0
-"""How often each provider is polled where nobody wakes the relay; less often with many, one query a second in all."""
+"""How often each provider is polled without a wake-up; less often with many providers, one query a second in all."""
 
 TEND_S = 30.0
-"""How often a relay looks for intents of providers that are missing, or are there again."""
+"""How often a relay looks for intents of providers that the app lacks, or has again."""
 
 BEAT_S = 5.0
-"""How often a relay says that it works."""
+"""How often a relay records its heartbeat."""
 
 LEAVE_S = 1.0
-"""How long a relay that stops tries to say so."""
+"""How long a relay that stops tries to delete its heartbeat."""
 
 FLUSH_S = 5.0
 """How long a relay that stops waits for the database to take the replies it has."""
+
+AGAIN_S = 0.5
+"""How long unpacking waits for a database that cannot be used."""
 
 
 async def run(
@@ -67,17 +69,17 @@ async def run(
     begun: Callable[[], object] = lambda: None,
     signals: bool = True,
 ) -> None:
-    """Run the providers of an app; returns after SIGTERM or SIGINT, when what was started is settled.
+    """Run the providers of an app; return after SIGTERM or SIGINT, when every attempt is settled.
 
     With `signals=False` it is part of another program: it listens to none, and stops in the same way when it is
     cancelled. A server that cannot be reached is waited for, at the start too. `consumers`: the app's own, whose
-    intents are held where it lacks their provider. Raises what no waiting mends: settings that cannot work, a provider
-    that cannot be opened. `prepared` looks at the database first, and raises if it does not fit. `health` and `begun`
-    are told when it has begun.
+    intents are held where it lacks their provider. Raises errors that no waiting mends: settings that cannot work, a
+    provider that cannot be opened. `prepared` looks at the database first, and raises if it does not fit. `health` and
+    `begun` learn when it has begun.
     """
     checked = _checked(factories)
-    crew: list[Relay] = []
-    stop = Stop(partial(_stop, crew), partial(_late, crew), settings.run.shutdown_s)
+    running_relays: list[Relay] = []
+    stop = Stop(partial(_stop, running_relays), partial(_abandon, running_relays), settings.run.shutdown_s)
     with unwrap_single_exception():
         async with (
             stop.heard(signals=signals, begun=lambda: announce("relay.hears")),
@@ -85,26 +87,36 @@ async def run(
         ):
             metrics.show(names.REACHABLE, metrics.reachable(postgresql=False))
             if prepared is not None:
-                await _look(settings, prepared)
-            connection = _Broker(settings.nats)
-            stack.push_async_callback(connection.close)
-            providers = await stack.enter_async_context(
-                running(checked, settings, ProviderContext(nats=connection.client))
-            )
-            relay = Relay(providers, settings, consumers)
-            stack.push_async_callback(relay.close)
+                await _check_database(settings, prepared)
+            relay = await _opened(stack, checked, settings, consumers)
             if health is not None:
                 health.started, health.troubles = True, relay.troubles
             metrics.ask(names.REACHABLE, lambda: metrics.reachable(postgresql=not relay.troubles()))
-            crew.append(relay)
+            running_relays.append(relay)
             begun()
             announce("relay.running")
             await relay.run()
     announce("relay.stopped")
 
 
-async def _look(settings: Settings, prepared: Callable[[Connection], Awaitable[None]]) -> None:
-    """Wait for PostgreSQL, and look whether it fits."""
+async def _opened(
+    stack: AsyncExitStack,
+    factories: Mapping[str, type[Provider]],
+    settings: Settings,
+    consumers: Sequence[str],
+) -> Relay:
+    """Open providers and the relay's connections; `stack` closes them."""
+    broker = _Broker(settings.nats)
+    stack.push_async_callback(broker.close)
+    context = ProviderContext(nats=broker.client)
+    providers = await stack.enter_async_context(running(factories, settings, context))
+    relay = Relay(providers, settings, consumers)
+    stack.push_async_callback(relay.close)
+    return relay
+
+
+async def _check_database(settings: Settings, prepared: Callable[[Connection], Awaitable[None]]) -> None:
+    """Wait for PostgreSQL, and have it checked."""
     open_one = partial(db.connect, settings.postgres, application_name="projectionist relay")
     connection = await postgres_reach().until(
         open_one, lambda error: isinstance(error, DatabaseUnreachableError)
@@ -125,48 +137,44 @@ class Relay:
         leases = DatabaseLink(
             settings.postgres, "relay (leases)", setup="set_stable_plans_async_commit", judge=judge
         )
-        starts, replies = (
-            DatabaseLink(settings.postgres, "relay"),
-            DatabaseLink(settings.postgres, "relay (replies)"),
+        starts = DatabaseLink(settings.postgres, "relay")
+        replies = DatabaseLink(settings.postgres, "relay (replies)")
+        unpacking = DatabaseLink(
+            settings.postgres, "relay (unpacking)", setup="set_stable_plans_async_commit"
         )
-        opening = DatabaseLink(settings.postgres, "relay (opening)", setup="set_stable_plans_async_commit")
-        self._links = (leases, starts, replies, opening)
-        poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
+        self._links = (leases, starts, replies, unpacking)
+        self._poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
         self._senders = [
-            Sender(provider, (leases, starts, replies), name, poll_s) for provider in providers.values()
+            Sender(provider, (leases, starts, replies), name, self._poll_s) for provider in providers.values()
         ]
-        self._store = IntentStore(starts, name)
-        self._opener = Unpacker(IntentStore(opening, name), self._look, poll_s)
+        self._store, self._staged = IntentStore(starts, name), IntentStore(unpacking, name)
         self._names = list(providers)
         self._consumers = consumers
         self._listener = NotifyListener(settings.postgres, self.wake)
-        self._told: set[str] = set()
+        self._awake = anyio.Event()
+        self._reported: set[str] = set()
         self._instance = uuid4()
 
     async def run(self) -> None:
-        """Send until `stop`, then return when what was started is settled."""
+        """Send until `stop`, then return when every attempt is settled."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(lasting, self._listener.run)
-            beside.start_soon(lasting, self._tend)
+            beside.start_soon(lasting, self._hold_unserved)
             beside.start_soon(lasting, self._beat)
-            beside.start_soon(lasting, self._opener.run)
+            beside.start_soon(lasting, self._unpack)
             async with anyio.create_task_group() as senders:
                 for sender in self._senders:
                     senders.start_soon(lasting, sender.run)
             beside.cancel_scope.cancel()
         with suppress(DatabaseUnavailable), anyio.move_on_after(LEAVE_S):
-            await self._store.gone(self._instance)
+            await self._store.remove_heartbeat(self._instance)
 
     def wake(self) -> None:
-        """Look for intents now."""
-        self._opener.wake()
-
-    def _look(self) -> None:
-        for sender in self._senders:
-            sender.wake()
+        """Look for intents now: staged ones first."""
+        self._awake.set()
 
     def troubles(self) -> list[str]:
-        """Why nothing is sent now."""
+        """Return the reasons for which nothing is sent now."""
         return ["PostgreSQL cannot be used"] if any(link.away for link in self._links) else []
 
     def stop(self) -> None:
@@ -175,7 +183,7 @@ class Relay:
             sender.stop()
 
     def abandon(self) -> None:
-        """Wait no longer for answers."""
+        """Wait no longer for replies."""
         for sender in self._senders:
             sender.abandon()
 
@@ -184,27 +192,47 @@ class Relay:
         for link in self._links:
             await link.close()
 
+    async def _unpack(self) -> None:
+        """Unpack staged intents, and wake the senders after each time there were some, and after each wake-up."""
+        begun = False
+        while True:
+            woken, self._awake = self._awake.is_set(), anyio.Event()
+            try:
+                if not begun:
+                    await self._staged.retry_refused()
+                    begun = True
+                found = await self._staged.unpack()
+            except DatabaseUnavailable:
+                await anyio.sleep(AGAIN_S)
+                continue
+            if found or woken:
+                for sender in self._senders:
+                    sender.wake()
+            if not found:
+                with anyio.move_on_after(self._poll_s):
+                    await self._awake.wait()
+
     async def _beat(self) -> None:
-        """Say now and then that this relay works: without one, what waits has nobody."""
+        """Record now and then that this relay works: operators see by it whether intents are served."""
         while True:
             with suppress(DatabaseUnavailable):
-                await self._store.beat(self._instance, socket.gethostname(), os.getpid(), self._names)
+                await self._store.heartbeat(self._instance, socket.gethostname(), os.getpid(), self._names)
                 announce("relay.beat")
             await anyio.sleep(BEAT_S)
 
-    async def _tend(self) -> None:
-        """Hold what has no provider here, let go what has one again."""
+    async def _hold_unserved(self) -> None:
+        """Hold intents without a provider here, release those that have one again."""
         why = ["missing", "unset"]
         while True:
             try:
                 await self._store.release(self._names, why)
                 why = ["missing"]
-                held = await self._store.hold_strangers(self._names, self._consumers)
-                for name in held.keys() - self._told:
+                held = await self._store.hold_unserved(self._names, self._consumers)
+                for name in held.keys() - self._reported:
                     log.warning(
                         "%s: the app has no provider of this name, %d intents are held", name, held[name]
                     )
-                self._told |= held.keys()
+                self._reported |= held.keys()
                 announce("relay.tended")
             except DatabaseUnavailable:
                 announce("relay.untended")
@@ -247,16 +275,16 @@ def _checked(factories: Mapping[str, Callable[..., Any]]) -> dict[str, type[Prov
     return checked
 
 
-def _stop(crew: Sequence[Relay]) -> bool:
-    """Ask to stop; where nothing has begun there is nothing to wait for."""
-    for relay in crew:
+def _stop(relays: Sequence[Relay]) -> bool:
+    """Ask to stop; return False where no relay runs yet, so that there is nothing to wait for."""
+    for relay in relays:
         relay.stop()
-    return bool(crew)
+    return bool(relays)
 
 
-async def _late(crew: Sequence[Relay]) -> None:
-    log.warning("stopping at once: what has no answer yet is unknown, and looked after by the next relay")
-    for relay in crew:
+async def _abandon(relays: Sequence[Relay]) -> None:
+    log.warning("stopping at once: intents without a reply yet are unknown, and resolved by the next relay")
+    for relay in relays:
         relay.abandon()
     announce("relay.abandoned")
     await anyio.sleep(FLUSH_S)

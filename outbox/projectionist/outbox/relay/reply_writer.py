@@ -1,4 +1,4 @@
-"""Writes replies, all that have come in at once; an answer once known is kept until PostgreSQL has it."""
+"""Writes replies, as many as wait in one statement; a reply once known is kept until PostgreSQL has it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from projectionist.outbox.relay.circuit_breakers import AttemptVerdict, Circuits
 from projectionist.outbox.relay.database_link import DatabaseUnavailable
 
 if TYPE_CHECKING:
+    from projectionist.outbox.providers.base import Provider
     from projectionist.outbox.providers.reply import Reply
     from projectionist.outbox.relay.intent_store import IntentStore, Settled
 
@@ -34,19 +35,16 @@ class ReplyWriter:
 
     def __init__(
         self,
-        name: str,
+        provider: Provider,
         store: IntentStore,
         circuits: Circuits,
-        memory_s: float | None,
-        done: Callable[[Sequence[Settled], Sequence[float]], None],
-        system: str = "",
+        written: Callable[[Sequence[Settled], Sequence[float]], None],
     ) -> None:
-        self._name = name
-        self._system = system
+        self._name, self._system = provider.name, provider.system
         self._store = store
         self._circuits = circuits
-        self._memory_s = memory_s
-        self._done = done
+        self._memory_s = provider.profile.memory_s
+        self._written = written
         self._waiting: list[Settled] = []
         self._arrived = anyio.Event()
         self._closing = False
@@ -57,7 +55,7 @@ class ReplyWriter:
         self._arrived.set()
 
     def close(self) -> None:
-        """No more replies come: `run` returns when all are written."""
+        """Take no more replies: `run` returns when all are written."""
         self._closing = True
         self._arrived.set()
 
@@ -69,29 +67,29 @@ class ReplyWriter:
                 self._arrived = anyio.Event()
                 continue
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            pauses = await self._written(batch)
+            pauses = await self._write(batch)
             waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
-            self._done(batch, waits + pauses)
+            self._written(batch, waits + pauses)
 
-    async def _written(self, batch: Sequence[Settled]) -> list[float]:
-        """Try until it is done: what was written already is not written twice, since it is settled."""
+    async def _write(self, batch: Sequence[Settled]) -> list[float]:
+        """Try until the replies are written; a settled intent is not settled twice. Return pauses of circuits."""
         while True:
             try:
                 known = await self._store.settle(batch, self._memory_s)
                 announce("relay.settled")
                 attempt_spans.count(self._name, self._system, batch)
-                pauses = await self._consequences(batch)
+                pauses = await self._inform_circuits(batch)
                 break
             except DatabaseUnavailable:
                 await anyio.sleep(AGAIN_S)
-        self._tell(each for each in batch if each.leased.seq in known)
+        self._log(each for each in batch if each.leased.seq in known)
         return pauses
 
-    async def _consequences(self, batch: Sequence[Settled]) -> list[float]:
+    async def _inform_circuits(self, batch: Sequence[Settled]) -> list[float]:
         verdicts = [
             AttemptVerdict(each.leased.request.destination, each.leased.circuit.epoch, healthy(each.reply))
             for each in batch
-            if _tells(each)
+            if _concerns_circuit(each)
         ]
         pauses = await self._circuits.record(verdicts) if verdicts else []
         for each in batch:
@@ -100,8 +98,8 @@ class ReplyWriter:
                 await self._store.hold(self._name, each.leased.request.destination, why)
         return pauses
 
-    def _tell(self, settled: Iterable[Settled]) -> None:
-        """One line for all that ended alike: an outage of a provider is no reason for a thousand."""
+    def _log(self, settled: Iterable[Settled]) -> None:
+        """Log one line for all that ended alike: an outage of a provider is no reason for a thousand."""
         alike: dict[tuple[IntentState, str], list[str]] = {}
         for each in settled:
             if each.next.state in _FOR_A_PERSON:
@@ -115,8 +113,8 @@ class ReplyWriter:
 _FOR_A_PERSON = frozenset({IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
 
 
-def _tells(settled: Settled) -> bool:
-    """Whether a circuit has to hear of this: every failure, and a success after failures."""
+def _concerns_circuit(settled: Settled) -> bool:
+    """Return True for replies that a circuit counts: every failure, and a success after failures."""
     reply: Reply = settled.reply
     if not settled.heard or reply.hold or reply.ours:
         return False

@@ -17,6 +17,7 @@ from projectionist.core import clock
 from projectionist.core.circuit_breaker import longest
 from projectionist.core.log_format import facts
 from projectionist.core.states import IntentState
+from projectionist.core.task_groups import TaskSet
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
@@ -27,16 +28,9 @@ from projectionist.outbox.relay import attempt_spans, state_machine
 from projectionist.outbox.relay.circuit_breakers import Circuits
 from projectionist.outbox.relay.concurrency_shares import ConcurrencyShares
 from projectionist.outbox.relay.database_link import DatabaseUnavailable
-from projectionist.outbox.relay.intent_store import (
-    FirstAttempt,
-    IntentStore,
-    LeasedIntent,
-    LeaseResult,
-    Settled,
-)
+from projectionist.outbox.relay.intent_store import IntentStore, LeasedIntent, LeaseResult, Settled
 from projectionist.outbox.relay.reply_writer import ReplyWriter
 from projectionist.outbox.relay.state_machine import AttemptState, ReplyRules
-from projectionist.outbox.relay.task_set import TaskSet
 
 if TYPE_CHECKING:
     from projectionist.outbox.providers.base import Provider
@@ -50,12 +44,12 @@ STEPS = 5_000
 AGAIN_S = 0.5
 
 LATE_S = 120.0
-"""After so long without a sign the loop hangs: no statement, and no rest, takes as long."""
+"""A loop without a sign for so long hangs: no statement, and no rest, takes as long."""
 
 GRAIN_S, FAR_S = 0.02, 60.0
-"""What is due by our own reckoning is remembered in such steps and so far ahead; polling does the rest."""
+"""Moments at which an intent is due are remembered in such steps and so far ahead; polling finds later ones."""
 
-SILENT = Reply(outcome=Outcome.UNKNOWN, reason="the relay that sent it never told what came of it")
+SILENT = Reply(outcome=Outcome.UNKNOWN, reason="the relay that sent it ended without recording a reply")
 FAILED_OVER = Reply(
     outcome=Outcome.UNKNOWN, reason="PostgreSQL failed over since, and may lack an attempt that was made"
 )
@@ -65,7 +59,7 @@ UNSURE = Reply(outcome=Outcome.NOT_SENT, reason="the start may have been recorde
 
 
 class Sender:
-    """Sends what one provider is to do, as many at once as its settings allow."""
+    """Sends the intents of one provider, as many at once as its settings allow."""
 
     def __init__(
         self,
@@ -76,23 +70,17 @@ class Sender:
     ) -> None:
         self.name = provider.name
         self._provider = provider
-        self._settings = provider.settings
-        self._rules = ReplyRules(provider.profile, provider.settings.delivery, provider.settings.retry)
+        self._settings = settings = provider.settings
+        self._rules = ReplyRules(provider.profile, settings.delivery, settings.retry)
         leases, starts, replies = links
         self._leases, self._starts = IntentStore(leases, relay), IntentStore(starts, relay)
-        self._circuits = Circuits(starts, provider.name, provider.settings.breaker)
-        self._settler = ReplyWriter(
-            provider.name,
-            IntentStore(replies, relay),
-            Circuits(replies, provider.name, provider.settings.breaker),
-            provider.profile.memory_s,
-            self._done,
-            provider.system,
-        )
+        self._circuits = Circuits(starts, provider.name, settings.breaker)
+        own_circuits = Circuits(replies, provider.name, settings.breaker)
+        self._replies = ReplyWriter(provider, IntentStore(replies, relay), own_circuits, self._written)
         self._poll_s = poll_s
-        self._shares = ConcurrencyShares(provider.settings.concurrency)
+        self._shares = ConcurrencyShares(settings.concurrency)
         # A quarter at once, so that one batch is leased while others are on their way and being settled.
-        self._batch = max(1, provider.settings.concurrency // 4)
+        self._batch = max(1, settings.concurrency // 4)
         # Relays that begin at different lanes do not ask for the same rows at once.
         self._after = {False: f"{random.randrange(100)}", True: ""}  # noqa: S311 - spreads load, guards nothing
         self._gone_s: float | None = 0.0
@@ -104,23 +92,23 @@ class Sender:
         self._sends: TaskSet | None = None
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Look for intents now: there may be some to send."""
         self._awake.set()
 
     def stop(self) -> None:
-        """Lease nothing more; `run` returns when what was started is settled."""
+        """Lease nothing more; `run` returns when every attempt is settled."""
         self._stopping = True
         self._awake.set()
 
     def abandon(self) -> None:
-        """Wait no longer for answers: what has none is settled as unknown."""
+        """Wait no longer for replies: attempts without one are settled as unknown."""
         if self._sends is not None:
             self._sends.cancel()
 
     async def run(self) -> None:
         """Send until stopped."""
         async with anyio.create_task_group() as settling_tasks:
-            settling_tasks.start_soon(lasting, self._settler.run)
+            settling_tasks.start_soon(lasting, self._replies.run)
             try:
                 async with TaskSet(self.wake) as sends:
                     self._sends = sends
@@ -130,7 +118,7 @@ class Sender:
                         await self._step(sends)
             finally:
                 liveness.ended("send", self.name)
-                self._settler.close()
+                self._replies.close()
 
     async def _step(self, sends: TaskSet) -> None:
         try:
@@ -142,35 +130,35 @@ class Sender:
         await self._rest()
 
     async def one_pass(self, sends: TaskSet) -> bool:
-        """Lease what is due, record that its attempts begin, send it; replies are settled as they come in.
+        """Lease due intents, record that their attempts begin, send them; replies are settled as they come in.
 
-        Whether there may be more to do at once.
+        Return True where there may be more to do at once.
         """
         if self._gone_s is not None:
-            await self._bring_back(self._gone_s)
+            await self._shorten_waits(self._gone_s)
         depth = self._shares.depth(STEPS)
         look = depth > 0
-        haul = await self._haul(depth)
-        if haul.gone_s:
-            # Nothing is sent before it is written down that it is older than it looks.
-            self._gone_s = haul.gone_s
-            await self._put_back(haul.leased, [])
+        found = await self._lease(depth)
+        if found.gone_s:
+            # Nothing is sent before it is written down that first attempts are longer ago than they look.
+            self._gone_s = found.gone_s
+            await self._put_back(found.leased, [])
             return True
-        whole, self._after[look] = not self._after[look], haul.after
-        if haul.leased:
+        whole, self._after[look] = not self._after[look], found.after
+        if found.leased:
             announce("relay.leased")
-            if haul.lapsed:
-                _log_taken_over(self.name, haul.lapsed)
-            allowed = await self._circuits.admitted(haul.leased, haul.now)
+            if found.lapsed:
+                _log_taken_over(self.name, found.lapsed)
+            allowed = await self._circuits.admitted(found.leased, found.now)
             allowed = await self._within_rate(allowed)
-            await self._put_back(haul.leased, allowed)
+            await self._put_back(found.leased, allowed)
             self._shares.take(allowed)
             to_send = [each for each in allowed if self._is_to_be_sent(each, sends)]
             sends.start(self._begin(to_send, sends))
-        return haul.found > 0 or look or not whole or bool(haul.after)
+        return found.found > 0 or look or not whole or bool(found.after)
 
-    async def _bring_back(self, gone_s: float) -> None:
-        """Let nothing wait by a clock that has gone back since, nor look younger than it is."""
+    async def _shorten_waits(self, gone_s: float) -> None:
+        """Let no intent wait by a clock that has gone back since, nor look younger than it is."""
         settings = self._settings
         await self._starts.shorten_waits(
             self.name,
@@ -181,16 +169,16 @@ class Sender:
         self._gone_s = None
         if gone_s:
             log.warning(
-                "%s: PostgreSQL's clock went back by %.0f s, what was to wait by the old one waits no longer for it",
+                "%s: PostgreSQL's clock went back by %.0f s; leases and waits written by the old one were shortened",
                 self.name,
                 gone_s,
             )
             announce("clock.back")
 
-    async def _haul(self, depth: int) -> LeaseResult:
-        """What is due; first of all, and by a walk of its own, what is for destinations without their share."""
+    async def _lease(self, depth: int) -> LeaseResult:
+        """Lease due intents; first of all, and by a walk of its own, those for destinations without their share."""
         look, crowd = depth > 0, self._shares.crowd()
-        haul = await self._leases.lease(
+        found = await self._leases.lease(
             self.name,
             after=self._after[look],
             most=min(self._shares.free, self._batch),
@@ -203,11 +191,11 @@ class Sender:
             others_only=look and self._shares.found and bool(self._after[look]),
         )
         if look:
-            self._shares.looked(haul, crowd)
-        return haul
+            self._shares.looked(found, crowd)
+        return found
 
     async def _begin(self, batch: Sequence[LeasedIntent], sends: TaskSet) -> None:
-        """Render and record what is to be sent, then send it, while the next batch is being leased."""
+        """Render intents, record their attempts and send them, while the next batch is being leased."""
         try:
             for each in await self._started(await self._prepared(batch)):
                 attempt_spans.begin(each, self._provider)
@@ -216,7 +204,7 @@ class Sender:
             self._awake.set()
 
     def _is_to_be_sent(self, leased: LeasedIntent, sends: TaskSet) -> bool:
-        """Whether its attempt may begin now; if not, it is looked up, or its silence decides."""
+        """Return True where its attempt may begin now; if not, look it up, or settle it without a reply."""
         silent = leased.state is IntentState.UNKNOWN
         standing = self._standing(leased)
         what = (state_machine.resolve_unknown if silent else state_machine.may_send)(standing, self._rules)
@@ -227,30 +215,30 @@ class Sender:
             reply = FORGOTTEN
             if silent:
                 reply = SILENT if leased.attempt else FAILED_OVER
-            self._settler.put(Settled(leased, reply, step, tried=silent, heard=False))
+            self._replies.put(Settled(leased, reply, step, tried=silent, heard=False))
         else:
             return True
         return False
 
     async def _prepared(self, batch: Sequence[LeasedIntent]) -> list[LeasedIntent]:
-        """Those with the bytes to send: stored ones, or rendered now for the first attempt and all later ones."""
-        fresh = []
+        """Return those with bytes to send: stored ones, or rendered now for the first attempt and all later ones."""
+        prepared = []
         for each in batch:
-            if each.rendered:
-                continue
-            wire = prepare(self._provider, each.request)
-            if isinstance(wire, Reply):
-                self._conclude(each, wire, tried=False, heard=False)
-            else:
-                fresh.append(each)
+            if not each.rendered:
+                wire = prepare(self._provider, each.request)
+                if isinstance(wire, Reply):
+                    self._conclude(each, wire, tried=False, heard=False)
+                    continue
                 each.request = msgspec.structs.replace(each.request, wire=wire)
-        noted = await lookup_hints(self._provider, [each.request for each in fresh])
-        for each, note in zip(fresh, noted, strict=True):
-            each.fresh = FirstAttempt.of(each.request, note)
-        return [each for each in batch if each.rendered or each.fresh is not None]
+            prepared.append(each)
+        fresh = [each for each in prepared if not each.rendered]
+        marks = await lookup_hints(self._provider, [each.request for each in fresh])
+        for each, mark in zip(fresh, marks, strict=True):
+            each.mark = mark
+        return prepared
 
     async def _started(self, batch: Sequence[LeasedIntent]) -> list[LeasedIntent]:
-        """Those whose attempt is on record. Without an answer from the database nothing is sent, and that is told."""
+        """Return those whose attempt is on record. Where the database does not answer, nothing is sent."""
         if not batch:
             return []
         for each in batch:
@@ -287,14 +275,14 @@ class Sender:
         announce("relay.looked_up")
         step = state_machine.after_lookup(reply, self._standing(leased), self._rules, _chance())
         tried = reply.outcome is not Outcome.RETRY
-        self._settler.put(Settled(leased, reply, step, tried=tried, heard=False))
+        self._replies.put(Settled(leased, reply, step, tried=tried, heard=False))
 
     def _conclude(
         self, leased: LeasedIntent, reply: Reply, *, tried: bool = True, heard: bool = True
     ) -> None:
         attempt_spans.end(leased, reply)
         step = state_machine.after_reply(reply, self._standing(leased), self._rules, _chance())
-        self._settler.put(Settled(leased, reply, step, tried=tried, heard=heard))
+        self._replies.put(Settled(leased, reply, step, tried=tried, heard=heard))
 
     def _standing(self, leased: LeasedIntent) -> AttemptState:
         since = leased.since_first()
@@ -303,7 +291,7 @@ class Sender:
         )
 
     async def _within_rate(self, batch: list[LeasedIntent]) -> list[LeasedIntent]:
-        """As many of each destination as its bucket has tokens for; a destination without any rests."""
+        """Return as many of each destination as its bucket has tokens for; a destination without any rests."""
         rate = self._settings.rate_per_s
         if rate is None or not batch:
             return batch
@@ -329,8 +317,8 @@ class Sender:
         if rest:
             await self._starts.put_back(rest)
 
-    def _done(self, written: Sequence[Settled], waits: Sequence[float]) -> None:
-        """These replies are written, their slots are free; `waits`: when something will be due."""
+    def _written(self, written: Sequence[Settled], waits: Sequence[float]) -> None:
+        """Free the slots of written replies; `waits`: the seconds after which intents will be due."""
         self._shares.give_back(each.leased for each in written)
         now = clock.now()
         self._moments.update(math.ceil((now + wait) / GRAIN_S) for wait in waits if wait < FAR_S)
@@ -342,7 +330,7 @@ class Sender:
         return list(self._resting)
 
     async def _rest(self) -> None:
-        """Wait for a wake-up, for what is due by our own reckoning, or for the next poll."""
+        """Wait for a wake-up, for the next moment at which an intent is due, or for the next poll."""
         now = clock.now()
         moments = [*self._resting.values(), *(moment * GRAIN_S for moment in self._moments)]
         with anyio.move_on_after(max(min([self._poll_s, *(moment - now for moment in moments)]), 0.0)):

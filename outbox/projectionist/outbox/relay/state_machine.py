@@ -1,4 +1,4 @@
-"""What a reply makes of an intent: reply, profile, policy and time in, the next state out. Pure."""
+"""Decides the next state of an intent: reply, profile, policy and time in, a transition out. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from projectionist.outbox.providers.settings import ProviderRetry
 
 
 class ReplyRules(msgspec.Struct, frozen=True):
-    """What a provider promises, and what its settings ask of us."""
+    """A provider's promises, and its settings."""
 
     profile: Profile
     delivery: Delivery
@@ -22,11 +22,11 @@ class ReplyRules(msgspec.Struct, frozen=True):
 
 
 class AttemptState(msgspec.Struct, frozen=True):
-    """Where an intent stands when something is decided about it.
+    """The state of an intent as far as decisions depend on it.
 
     `spent`: attempts that count, this one included. `since_first_s`: time since bytes may have left for the
     first time, None if they never did. `fresh`: this is the attempt that started that clock. `blocks`: its
-    class says that a dead one holds its lane. `doubted`: what came of an attempt before is still unknown.
+    class says that a dead one holds its lane. `doubted`: the outcome of an earlier attempt is still unknown.
     """
 
     spent: int
@@ -37,8 +37,8 @@ class AttemptState(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written. `wait_s`: when it is due, from now; `forget`: the memory clock has not started after
-    all; `note`: what is said beside the reply's own reason."""
+    """The next state, as it is written. `wait_s`: seconds until it is due; `forget`: the memory clock has not started
+    after all; `note`: stored beside the reply's own reason."""
 
     state: IntentState
     open: bool
@@ -50,9 +50,9 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_send(standing: AttemptState, rules: ReplyRules) -> Recourse:
-    """What may be done with an intent whose turn has come: AGAIN is to send it, now for the first time or later.
+    """Decide whether a leased intent may be sent: AGAIN is to send it, for the first time or once more.
 
-    Nothing that may have reached the provider is sent again once the provider may have forgotten the key.
+    No intent that may have reached the provider is sent again once the provider may have forgotten the key.
     """
     limit = horizon(rules.profile)
     since = standing.since_first_s
@@ -62,7 +62,7 @@ def may_send(standing: AttemptState, rules: ReplyRules) -> Recourse:
 
 
 def resolve_unknown(standing: AttemptState, rules: ReplyRules) -> Recourse:
-    """What is done about an intent that may have been executed, and nobody can say."""
+    """Decide how to resolve an intent that may have been executed."""
     since = standing.since_first_s or 0.0
     found = recourse(rules.profile, rules.delivery, since)
     if found is Recourse.AGAIN and not _tries_left(standing, rules.retry):
@@ -71,7 +71,7 @@ def resolve_unknown(standing: AttemptState, rules: ReplyRules) -> Recourse:
 
 
 def after_reply(reply: Reply, standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
-    """The next state after an attempt. `chance`: a random number in [0, 1), for the jitter."""
+    """Return the next state after an attempt. `chance`: a random number in [0, 1), for the jitter."""
     if reply.hold:
         return _held(reply, standing)
     match reply.outcome:
@@ -87,9 +87,9 @@ def after_reply(reply: Reply, standing: AttemptState, rules: ReplyRules, chance:
         case Outcome.MISMATCH:
             return msgspec.structs.replace(_dead(standing), fact=IncidentKind.INTENT_MISMATCH)
         case Outcome.STICKY:
-            return _for_a_person(standing)
+            return _reconcile(standing)
         case Outcome.NOT_SENT:
-            # An outage is paced by the circuit, not by each intent: what was caught in it goes first afterwards.
+            # An outage is paced by the circuit, not by each intent: intents caught in it go first afterwards.
             wait = retry_policy.wait(rules.retry, 1, chance=chance, asked_s=reply.after_s)
             return _untried(IntentState.READY, standing, wait)
         case Outcome.UNKNOWN:
@@ -98,7 +98,7 @@ def after_reply(reply: Reply, standing: AttemptState, rules: ReplyRules, chance:
 
 
 def after_no_reply(standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
-    """The next state of an intent whose outcome nobody knows: no answer, or a relay that never told."""
+    """Return the next state of an intent whose outcome is unknown: no reply came, or none was recorded."""
     match resolve_unknown(standing, rules):
         case Recourse.AGAIN:
             wait = retry_policy.wait(rules.retry, standing.spent, chance=chance)
@@ -106,11 +106,11 @@ def after_no_reply(standing: AttemptState, rules: ReplyRules, chance: float) -> 
         case Recourse.LOOKUP:
             return Transition(state=IntentState.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0)
         case Recourse.RECONCILE:
-            return _for_a_person(standing)
+            return _reconcile(standing)
 
 
 def after_lookup(reply: Reply, standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
-    """The next state after a lookup: found, surely absent, not to be asked now, or unclear."""
+    """Return the next state after a lookup: found, surely absent, impossible now, or unclear."""
     match reply.outcome:
         case Outcome.SENT:
             return Transition(state=IntentState.SENT, open=False, spent=standing.spent)
@@ -123,7 +123,7 @@ def after_lookup(reply: Reply, standing: AttemptState, rules: ReplyRules, chance
             wait = retry_policy.wait(rules.retry, standing.spent, chance=chance, asked_s=reply.after_s)
             return Transition(state=IntentState.UNKNOWN, open=True, spent=standing.spent + 1, wait_s=wait)
         case _:
-            return _for_a_person(standing)
+            return _reconcile(standing)
 
 
 LOOKUPS = 20
@@ -131,8 +131,8 @@ LOOKUPS = 20
 
 
 def _is_about_all(reply: Reply, standing: AttemptState, rules: ReplyRules) -> bool:
-    """Whether a refusal says that nothing was done by any attempt: one of ours does not, nor does a provider without
-    a memory of the key; one that remembers it would have told what came of the first."""
+    """Return True where a refusal means that no attempt was executed: a refusal of our own does not, nor that of a
+    provider without a memory of the key; one that remembers it would have repeated the reply to the first."""
     if not standing.doubted:
         return True
     limit = horizon(rules.profile)
@@ -140,15 +140,15 @@ def _is_about_all(reply: Reply, standing: AttemptState, rules: ReplyRules) -> bo
 
 
 def _doubtful(standing: AttemptState, rules: ReplyRules) -> Transition:
-    """Nothing more is tried, and an attempt before may have been done: so it is not dead."""
+    """Try no more, and do not call it dead: an earlier attempt may have been executed."""
     if resolve_unknown(standing, rules) is Recourse.LOOKUP:
         return Transition(
             state=IntentState.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0, note=DOUBTED
         )
-    return msgspec.structs.replace(_for_a_person(standing), note=DOUBTED)
+    return msgspec.structs.replace(_reconcile(standing), note=DOUBTED)
 
 
-DOUBTED = "an attempt before may have been done"
+DOUBTED = "an earlier attempt may have been executed"
 
 
 def _retried(reply: Reply, standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
@@ -174,7 +174,7 @@ def _held(reply: Reply, standing: AttemptState) -> Transition:
 
 
 def _untried(state: IntentState, standing: AttemptState, wait_s: float | None) -> Transition:
-    """Certainly nothing left: neither an attempt nor the memory clock is counted."""
+    """Count neither the attempt nor its time: certainly no byte left."""
     return Transition(state=state, open=True, spent=standing.spent - 1, wait_s=wait_s, forget=standing.fresh)
 
 
@@ -182,7 +182,7 @@ def _dead(standing: AttemptState) -> Transition:
     return Transition(state=IntentState.DEAD, open=standing.blocks, spent=standing.spent)
 
 
-def _for_a_person(standing: AttemptState) -> Transition:
+def _reconcile(standing: AttemptState) -> Transition:
     return Transition(state=IntentState.RECONCILE, open=True, spent=standing.spent)
 
 

@@ -161,7 +161,7 @@ class DatabaseAccess(SharedPool):
         if gone_s:
             self.setbacks += 1
             log.warning(
-                "PostgreSQL's clock went back by %.0f s, what was to wait by the old one waits no longer for it",
+                "PostgreSQL's clock went back by %.0f s; leases and waits written by the old one were shortened",
                 gone_s,
             )
             announce("clock.back")

@@ -1,4 +1,4 @@
--- Settles intents by a person's word.
+-- Settles intents as an operator has decided.
 with gone as (
     delete from {schema}.outbox where seq = any ($1::bigint[])
     returning seq, attempt, first_started, wire_hash, error

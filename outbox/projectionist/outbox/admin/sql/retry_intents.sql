@@ -1,4 +1,4 @@
--- Lets intents be sent again. What was left to a person begins anew; one that was passed goes to the end of its lane.
+-- Has intents sent again. One left to a person starts with no attempts; one that was passed goes to the end of its lane.
 update {schema}.outbox
 set state = 'ready', due = null, token = null, lease_until = null, open = true,
     place = case when open then place else nextval(pg_get_serial_sequence('{schema}.intents', 'seq')) end,

@@ -1,4 +1,4 @@
--- Everything about one intent but its content and its history; what is open is as the outbox has it.
+-- Everything about one intent but its content and its history; an open one is as the outbox has it.
 select i.seq, i.key, coalesce(o.state, i.state) as state, c.name as consumer, i.source, i.id, i.aggregate, i.version,
     i.slot, i.class, i.provider, i.destination, i.ordering, i.on_dead, i.created, i.traceparent,
     coalesce(o.attempt, i.attempt) as attempt, o.spent, coalesce(o.first_started, i.first_started) as first_started,

@@ -1,2 +1,2 @@
--- Whether any row of wishes up to this one is left.
+-- True while a row of staged intents up to this one is left.
 select exists (select from {schema}.wishes where seq <= $1 and refused is null)

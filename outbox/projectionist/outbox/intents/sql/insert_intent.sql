@@ -1,4 +1,4 @@
--- Writes an intent of a producer and opens it, unless one of this key is there.
+-- Writes an intent of a producer and puts it into the outbox, unless one of this key is there.
 with written as (
     insert into {schema}.intents (
         key, consumer, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash,

@@ -1,11 +1,11 @@
--- Opens staged intents, in the order they were written, one opener after the other; how many those were. What
--- one aggregate asks for is written while its position is locked: who sees a later row sees the earlier ones.
-with locked as materialized (
+-- Unpacks rows of staged intents, in the order they were written, one process after the other; counts the intents. Those
+-- of one aggregate are staged while its position is locked: a process that sees a later row sees the earlier ones.
+with unpacking as materialized (
     select pg_advisory_xact_lock($2::bigint)
 ),
 taken as (
     delete from {schema}.wishes
-    where seq in (select seq from {schema}.wishes, locked where refused is null order by seq limit $1)
+    where seq in (select seq from {schema}.wishes, unpacking where refused is null order by seq limit $1)
     returning seq, consumer, incarnation, created, convert_from(wished, 'UTF8')::jsonb as wished
 ),
 staged as materialized (

@@ -1,5 +1,5 @@
--- What a clock that has gone back since has written ahead of its time ends in its longest time: a lease after $2 seconds, a
--- wait after $3. $4: what has begun is older than it looks by so many seconds.
+-- A time that a clock which has gone back since has written too far ahead ends after its longest time: a lease after $2
+-- seconds, a wait after $3. $4: first attempts are older than they look by so many seconds.
 with rates as (
     update {schema}.buckets set refilled = clock_timestamp() where provider = $1 and refilled > clock_timestamp()
 ),

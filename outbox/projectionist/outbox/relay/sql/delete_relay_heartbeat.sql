@@ -1,2 +1,2 @@
--- This relay works no more.
+-- Records that this relay has stopped.
 delete from {schema}.relays where instance = $1

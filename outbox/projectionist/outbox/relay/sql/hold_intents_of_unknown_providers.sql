@@ -1,4 +1,4 @@
--- Holds what consumers of this app want of a provider that it does not have.
+-- Holds intents of this app's consumers for a provider that the app lacks.
 with held as (
     update {schema}.outbox o set state = 'held', error = 'the app has no provider of this name'
     from {schema}.intents i

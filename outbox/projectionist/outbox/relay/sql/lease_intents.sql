@@ -35,7 +35,7 @@ free as (
         and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
     for update skip locked
 ),
--- What is from before a failover may have been sent, at the soonest when it was asked for, until it was leased once after.
+-- An intent from before a failover may have been sent, at the soonest when it was written, until it was leased once after.
 leased as (
     update {schema}.outbox o
     set state = case when o.state in ('started', 'unknown')

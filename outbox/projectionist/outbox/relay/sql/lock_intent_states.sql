@@ -1,4 +1,4 @@
--- Locks intents in order and says how they stand.
+-- Locks intents in order and reads their states.
 select i.seq, i.key, coalesce(o.state, i.state) as state, coalesce(o.error, i.error) as error
 from {schema}.intents i left join {schema}.outbox o on o.seq = i.seq
 where i.key = any ($1::text[])

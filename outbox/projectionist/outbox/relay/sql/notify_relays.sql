@@ -1,2 +1,2 @@
--- Tells the relays that there are new intents.
+-- Notifies the relays of new intents.
 select pg_notify($1, '')

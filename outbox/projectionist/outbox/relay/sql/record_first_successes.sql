@@ -1,4 +1,4 @@
--- Writes successes at the first attempt, which the intent's own row tells of: they need no history beside it.
+-- Writes successes at the first attempt into the intents' own rows: they need no history beside it.
 with gone as (
     delete from {schema}.outbox o
     where o.seq = any ($2::bigint[]) and o.attempt = 1 and o.state = 'started'

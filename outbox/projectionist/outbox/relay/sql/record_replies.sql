@@ -1,4 +1,4 @@
--- Writes what came of attempts. A reply counts for its own attempt alone, however late; SENT is evidence in any state.
+-- Writes replies. A reply counts for its own attempt alone, however late; SENT is evidence in any state.
 with reply as materialized (
     select * from unnest(
         $3::bigint[], $4::integer[], $5::text[], $6::boolean[], $7::float8[], $8::integer[], $9::boolean[],

@@ -1,4 +1,4 @@
--- Lets go again what was held for want of settings, of providers that are there now.
+-- Releases intents and destinations that were held for want of settings, of providers that the app has now.
 with mended as (
     update {schema}.breakers set held = null, changed = clock_timestamp()
     where provider = any ($1::text[]) and held = any ($2::text[])

@@ -1,2 +1,2 @@
--- Has rows of wishes that could not be opened tried again.
+-- Has rows of staged intents that could not be unpacked tried again.
 update {schema}.wishes set refused = null where refused is not null

@@ -1,4 +1,4 @@
--- Relays send for this owner from now on. What is there already is doubted, but for the first time.
+-- Relays send for this owner from now on. All earlier intents are doubted, except where no owner was recorded before.
 insert into {schema}.relay_home as h (token) values ($1::text::uuid)
 on conflict (one) do update
 set token = excluded.token, epoch = h.epoch + 1, since = clock_timestamp(),

@@ -1,4 +1,4 @@
--- Records that attempt n+1 of each intent begins, before its first byte. Who is not returned must not be sent.
+-- Records that attempt n+1 of each intent begins, before its first byte. One that is not returned must not be sent.
 update {schema}.outbox o
 set state = 'started', attempt = o.attempt + 1, spent = o.spent + 1, started = clock_timestamp(),
     first_started = coalesce(o.first_started, clock_timestamp()), mark = coalesce(o.mark, n.mark),

@@ -1,4 +1,4 @@
--- This relay works, for these providers; and no more those that have been silent for a day.
+-- Records that this relay works, for these providers; deletes those that have been silent for a day.
 with gone as (
     delete from {schema}.relays where beat < clock_timestamp() - interval '1 day' and instance <> $1
 )
