@@ -238,7 +238,7 @@ async def test_an_event_that_nobody_could_put_in_order_is_refused(
         versioned = False
 
     shop = Outbox("shop-api", providers={"events": NatsPublish})
-    with pytest.raises(OutboxError, match=r"does not say whose and which version.*version=3"):
+    with pytest.raises(OutboxError, match=r"has no aggregate or no version.*version=3"):
         await added(harness, shop, Announced(order_id="1"), id="a", **given)
     loose = Outbox("shop-api", providers={"events": Unordered})
     assert (

@@ -1,4 +1,4 @@
-"""What an operator may see of intents and do to them: each act is compared with what stands there, and recorded."""
+"""Operators read intents and act on them: each act is checked against the state, and recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class IntentNotFound(ProjectionistError):
 
 
 class IntentFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which intents; what is None does not matter. Without `states`, all but those sent and discarded."""
+    """Selects intents; a field that is None selects all. Without `states`, all but those sent and discarded."""
 
     states: tuple[IntentState, ...] | None = None
     provider: str | None = None
@@ -44,11 +44,9 @@ class IntentFilter(msgspec.Struct, frozen=True, kw_only=True):
     older_s: float | None = None
 
     def arguments(self) -> tuple[object, ...]:
-        """In the order the statements take them."""
+        """Return the fields in the order the statements take them."""
         states = None if self.states is None else list(self.states)
-        return (
-            *(states, self.provider, self.destination, self.intent, self.consumer, self.error, self.older_s),
-        )
+        return states, self.provider, self.destination, self.intent, self.consumer, self.error, self.older_s
 
 
 class IntentGroup(msgspec.Struct, frozen=True):
@@ -63,36 +61,36 @@ class IntentGroup(msgspec.Struct, frozen=True):
 
 
 class IntentActionResult(msgspec.Struct, frozen=True):
-    """What an act changed, and how those stand that it could not change (key: state)."""
+    """The keys of intents that an act changed, and the states of those that it could not change."""
 
     changed: list[str]
     unchanged: dict[str, str]
 
 
 class IntentActions:
-    """The verbs, over one connection that is in no transaction."""
+    """The actions, over one connection that is in no transaction."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
         self._sql = Statements("projectionist.outbox", schema)
 
     async def opened(self) -> None:
-        """Open what batches have staged by now, which every look at intents begins with."""
+        """Unpack staged intents, with which every read of intents begins."""
         await unpack_all(self._connection, self._sql)
 
     async def groups(self, chosen: IntentFilter) -> list[IntentGroup]:
-        """Intents by state, provider and error, the largest group first."""
+        """Return intents by state, provider and error, the largest group first."""
         await self.opened()
         rows = await self._connection.fetch(self._sql["select_intent_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), IntentGroup) for row in rows]
 
     async def each(self, chosen: IntentFilter, limit: int) -> list[Record]:
-        """Intents one by one, the oldest first."""
+        """Return intents one by one, the oldest first."""
         await self.opened()
         return await self._connection.fetch(self._sql["select_intents"], *chosen.arguments(), limit)
 
     async def show(self, key: str) -> dict[str, Any]:
-        """One intent, its attempts and what was done to it by hand."""
+        """Return one intent, its attempts, and operators' acts on it."""
         await self.opened()
         row = await self._connection.fetchrow(self._sql["select_intent_details"], key)
         if row is None:
@@ -102,7 +100,7 @@ class IntentActions:
         return {**row, "attempts": [dict(each) for each in attempts], "acts": [dict(each) for each in acts]}
 
     async def retry(self, keys: Sequence[str], act: Act) -> IntentActionResult:
-        """Send these again, now. What may have been sent is sent knowingly: say so in the reason.
+        """Send these again, now, also those that may have been sent: say so in the reason.
 
         A dead one that was passed goes to the end of its lane; a held destination is opened.
         """
@@ -117,13 +115,13 @@ class IntentActions:
     async def resolve_sent(
         self, keys: Sequence[str], act: Act, *, provider_id: str | None = None
     ) -> IntentActionResult:
-        """Somebody has seen at the provider that these were carried out."""
+        """Settle these as sent: an operator has seen at the provider that they were carried out."""
         return await self._act(
             "resolve-sent", keys, RESOLVED, act, ("close_intents", IntentState.SENT, provider_id)
         )
 
     async def resolve_not_sent(self, keys: Sequence[str], act: Act) -> IntentActionResult:
-        """Somebody has seen at the provider that these were not carried out: they are sent again."""
+        """Send these again: an operator has seen at the provider that they were not carried out."""
         return await self._act("resolve-not-sent", keys, RESOLVED, act, ("retry_intents",))
 
     async def _act(
@@ -134,15 +132,10 @@ class IntentActions:
         act: Act,
         *steps: tuple[str, *tuple[Any, ...]],
     ) -> IntentActionResult:
-        """Lock, compare, change, record: one transaction."""
+        """Lock, check, change, record: one transaction."""
         await self.opened()
         async with self._connection.transaction():
-            await self._connection.execute(self._sql["lock_intents"], list(keys))
-            rows = await self._connection.fetch(self._sql["lock_intent_states"], list(keys))
-            found = {row["key"]: row for row in rows}
-            for key in keys:
-                if key not in found:
-                    raise _not_found(key)
+            found = await self._locked(keys)
             changed = [key for key, row in found.items() if row["state"] in allowed]
             seqs = [found[key]["seq"] for key in changed]
             for statement, *arguments in steps:
@@ -155,6 +148,15 @@ class IntentActions:
         return IntentActionResult(
             changed, {key: row["state"] for key, row in found.items() if row["state"] not in allowed}
         )
+
+    async def _locked(self, keys: Sequence[str]) -> dict[str, Record]:
+        await self._connection.execute(self._sql["lock_intents"], list(keys))
+        rows = await self._connection.fetch(self._sql["lock_intent_states"], list(keys))
+        found = {row["key"]: row for row in rows}
+        for key in keys:
+            if key not in found:
+                raise _not_found(key)
+        return found
 
 
 def _not_found(key: str) -> IntentNotFound:

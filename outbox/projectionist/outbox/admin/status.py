@@ -1,4 +1,4 @@
-"""Where the outbox stands: what waits at each provider, which relays work, and what nobody carries out."""
+"""The state of the outbox: intents that wait at each provider, relays that work, and troubles."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
 
 SILENT_S = 20.0
-"""A relay that has not beaten for so long is dead or stands still."""
+"""A relay without a heartbeat for so long is dead or suspended."""
 MOST = 200_000
-"""So many intents are counted at most; what reaches it is so many or more."""
+"""So many intents are counted at most; a count that reaches it is so many or more."""
 _LIST = "`projectionist outbox list --provider {name}`"
 _HELD = {
     "gone": "the destination says that it is gone",
@@ -38,12 +38,12 @@ class RelayStatus(msgspec.Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether it has beaten lately."""
+        """Return True where its last heartbeat is fresh."""
         return self.silent_s < SILENT_S
 
 
 class ProviderStatus(msgspec.Struct):
-    """What is not settled at one provider."""
+    """The unsettled intents of one provider."""
 
     name: str
     waiting: int = 0
@@ -53,13 +53,13 @@ class ProviderStatus(msgspec.Struct):
     held: int = 0
     oldest_s: float | None = None
     circuits: dict[str, int] = {}
-    """Destinations that get nothing now, by why."""
+    """Destinations that get no intents now, by reason."""
     relays: int = 0
-    """How many work for it."""
+    """Relays that send for it."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What does not go on by itself."""
+    """A state that does not end by itself."""
 
     about: str
     text: str
@@ -67,19 +67,19 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class OutboxStatus(msgspec.Struct, frozen=True):
-    """All of it."""
+    """Providers, relays, and intents that are still staged."""
 
     providers: list[ProviderStatus] = []
     relays: list[RelayStatus] = []
     staged: int = 0
-    """Intents that no relay has opened yet."""
+    """Intents that no relay has unpacked yet."""
     staged_s: float | None = None
     bounded: bool = False
-    """Whether there are more intents than were counted: each count is so many or more."""
+    """There are more intents than were counted: each count is so many or more."""
 
     @property
     def troubles(self) -> list[Trouble]:
-        """What waits for a person, or has nobody to carry it out."""
+        """Return the intents that wait for an operator, or for a relay to be started."""
         return [
             *self._unserved(),
             *(one for each in self.providers for one in _of(each, bounded=self.bounded)),
@@ -87,7 +87,7 @@ class OutboxStatus(msgspec.Struct, frozen=True):
 
     def _unserved(self) -> Iterator[Trouble]:
         if self.staged and not any(one.alive for one in self.relays):
-            text = f"{self.staged:,} intents wait to be opened, and no relay runs"
+            text = f"{self.staged:,} intents wait to be unpacked, and no relay runs"
             yield Trouble("outbox", text, "`projectionist relay`")
 
 
@@ -108,12 +108,12 @@ def _of(one: ProviderStatus, *, bounded: bool) -> Iterator[Trouble]:
 
 
 def many(n: int, *, bounded: bool) -> str:
-    """A count for people: one of which not all was counted says so."""
+    """Write a count for people: a bounded one says so."""
     return f"{n:,} or more" if bounded else f"{n:,}"
 
 
 async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxStatus:
-    """Where the outbox stands now."""
+    """Return the state of the outbox now."""
     sql = Statements("projectionist.outbox", schema)
     relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["select_relays"])]
     found: dict[str, ProviderStatus] = {}

@@ -1,4 +1,4 @@
-"""Intent: the wish for one side effect, a row in the transaction of the event that asked for it."""
+"""Intent: one side effect that a handler asks for, a row in the transaction of the event behind it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
-from projectionist.outbox.intents.keys import frozen_body
+from projectionist.outbox.intents.keys import frozen_body, ordering_key
 
 
 class Order(Enum):
-    """How intents of one class are ordered, where no field says so."""
+    """The order of intents of one class, where no field names it."""
 
     AGGREGATE = "aggregate"
 
@@ -22,16 +22,16 @@ AGGREGATE: Final = Order.AGGREGATE
 """The default of `order_by`: one in flight per consumer, provider and aggregate, in the events' order."""
 
 MOST_CONTENT = 8 * 1024 * 1024
-"""Bytes of one intent: several that wait to be opened are read at once."""
+"""Bytes of one intent: several staged ones are unpacked at once."""
 MOST_PLACE = 1024
-"""Bytes of what an intent is addressed or ordered by: it stands in keys of indexes, which hold little more."""
+"""Bytes of a destination or an ordering key: it stands in keys of indexes, which hold little more."""
 
 OrderBy: TypeAlias = str | Literal[Order.AGGREGATE] | None
 OnDead: TypeAlias = Literal["pass", "block"]
 
 
 class IntentOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an Intent class declares beside its fields."""
+    """The declarations of an Intent class beside its fields."""
 
     name: str
     formerly: tuple[str, ...]
@@ -62,9 +62,9 @@ class IntentMeta(msgspec.StructMeta):
         formerly: tuple[str, ...] = (),
         **struct: Any,
     ) -> Any:
-        called = name or class_name
         cls: Any = super().__new__(mcls, class_name, bases, namespace, frozen=True, **struct)
         if provider is not None:
+            called = name or class_name
             options = IntentOptions(
                 name=called,
                 formerly=tuple(formerly),
@@ -77,10 +77,7 @@ class IntentMeta(msgspec.StructMeta):
             _check(cls, options)
             cls.__intent__ = options
         elif bases and bases != (msgspec.Struct,):
-            raise DefinitionError(
-                f"{class_name} does not say who is to carry it out",
-                remedy=f'Write class {class_name}(Intent, provider="email")',
-            )
+            raise _no_provider(class_name)
         return cls
 
 
@@ -132,16 +129,30 @@ class EmittedIntent(msgspec.Struct, frozen=True, gc=False):
 
 
 def options_of(intent: Intent | type[Intent]) -> IntentOptions:
-    """What the class of `intent` declares: provider, slot, destination, ordering."""
+    """Return the declarations of an intent's class: provider, slot, destination, ordering."""
     options: IntentOptions = intent.__intent__  # type: ignore[union-attr] # the metaclass puts it on every subclass
     return options
 
 
-def content_of(intent: Intent) -> bytes:
-    """The frozen content of an intent that can be written, addressed, ordered and opened.
+def destination_of(intent: Intent) -> str:
+    """Return the destination of an intent: its provider, unless its class names a field."""
+    options = options_of(intent)
+    return options.provider if options.destination is None else str(getattr(intent, options.destination))
 
-    Raises ValueError where it cannot: at once, while it is known whose fault that is. Whoever opens it later, or looks
-    after its destination, could only stop.
+
+def ordering_of(intent: Intent, writer: str, aggregate: str | None) -> str | None:
+    """Return the key under which this writer's intents are sent one at a time; None for one without order."""
+    options = options_of(intent)
+    if options.order_by is None:
+        return None
+    scope = aggregate if options.order_by is AGGREGATE else getattr(intent, options.order_by)
+    return None if scope is None else ordering_key(writer, options.provider, str(scope))
+
+
+def content_of(intent: Intent) -> bytes:
+    """Return the frozen content of an intent that can be written, addressed, ordered and unpacked.
+
+    Raises ValueError where it cannot: in the handler's own step, since a relay could only stop at it.
     """
     options = options_of(intent)
     if options.destination is not None and not _place(intent, options.destination):
@@ -168,6 +179,12 @@ def _place(intent: Intent, field: str) -> str | None:
     return text
 
 
+def _no_provider(class_name: str) -> DefinitionError:
+    return DefinitionError(
+        f"{class_name} names no provider", remedy=f'Write class {class_name}(Intent, provider="email")'
+    )
+
+
 def _check(cls: type, options: IntentOptions) -> None:
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
     name = cls.__name__
@@ -176,8 +193,8 @@ def _check(cls: type, options: IntentOptions) -> None:
     checked(options.provider, what=f"provider of {name}")
     if "slot" in fields:
         raise DefinitionError(
-            f"{name} has a field named slot, which is how a handler names one",
-            remedy='Call it something else; rename={"other": "slot"} keeps the name in the content',
+            f"{name} has a field named slot, which is the method by which a handler names one",
+            remedy='Give it another name; rename={"other": "slot"} keeps the name in the content',
         )
     for keyword in ("destination", "order_by"):
         field = getattr(options, keyword)

@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: A002 the envelope's word
-    """The provider's idempotency key: consumer, identity of the event, slot, and nothing else.
+    """Return the provider's idempotency key: consumer, identity of the event, slot, and nothing else.
 
     Each part carries its length, so that no two different sets of parts are ever the same bytes.
     """
@@ -40,7 +40,7 @@ def _part(text: str) -> bytes:
 
 
 def ordering_key(writer: str, provider: str, scope: str) -> str:
-    """The key under which intents are sent one at a time: who writes them, for whom, and about what."""
+    """Return the key under which intents are sent one at a time, made of writer, provider and scope."""
     return ordering_maker(writer, provider)(scope)
 
 
@@ -51,10 +51,10 @@ def ordering_maker(writer: str, provider: str) -> Callable[[str], str]:
 
 
 def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
-    """The content of an intent or event as the bytes every attempt sends: JSON with sorted keys.
+    """Return the content of an intent or event as the bytes every attempt sends: JSON with sorted keys.
 
-    Raises ValueError where JSON would not hold what the handler put in (not a number, a lone surrogate, a
-    type that has no JSON form), before anything is stored.
+    Raises ValueError for a value that JSON would not hold (not a number, a lone surrogate, a type without a JSON
+    form), before anything is stored.
     """
     try:
         body = _encode(intent)
@@ -67,7 +67,7 @@ def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
 
 
 def body_hash(body: bytes) -> bytes:
-    """What tells two contents under one key apart: half of a SHA-256. PostgreSQL makes it of staged intents as well."""
+    """Tell two contents under one key apart: half of a SHA-256, which PostgreSQL makes of staged intents as well."""
     return sha256(body).digest()[:16]
 
 

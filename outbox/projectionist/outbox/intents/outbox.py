@@ -11,8 +11,17 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.core.telemetry import tracing
-from projectionist.outbox.intents.intent import AGGREGATE, Intent, Slotted, content_of, options_of
-from projectionist.outbox.intents.keys import body_hash, intent_key, ordering_key
+from projectionist.outbox.intents.intent import (
+    Intent,
+    IntentOptions,
+    Slotted,
+    content_of,
+    destination_of,
+    options_of,
+    ordering_of,
+)
+from projectionist.outbox.intents.keys import body_hash, intent_key
+from projectionist.outbox.intents.staging import StagedIntent
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -27,10 +36,10 @@ class IntentReused(OutboxError):
 
 
 class Outbox:
-    """Where one producer, named `source`, puts its intents: atomically with whatever else it writes.
+    """Writes the intents of one producer, named `source`, atomically with its other writes.
 
-    `providers`: those of the app whose relay sends them. With them `add` refuses at once what that relay could not
-    send: an intent for a provider that the app lacks, an event without aggregate and version.
+    `providers`: those of the app whose relay sends them. With them `add` refuses at once intents that the relay could
+    not send: one for a provider that the app lacks, an event without aggregate and version.
     """
 
     def __init__(
@@ -56,69 +65,87 @@ class Outbox:
         traceparent: str | None = None,
         tracestate: str | None = None,
     ) -> str:
-        """Write an intent in the transaction that is open on `connection`; its key.
+        """Write an intent in the transaction that is open on `connection`; return its key.
 
         `id` names what happened ("order-7-paid"): written again with the same content it is one intent, with
-        other content, or of another aggregate, it raises IntentReused; what cannot be sent raises ValueError; where
-        no transaction is open, OutboxError. `aggregate` ("order/7") is what intents are ordered by, and with
-        `version` what an event that is published bears. Ids and order are this source's own. Commit makes it real; a
-        rollback leaves nothing. The trace that is going on here goes with it, unless `traceparent` names another; a
-        malformed one is none.
+        other content, or of another aggregate, it raises IntentReused; an intent that cannot be sent raises ValueError;
+        where no transaction is open, OutboxError. Intents are ordered by `aggregate` ("order/7"), and an event that is
+        published bears it, with `version`. Ids and order are this source's own. Commit makes it real; a rollback leaves
+        nothing. The trace that is going on here goes with it, unless `traceparent` names another; a malformed one is
+        none.
         """
         _check_open(connection)
-        _check("id", id, ID_BYTES)
-        if aggregate is not None:
-            _check("aggregate", aggregate, TEXT_BYTES)
-            parted(aggregate)
-        if version is not None and not 1 <= version <= MOST_VERSION:
-            raise ValueError(f"the version {version} is not a number from 1 to {MOST_VERSION}")
+        _check_event(id, aggregate, version)
         if traceparent is None:
             traceparent, tracestate = tracing.current()
         traceparent, tracestate = trace_context(traceparent, tracestate)
-        slot, asked = (intent.slot, intent.intent) if isinstance(intent, Slotted) else (None, intent)
-        options = options_of(asked)
-        self._check_provider(asked, aggregate, version)
-        slot = slot or options.slot
-        key, body = intent_key("", self._source, id, slot), content_of(asked)
-        scope = aggregate
-        if options.order_by is not AGGREGATE:
-            scope = None if options.order_by is None else getattr(asked, options.order_by)
-        destination = (
-            options.provider if options.destination is None else str(getattr(asked, options.destination))
+        named = intent.slot if isinstance(intent, Slotted) else None
+        intent = intent.intent if isinstance(intent, Slotted) else intent
+        options = options_of(intent)
+        self._check_provider(options, aggregate, version)
+        slot = named or options.slot
+        staged = StagedIntent(
+            key=intent_key("", self._source, id, slot),
+            source=self._source,
+            id=id,
+            aggregate=aggregate,
+            version=version,
+            slot=slot,
+            class_name=options.name,
+            provider=options.provider,
+            destination=destination_of(intent),
+            ordering=ordering_of(intent, self._source, aggregate),
+            on_dead=options.on_dead,
+            body=content_of(intent),
+            traceparent=traceparent,
+            tracestate=tracestate,
+            seq=0,
         )
-        ordering = None if scope is None else ordering_key(self._source, options.provider, str(scope))
-        written = await connection.fetchval(
-            self._sql["insert_intent"],
-            key,
-            self._source,
-            id,
-            aggregate,
-            version,
-            slot,
-            options.name,
-            options.provider,
-            destination,
-            ordering,
-            options.on_dead,
-            body,
-            body_hash(body),
-            traceparent,
-            tracestate,
-        )
-        where = (options.name, options.provider, destination, ordering, aggregate)
-        if written is None and not await connection.fetchval(
-            self._sql["is_same_intent"], key, body_hash(body), *where
-        ):
+        if not await self._write(connection, staged):
             raise IntentReused(
                 f"{self._source} has written {id!r} ({slot}) before, with other content or for another destination",
                 remedy="Another intent needs another id, or a slot of its own",
             )
-        return key
+        return staged.key
 
-    def _check_provider(self, asked: Intent, aggregate: str | None, version: int | None) -> None:
+    async def _write(self, connection: Connection, intent: StagedIntent) -> bool:
+        """Write an intent; return False where another one has its key."""
+        written = await connection.fetchval(
+            self._sql["insert_intent"],
+            intent.key,
+            intent.source,
+            intent.id,
+            intent.aggregate,
+            intent.version,
+            intent.slot,
+            intent.class_name,
+            intent.provider,
+            intent.destination,
+            intent.ordering,
+            intent.on_dead,
+            intent.body,
+            body_hash(intent.body),
+            intent.traceparent,
+            intent.tracestate,
+        )
+        return written is not None or await self._is_there(connection, intent)
+
+    async def _is_there(self, connection: Connection, intent: StagedIntent) -> bool:
+        same = await connection.fetchval(
+            self._sql["is_same_intent"],
+            intent.key,
+            body_hash(intent.body),
+            intent.class_name,
+            intent.provider,
+            intent.destination,
+            intent.ordering,
+            intent.aggregate,
+        )
+        return bool(same)
+
+    def _check_provider(self, options: IntentOptions, aggregate: str | None, version: int | None) -> None:
         if self._providers is None:
             return
-        options = options_of(asked)
         if options.provider not in self._providers:
             known = ", ".join(sorted(self._providers)) or "none"
             raise OutboxError(
@@ -127,13 +154,13 @@ class Outbox:
             )
         if getattr(self._providers[options.provider], "versioned", False) and None in (aggregate, version):
             raise OutboxError(
-                f"{options.name} is an event for {options.provider!r}, and does not say whose and which version",
+                f"{options.name} is an event for {options.provider!r}, and has no aggregate or no version",
                 remedy="Give add(aggregate='order/7', version=3), or use a provider class with versioned = False",
             )
 
 
 def _check_open(connection: Connection) -> None:
-    """Refuse a connection without an open transaction: what is written there is sent, whatever becomes of the rest."""
+    """Refuse a connection without an open transaction: an intent there is sent even if the caller's write is undone."""
     if not hasattr(connection, "is_in_transaction"):
         raise OutboxError(
             f"add() takes a connection of asyncpg, and got a {type(connection).__name__}",
@@ -145,6 +172,15 @@ def _check_open(connection: Connection) -> None:
             remedy="Call add() inside `async with connection.transaction():`. SQLAlchemy opens its transaction with "
             "the first statement: make that one before",
         )
+
+
+def _check_event(id: str, aggregate: str | None, version: int | None) -> None:  # noqa: A002 - the envelope's word
+    _check("id", id, ID_BYTES)
+    if aggregate is not None:
+        _check("aggregate", aggregate, TEXT_BYTES)
+        parted(aggregate)
+    if version is not None and not 1 <= version <= MOST_VERSION:
+        raise ValueError(f"the version {version} is not a number from 1 to {MOST_VERSION}")
 
 
 def _check(what: str, text: str, most: int) -> None:

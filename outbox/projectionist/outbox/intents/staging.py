@@ -1,4 +1,4 @@
-"""Staging: the intents of one batch, written as one value, and opened as rows by whoever looks at intents next.
+"""Staging: the intents of one batch are written as one value, and unpacked as rows by a relay or a command.
 
 A row an intent, with its place in the queue, costs five entries in indexes. A batch writes none of them.
 """
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.outbox")
 
 AT_ONCE = 4
-"""How many rows of staged intents are opened in one transaction."""
+"""How many rows of staged intents are unpacked in one transaction."""
 _OF_THE_ROW = ("21", "22", "23", "54")
-"""What the database says of a value: it is no JSON, too long, missing, more than an index takes."""
+"""SQLSTATEs about a value: no JSON, too long, missing, more than an index takes."""
 INTENTS, BYTES = 1000, 8 * 1024 * 1024
 """How much one row holds, beside one intent."""
 
@@ -56,7 +56,7 @@ _NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
 
 
 def encode_intents(staged: Sequence[StagedIntent]) -> bytes:
-    """Staged intents as the JSON that `unpack_some` reads: a list of values for each field."""
+    """Encode intents as the JSON that `unpack_intent_batches` reads: a list of values for each field."""
     columns: dict[str, Sequence[object]] = dict(
         zip(_NAMES, zip(*map(msgspec.structs.astuple, staged), strict=True), strict=True)
     )
@@ -65,7 +65,7 @@ def encode_intents(staged: Sequence[StagedIntent]) -> bytes:
 
 
 def intent_chunks(staged: Sequence[StagedIntent]) -> Iterator[Sequence[StagedIntent]]:
-    """Staged intents in the portions that make a row each."""
+    """Divide intents into the portions that make a row each."""
     begin, size = 0, 0
     for at, intent in enumerate(staged):
         if at - begin >= INTENTS or (at > begin and size + len(intent.body) > BYTES):
@@ -77,24 +77,24 @@ def intent_chunks(staged: Sequence[StagedIntent]) -> Iterator[Sequence[StagedInt
 
 
 async def unpack_some(connection: Connection, sql: Statements) -> int:
-    """Open some of what batches have staged; how many intents that were. One transaction: nothing is opened twice.
+    """Unpack some rows of staged intents; return the number of intents. One transaction: none is unpacked twice.
 
-    None were there, or another opener was quicker, where it says 0. A row that the database refuses for what it holds
-    is put aside, and counts as well.
+    Return 0 where none were left, or another process was quicker. A row that the database refuses for its content is
+    put aside, and counts as well.
     """
     key = advisory_key(sql.schema, "staged intents")
     try:
-        opened = await _opened(connection, sql, AT_ONCE, key)
+        opened = await _unpacked(connection, sql, AT_ONCE, key)
     except asyncpg.PostgresError as error:
         if connection.is_in_transaction() or not str(error.sqlstate).startswith(_OF_THE_ROW):
             raise
-        opened = await _first_of(connection, sql, key)
+        opened = await _unpacked_alone(connection, sql, key)
     if opened:
         announce("outbox.opened")
     return opened
 
 
-async def _opened(connection: Connection, sql: Statements, most: int, key: int) -> int:
+async def _unpacked(connection: Connection, sql: Statements, most: int, key: int) -> int:
     row = await connection.fetchrow(sql["unpack_intent_batches"], most, key)
     assert row is not None, "it counts"
     if row["reused"]:
@@ -104,10 +104,10 @@ async def _opened(connection: Connection, sql: Statements, most: int, key: int) 
     return int(row["opened"])
 
 
-async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
-    """Open the first row alone, or put it aside."""
+async def _unpacked_alone(connection: Connection, sql: Statements, key: int) -> int:
+    """Unpack the first row alone, or put it aside."""
     try:
-        return await _opened(connection, sql, 1, key)
+        return await _unpacked(connection, sql, 1, key)
     except asyncpg.PostgresError as error:
         if not str(error.sqlstate).startswith(_OF_THE_ROW):
             raise
@@ -115,7 +115,7 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
         if row is None:
             return 0
         log.error(
-            "%d staged intents of consumer %d (row %d) cannot be opened, and are put aside until a relay starts: %s",
+            "%d intents of consumer %d cannot be unpacked (row %d), and are put aside until a relay starts: %s",
             row["intents"],
             row["consumer"],
             row["seq"],
@@ -126,7 +126,7 @@ async def _first_of(connection: Connection, sql: Statements, key: int) -> int:
 
 
 async def unpack_all(connection: Connection, sql: Statements) -> None:
-    """Open everything that is staged by now: intents are looked at after this."""
+    """Unpack all rows of staged intents that are there now: intents are read after this."""
     last = await connection.fetchval(sql["select_newest_intent_batch"])
     while last is not None and await connection.fetchval(sql["has_packed_intents"], last):
         await unpack_some(connection, sql)

@@ -1,4 +1,4 @@
-"""Those who carry intents out: HTTP, webhooks, mail, NATS; and what their answers mean.
+"""Providers carry intents out: HTTP, webhooks, mail, NATS; classifiers turn their answers into replies.
 
 It may import publishing, intents and core. Read `base` first, then `http`.
 """

@@ -1,4 +1,4 @@
-"""What a provider is: one method that sends, and a Reply. Everything else has an answer already."""
+"""Provider: one method that sends, and answers with a Reply. Everything else has a default."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ Frozen = TypeVar("Frozen")
 
 
 class RenderError(ProjectionistError):
-    """An intent cannot be turned into what the provider takes. Nothing was sent; the intent is refused.
+    """An intent cannot be turned into a request that the provider takes. Nothing was sent; the intent is refused.
 
     Raised by `send` it says the same of one attempt: nothing of it has left, and nothing ever will.
     """
 
 
 class NotReady(ProjectionistError):
-    """What a provider needs is not there yet: the relay waits, and calls `open` again."""
+    """A provider's dependency is missing for now: the relay waits, and calls `open` again."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt, as the relay hands it over.
 
-    `body`: the intent's canonical JSON, frozen when it was written. `wire`: what `render` made of it at the
+    `body`: the intent's canonical JSON, frozen when it was written. `wire`: the bytes that `render` made of it at the
     first attempt, the same for every later one (empty while it is being rendered). `id`, `source`,
     `aggregate`, `version`: the event behind the intent, or, where `produced` (a producer's `Outbox.add` wrote it), the
-    event that it is; `created`: when the intent was written. `mark`: what
-    `Provider.mark` noted before the first attempt. `timeout_s`: how long the attempt may take; `not_after`:
-    the moment of `core.clock.now()` from which no first byte may leave, since another relay may then hold it.
+    event that it is; `created`: when the intent was written. `mark`: the hint of `Provider.mark` from before the
+    first attempt. `timeout_s`: how long the attempt may take; `not_after`: the moment of `core.clock.now()` from which
+    no first byte may leave, since another relay may then hold the intent.
     """
 
     key: str
@@ -68,18 +68,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     not_after: float | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The intent's fields, from its frozen body."""
+        """Decode the intent's fields from its frozen body."""
         return msgspec.json.decode(self.body, type=dict[str, Any])
 
     def frozen(self, kind: type[Frozen]) -> Frozen:
-        """The wire bytes as what `render` encoded as JSON; RenderError where another kind of provider froze them."""
+        """Decode wire bytes that `render` encoded as JSON; RenderError where another kind of provider froze them."""
         try:
             return msgspec.json.decode(self.wire, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise RenderError("the first attempt froze it for another kind of provider") from None
 
     def too_late(self) -> bool:
-        """Whether the lease behind this attempt may be over: look just before the first byte, then stop."""
+        """Return True where the lease behind this attempt may be over: ask just before the first byte, then stop."""
         return self.not_after is not None and clock.now() >= self.not_after
 
 
@@ -88,7 +88,7 @@ TOO_LATE = Reply(outcome=Outcome.NOT_SENT, reason="the lease ran out before the 
 
 
 class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What surrounds a provider: the environment, name resolution, and the relay's NATS connection."""
+    """A provider's surroundings: the environment, name resolution, and the relay's NATS connection."""
 
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     resolve: Resolver = msgspec.field(default_factory=Names)
@@ -96,22 +96,22 @@ class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         # The environment is where secrets live.
-        return "Site(…)"
+        return "ProviderContext(…)"
 
 
 class Provider(ABC):
     """An outside system behind one method. Subclass, implement `send`, and give `App` the class.
 
-    `Settings` decodes the section `[providers.NAME]`; add fields by a subclass of `ProviderSettings`. Set
-    `profile` to what is known of the other side's idempotency; without one, none is assumed.
+    `Settings` decodes the section `[providers.NAME]`; add fields by a subclass of `ProviderSettings`. `profile`
+    describes the other side's idempotency; without one, none is assumed.
     """
 
     Settings: ClassVar[type[ProviderSettings]] = ProviderSettings
     profile: Profile = NONE
     system: ClassVar[str] = "other"
-    """What telemetry calls the kind of system behind it (`messaging.system`)."""
+    """The kind of system behind it in telemetry (`messaging.system`)."""
     versioned: ClassVar[bool] = False
-    """Whether a producer's intents are events of an aggregate, which nobody can put in order without a version."""
+    """A producer's intents are events of an aggregate, which cannot be ordered without a version."""
 
     def __init__(self, name: str, settings: ProviderSettings, site: ProviderContext) -> None:
         self.name = name
@@ -119,11 +119,11 @@ class Provider(ABC):
         self.site = site
 
     def host(self, request: Request) -> str | None:
-        """The host that an attempt goes to, for telemetry (`server.address`); None where nobody can say."""
+        """Return the host that an attempt goes to, for telemetry (`server.address`); None where it is unknown."""
         return None
 
     def render(self, request: Request) -> bytes:
-        """The bytes every attempt will send, made once, at the first: pure, from the intent and the settings.
+        """Return the bytes every attempt will send, made once, at the first: pure, from the intent and the settings.
 
         Raises RenderError if the intent cannot be sent at all.
         """
@@ -131,18 +131,18 @@ class Provider(ABC):
 
     @abstractmethod
     async def send(self, request: Request) -> Reply:
-        """Send `request.wire` once, under `request.key`, and say what came of it.
+        """Send `request.wire` once, under `request.key`, and return the outcome.
 
-        Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been done. RenderError says that
-        nothing left and nothing ever will; whatever else is raised counts as UNKNOWN.
+        Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been executed. RenderError says
+        that nothing left and nothing ever will; any other error counts as UNKNOWN.
         """
 
     async def mark(self, request: Request) -> str | None:
-        """A hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""
+        """Return a hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""
         return None
 
     async def lookup(self, request: Request) -> Reply:
-        """Whether an earlier attempt was executed: SENT, NOT_SENT if surely not, UNKNOWN if nobody can tell.
+        """Find out if an earlier attempt was executed: SENT, NOT_SENT if surely not, UNKNOWN if it cannot be told.
 
         RETRY says that the lookup itself could not be made now, which is tried again.
 

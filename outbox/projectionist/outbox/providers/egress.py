@@ -1,4 +1,4 @@
-"""Whom we may call: hosts by list, addresses by what they are, resolved and pinned at every connection.
+"""Rules of outward calls: hosts by list, addresses by their range, resolved and pinned at every connection.
 
 A name is resolved, each address is checked, and the connection goes to a checked address, so that a name
 which changes its answer in between gains nothing. Redirects are not followed anywhere.
@@ -50,7 +50,7 @@ class AddressError(ProjectionistError):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A URL taken apart once, so that what is checked and what is called cannot differ."""
+    """A URL taken apart once, so that the checked and the called target cannot differ."""
 
     scheme: str
     host: str
@@ -66,7 +66,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def parse(url: str) -> Target:
-    """The parts of an http(s) URL; whatever two parsers might read differently is refused."""
+    """Split an http(s) URL; refuse one that two parsers might read differently."""
     if not url.isascii() or not url.isprintable() or any(sign in url for sign in ' \\"<>^`{|}'):
         raise EgressError("the URL holds characters that do not belong in one", remedy="Percent-encode them")
     try:
@@ -89,7 +89,7 @@ def parse(url: str) -> Target:
 
 
 def blocked(address: str) -> str | None:
-    """Why an address must not be called from here; None if it may."""
+    """Return the reason why an address must not be called; None if it may."""
     try:
         ip: Address = ipaddress.ip_address(address)
     except ValueError:
@@ -100,7 +100,7 @@ def blocked(address: str) -> str | None:
 
 
 def matches(host: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a host is named by one of the patterns: itself, or `*.` and a parent of it."""
+    """Return True where a pattern names the host: itself, or `*.` and a parent of it."""
     host = host.lower()
     return any(
         host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
@@ -130,7 +130,7 @@ class Egress:
             )
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host that may be called, in the resolver's order. Asked for every connection.
+        """Return the addresses of a host that may be called, in the resolver's order. Called for every connection.
 
         Addresses that must not be called are left out, not the whole name: behind DNS64 every name has one.
         Raises OSError if the name is not found, AddressError if nothing is left.

@@ -1,4 +1,4 @@
-"""Names of hosts to addresses, looked up in threads of our own.
+"""Resolves host names to addresses, in threads of its own.
 
 The operating system's resolver blocks for as long as a name server is silent, and cannot be called off. On the threads
 that a process has for everything, a dozen names of slow servers would leave all others without a look-up.
@@ -39,8 +39,8 @@ class Crowded(OSError):
 
 
 class Names:
-    """A resolver for one event loop. Who asks for a name that is being looked up waits for the same answer; no answer
-    is kept, so that each later connection goes by a new one."""
+    """A resolver for one event loop. Callers that ask for a name which is being looked up wait for the same answer; no
+    answer is kept, so that each later connection goes by a new one."""
 
     def __init__(self, most: int = MOST, slow_most: int = SLOW_MOST, within_s: float = WITHIN_S) -> None:
         self._running: dict[str, _Lookup] = {}
@@ -49,12 +49,12 @@ class Names:
         self._within_s = within_s
 
     async def __call__(self, host: str, _port: int) -> list[str]:
-        """The addresses of a host, each once. Raises OSError: not found, SlowName, Crowded."""
+        """Return the addresses of a host, each once. Raises OSError: not found, SlowName, Crowded."""
         lookup = self._running.get(host)
         if lookup is None:
             lookup = self._running[host] = _Lookup()
             lookup.task = asyncio.get_running_loop().create_task(self._look_up(lookup, host))
-            lookup.task.add_done_callback(_looked_at)
+            lookup.task.add_done_callback(_retrieve_error)
         lookup.waiters += 1
         try:
             await _within(ROOM_S, lookup.begun.wait(), Crowded("too many names are being looked up"))
@@ -67,7 +67,7 @@ class Names:
                 lookup.task.cancel()
 
     async def _look_up(self, lookup: _Lookup, host: str) -> list[str]:
-        """Hold the room until the thread is through, whoever still waits for it."""
+        """Hold the room until the thread has ended, also where no caller waits for it any more."""
         async with contextlib.AsyncExitStack() as room:
             if host in self._slow:
                 await room.enter_async_context(self._slow_room)
@@ -97,8 +97,8 @@ class _Lookup:
         """Set when the operating system is asked."""
 
 
-def _looked_at(task: asyncio.Task[list[str]]) -> None:
-    """Nobody may wait any longer for what it raised."""
+def _retrieve_error(task: asyncio.Task[list[str]]) -> None:
+    """Mark the task's error as seen: every caller may have given up waiting."""
     if not task.cancelled():
         task.exception()
 
@@ -112,31 +112,34 @@ async def _within(seconds: float, work: Awaitable[T], otherwise: OSError) -> T:
 
 
 def _in_a_thread(host: str) -> asyncio.Future[list[str]]:
-    """The answer of the operating system. The thread does not keep the process from ending."""
+    """Ask the operating system, in a thread that does not keep the process from ending."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(found: list[str], error: OSError | UnicodeError | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(found)
-        else:
-            future.set_exception(error)
-
     def ask() -> None:
-        found: list[str] = []
-        error: OSError | UnicodeError | None = None
-        try:
-            answer = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            found = list(dict.fromkeys(str(entry[4][0]) for entry in answer))
-        except (OSError, UnicodeError) as problem:
-            error = problem
+        found = _getaddrinfo(host)
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, found, error)
+            loop.call_soon_threadsafe(_resolve, future, found)
 
     try:
         threading.Thread(target=ask, name=f"look-up of {host}"[:64], daemon=True).start()
     except RuntimeError as error:
         raise Crowded("the system has no thread for a look-up") from error
     return future
+
+
+def _getaddrinfo(host: str) -> list[str] | OSError | UnicodeError:
+    try:
+        answer = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        return error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in answer))
+
+
+def _resolve(future: asyncio.Future[list[str]], found: list[str] | OSError | UnicodeError) -> None:
+    if future.done():
+        return
+    if isinstance(found, list):
+        future.set_result(found)
+    else:
+        future.set_exception(found)

@@ -23,7 +23,7 @@ from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.templates import fill, names
 
 FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist")]
-"""Sent with every call. Nothing is compressed, so that what is read is bounded by what is received."""
+"""Sent with every call. No answer is compressed, so that its size is that of the bytes received."""
 
 _OURS = {
     *("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"),
@@ -92,11 +92,11 @@ class Http(Provider):
         await self._transport.close()
 
     def host(self, request: Request) -> str | None:
-        """The host of the API."""
+        """Return the host of the API."""
         return self._host
 
     def render(self, request: Request) -> bytes:
-        """Method, URL, headers and body, as every attempt will send them."""
+        """Freeze method, URL, headers and body, as every attempt will send them."""
         form = self.profile.encoding == "form"
         headers = [("Content-Type", "application/x-www-form-urlencoded" if form else "application/json")]
         if self.profile.key_header:
@@ -108,7 +108,7 @@ class Http(Provider):
         return msgspec.json.encode(FrozenRequest(self.settings.method, url, headers, body))
 
     async def send(self, request: Request) -> Reply:
-        """One call; the answer's meaning comes from the profile."""
+        """Call once; the profile gives the answer its meaning."""
         wire = request.frozen(FrozenRequest)
         secret = [(name, value.reveal()) for name, value in self._secrets]
         headers = [*wire.headers, *FIXED_HEADERS, *trace_context(request), *secret]
@@ -121,7 +121,7 @@ class Http(Provider):
 
 
 def chosen(own: Profile, settings: HttpSettings) -> Profile:
-    """The profile the settings name, else the class's own, with the memory the settings give it."""
+    """Return the profile the settings name, else the class's own, with the memory the settings give it."""
     profile = own
     if settings.profile:
         if settings.profile not in PROFILES:
@@ -140,7 +140,7 @@ def chosen(own: Profile, settings: HttpSettings) -> Profile:
 
 
 def flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
-    """Nested fields as form pairs: `items[0][price]`; null is left out."""
+    """Write nested fields as form pairs: `items[0][price]`; null is left out."""
     if isinstance(value, dict):
         return [p for k, v in value.items() for p in flat(v, f"{prefix}[{k}]" if prefix else k)]
     if isinstance(value, list):
@@ -151,7 +151,7 @@ def flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def check_url(url: str) -> None:
-    """ValueError unless the URL can be called once its fields are filled in, and its host holds none."""
+    """Raise ValueError unless the URL can be called once its fields are filled in, and its host holds none."""
     try:
         names(url)
         target = parse(_without_fields(url))
@@ -162,7 +162,7 @@ def check_url(url: str) -> None:
 
 
 def check_header(name: str, value: str) -> None:
-    """ValueError unless it is a header we may add."""
+    """Raise ValueError unless it is a header that settings may add."""
     if not is_name(name) or name.lower() in _OURS:
         raise ValueError(f"headers: {name!r} is not a header that can be set here")
     if not is_value(value):

@@ -1,4 +1,4 @@
-"""One HTTP exchange: at most one request, never a redirect, a bounded answer, and whether a byte had left.
+"""One HTTP exchange: at most one request, never a redirect, a bounded answer; it knows if a byte has left.
 
 httpcore gives what this needs and no more: connections are verified by the host's name, while a network backend of ours
 decides which address the name means at the moment of connecting.
@@ -38,7 +38,7 @@ _FAILURES: list[tuple[type[Exception], str]] = [
 ]
 
 _PASSING = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.RemoteProtocolError, OSError)
-"""What the network does. Whatever else fails before a byte has left would fail again: it is the request."""
+"""Failures of the network. Any other one before a byte has left would come again: its cause is the request."""
 
 
 class _TooLate(Exception):
@@ -60,7 +60,7 @@ class Transport:
     async def exchange(
         self, method: str, url: str, headers: Headers, body: bytes, request: Request
     ) -> HttpAnswer | Reply:
-        """The answer, or the reply for an attempt that got none. Neither the other side nor a bad call is raised."""
+        """Return the answer, or the reply for an attempt that got none; also a bad call has a reply."""
         try:
             target = parse(url)
             self._egress.admit(target)
@@ -115,18 +115,18 @@ class _Exchange:
             self._complete = True
 
     def _leaving(self) -> None:
-        """The next bytes are handed to the socket, from which nobody takes them back."""
+        """Note that the next bytes go to the socket, from which they cannot be taken back."""
         if not self._left and self._request.too_late():
             raise _TooLate
         self._left = True
 
     def result(self) -> HttpAnswer | Reply:
-        """The status line is the answer; a body that was cut only leaves less to read in it."""
+        """Return the answer if there is a status line, even if its body was cut; else the reply."""
         if self._status:
             return HttpAnswer(self._status, self._headers, bytes(self._body[:MOST_BYTES]), self._complete)
         missing = "answer" if self._left else "connection"
         reason = f"no {missing} within {self._request.timeout_s:g} s"
-        reason = reason if self.error is None else _told(self.error)
+        reason = reason if self.error is None else _described(self.error)
         return Reply(outcome=self._outcome(), reason=reason, ours=isinstance(self.error, Crowded))
 
     def _outcome(self) -> Outcome:
@@ -136,8 +136,8 @@ class _Exchange:
         return Outcome.NOT_SENT if passes else Outcome.REFUSED
 
 
-def _told(error: Exception) -> str:
-    """The kind of failure in our words: the library's may quote what was sent."""
+def _described(error: Exception) -> str:
+    """Describe a failure in our words: the library's may quote the request."""
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
         return "TLS could not be established"
     words = next((words for kind, words in _FAILURES if isinstance(error, kind)), "")

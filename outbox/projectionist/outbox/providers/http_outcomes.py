@@ -13,7 +13,7 @@ from projectionist.outbox.providers.reply import Outcome, Reply, excerpt
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """What came back: header names in lower case; `complete` is false if the body was cut, by us or by the
+    """A response: header names in lower case; `complete` is false if the body was cut, by our limit or by the
     connection."""
 
     status: int
@@ -34,7 +34,7 @@ _PASSING = {
 
 
 def classify(profile: Profile, answer: HttpAnswer, *, now: datetime, hide: tuple[str, ...] = ()) -> Reply:
-    """What an answer means under a profile. `hide`: secrets to blot out of the excerpt."""
+    """Turn an answer into a reply, by a profile. `hide`: secrets to blot out of the excerpt."""
     content = _decoded(answer.body)
     outcome, reason = _outcome(profile, answer, _codes(profile, content))
     asked = retry_after(answer.headers.get("retry-after", ""), now)
@@ -57,10 +57,10 @@ def _outcome(profile: Profile, answer: HttpAnswer, codes: set[str]) -> tuple[Out
         return special
     if 200 <= status < 300:
         return Outcome.SENT, "" if answer.complete else "the answer was cut"
-    retry_wanted = answer.headers.get(profile.retry_header, "").lower() if profile.retry_header else ""
-    if retry_wanted == "true" and status >= 400:
+    retry = answer.headers.get(profile.retry_header, "").lower() if profile.retry_header else ""
+    if retry == "true" and status >= 400:
         return Outcome.RETRY, "the provider asks for another try"
-    if status in profile.sticky or (retry_wanted == "false" and status >= 500):
+    if status in profile.sticky or (retry == "false" and status >= 500):
         return Outcome.STICKY, "this failure is repeated for this key"
     if status in _PASSING:
         return Outcome.RETRY, _PASSING[status]
@@ -80,23 +80,23 @@ def _plain(status: int) -> tuple[Outcome, str]:
 
 
 def _special(profile: Profile, answer: HttpAnswer, codes: set[str]) -> tuple[Outcome, str] | None:
-    """What the profile's signals tell. Where only a code tells them apart and it cannot be read, nobody may guess."""
-    if _told(profile.mismatch, answer.status, codes):
+    """Return the outcome that a signal of the profile names; UNKNOWN where the code that decides cannot be read."""
+    if _named(profile.mismatch, answer.status, codes):
         return Outcome.MISMATCH, "the provider knows this key with other content"
     signals = profile.mismatch + profile.in_flight + profile.retried + profile.refused
     ambiguous = any(signal.status == answer.status and signal.code for signal in signals)
     if ambiguous and not codes and not answer.complete:
         return Outcome.UNKNOWN, "the answer was cut before the code that explains it"
-    if _told(profile.in_flight, answer.status, codes):
+    if _named(profile.in_flight, answer.status, codes):
         return Outcome.IN_FLIGHT, "this key is being executed elsewhere"
-    if _told(profile.retried, answer.status, codes):
+    if _named(profile.retried, answer.status, codes):
         return Outcome.RETRY, "the provider says that it failed for now"
-    if _told(profile.refused, answer.status, codes):
+    if _named(profile.refused, answer.status, codes):
         return Outcome.REFUSED, "the provider says that it failed"
     return None
 
 
-def _told(signals: tuple[Signal, ...], status: int, codes: set[str]) -> bool:
+def _named(signals: tuple[Signal, ...], status: int, codes: set[str]) -> bool:
     return any(
         signal.status == status
         and (not signal.code or signal.code in codes or (signal.code == "*" and bool(codes)))

@@ -28,7 +28,7 @@ class HttpConnection:
 
     def __init__(self, egress: Egress, context: ssl.SSLContext, origin: _Origin) -> None:
         scheme, host, port = origin
-        self.leaving: Callable[[], None] = _let_go
+        self.leaving: Callable[[], None] = _ignore
         self.http = httpcore.AsyncHTTPConnection(
             httpcore.Origin(scheme.encode(), host.encode(), port),
             ssl_context=context,
@@ -37,12 +37,12 @@ class HttpConnection:
         )
 
 
-def _let_go() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """Do nothing: no request uses the connection."""
 
 
 class _Watched(httpcore.AsyncNetworkStream):
-    """A stream that says when something goes out; above TLS too, so that a handshake is none of it."""
+    """A stream that calls `leaving` before each write; above TLS too, so that a handshake does not count."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream, line: HttpConnection) -> None:
         self._inner = inner
@@ -111,18 +111,18 @@ class Connections:
 
     @asynccontextmanager
     async def one(self, target: Target) -> AsyncIterator[HttpConnection]:
-        """A connection of the caller's own for one request; it connects with the request where none is idle."""
+        """Lend a connection for one request; it connects with the request where none is idle."""
         origin = (target.scheme, target.host, target.port)
         line = await self._ready(origin) or HttpConnection(self._egress, self._context, origin)
         try:
             yield line
         finally:
-            line.leaving = _let_go
+            line.leaving = _ignore
             with anyio.CancelScope(shield=True):
                 await self._give_back(origin, line)
 
     async def close(self) -> None:
-        """Close those that are idle, and each of the others when it is given back."""
+        """Close idle connections now, and each of the others when it is given back."""
         self._closed = True
         with anyio.CancelScope(shield=True):
             for idle in self._idle.values():
@@ -130,7 +130,7 @@ class Connections:
                     await idle.pop().http.aclose()
 
     async def _ready(self, origin: _Origin) -> HttpConnection | None:
-        """The one used last that can still be used: what the server has closed, or what is old, is thrown away."""
+        """Return the one used last that is still usable; close those that the server has closed, or that are old."""
         idle = self._idle.get(origin, deque())
         while idle:
             line = idle.pop()

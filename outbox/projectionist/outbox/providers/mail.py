@@ -1,4 +1,4 @@
-"""From an intent to the bytes of a mail. Pure: the same intent gives the same bytes."""
+"""Composes the bytes of a mail from an intent. Pure: the same intent gives the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a mail says, with `{field}` of the intent; in `html` the values are escaped."""
+    """The texts of a mail, with `{field}` of the intent; in `html` the values are escaped."""
 
     subject: str
     text: str = ""
@@ -39,7 +39,7 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 def compose(request: Request, sender: str, template: Template | None) -> Letter:
-    """The mail for an intent: its fields `to`, `cc`, `bcc`, `reply_to`, and either the template's text or its
+    """Compose the mail for an intent: its fields `to`, `cc`, `bcc`, `reply_to`, and either the template's text or its
     own `subject`, `text`, `html`; with neither, its fields are listed.
 
     Raises RenderError for an address or a header that no mail can carry.
@@ -63,7 +63,7 @@ def compose(request: Request, sender: str, template: Template | None) -> Letter:
 
 
 def address(text: str) -> Address:
-    """Exactly one mail address, with or without a name; RenderError for anything else (also for two)."""
+    """Parse exactly one mail address, with or without a name; RenderError for anything else (also for two)."""
     try:
         header = SMTPUTF8.header_factory("to", text)
         found = header.addresses

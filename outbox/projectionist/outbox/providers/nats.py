@@ -74,8 +74,8 @@ class FrozenPublish(msgspec.Struct, frozen=True):
 class NatsPublish(Provider):
     """Publishes on the relay's own NATS connection, which must not buffer while it is disconnected.
 
-    What a producer wrote bears its aggregate and version. A subclass with `versioned = False` publishes also what has
-    none, for consumers without order.
+    A producer's event bears its aggregate and version. A subclass with `versioned = False` publishes also events
+    without, for consumers without order.
     """
 
     system = "nats"
@@ -109,12 +109,12 @@ class NatsPublish(Provider):
             await self._acks.close()
 
     def host(self, request: Request) -> str | None:
-        """The server that the relay is connected to."""
+        """Return the server that the relay is connected to."""
         url = None if self._client is None else self._client.connected_url
         return None if url is None else url.hostname
 
     def render(self, request: Request) -> bytes:
-        """Subject and headers; the body is the content as it is. The key is the message's and the event's id."""
+        """Freeze subject and headers; the body is the content as it is. The key is the message's and the event's id."""
         fields = request.fields()
         headers = names_of.compose(
             {
@@ -136,7 +136,7 @@ class NatsPublish(Provider):
         return msgspec.json.encode(FrozenPublish(subject, headers))
 
     def _of(self, request: Request) -> dict[str, str | None]:
-        """The aggregate of a producer's event. What a handler asked for is none of the aggregate of its own event."""
+        """Return the aggregate of a producer's event. An intent of a handler is no event of its event's aggregate."""
         if not request.produced:
             return {}
         said = {names_of.DEFAULTS[word] for word in ("aggregate", "version")} <= self.settings.headers.keys()
@@ -153,11 +153,11 @@ class NatsPublish(Provider):
         return {"aggregate_type": kind or None, "aggregate": identity, "version": version}
 
     async def mark(self, request: Request) -> str:
-        """What the stream had reached: the message can only come after it."""
+        """Return the stream's last known position: the message can only come after it."""
         return str(self._seen)
 
     async def send(self, request: Request) -> Reply:
-        """One publish; what counts is the stream's ack."""
+        """Publish once, and wait for the stream's ack."""
         client, acks = self._connected()
         if client is None or acks is None:
             return Reply(outcome=Outcome.NOT_SENT, reason="not connected to NATS")
@@ -175,9 +175,9 @@ class NatsPublish(Provider):
         except nats.errors.Error:
             # Raised before anything is put on the connection, which keeps nothing for later.
             return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
-        return self._told(request, ack)
+        return self._reply_of(request, ack)
 
-    def _told(self, request: Request, ack: PublishAck | None) -> Reply:
+    def _reply_of(self, request: Request, ack: PublishAck | None) -> Reply:
         if ack is None:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
         if ack.seq and not ack.duplicate:
@@ -196,7 +196,7 @@ class NatsPublish(Provider):
                 info = await client.jetstream().stream_info(self._stream)
                 mark = stream_position.before(request, info)
                 if mark is None:
-                    return Reply(outcome=Outcome.UNKNOWN, reason="nobody noted where the stream was before")
+                    return Reply(outcome=Outcome.UNKNOWN, reason="no position of the stream was noted before")
                 if mark.created != stream_position.created(info):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
                 subject = stored_as(subject, info.config)
@@ -214,7 +214,7 @@ class NatsPublish(Provider):
         return Reply(outcome=Outcome.UNKNOWN, reason="not found, but the stream no longer holds everything")
 
     async def _at(self, client: Client, seq: int) -> str:
-        """What stands at this sequence, "" for nothing."""
+        """Return the mark of the message at this sequence, "" for none."""
         if not seq:
             return ""
         try:
@@ -223,7 +223,7 @@ class NatsPublish(Provider):
             return ""
 
     async def _scan(self, client: Client, subject: str, key: str, start: int) -> tuple[int, bool]:
-        """The sequence of the message with this key (0: none); whether the subject was read to its end."""
+        """Find the message with this key: its sequence (0: none), and True if the subject was read to its end."""
         stream, sequence = client.jetstream(), start
         for _ in range(MOST_SCANNED):
             try:
@@ -258,14 +258,14 @@ class NatsPublish(Provider):
 
 
 def _addressed(request: Request) -> tuple[str, dict[str, str]]:
-    """Subject and headers of one attempt: the frozen ones, and the trace it belongs to."""
+    """Return subject and headers of one attempt: the frozen ones, and its trace context."""
     wire = request.frozen(FrozenPublish)
     trace = {name: names_of.encode(value) for name, value in trace_context(request)}
     return wire.subject, wire.headers | trace
 
 
 def classify(ack: PublishAck) -> Reply:
-    """What the stream's ack means. Pure."""
+    """Turn the stream's ack into a reply. Pure."""
     if ack.no_responders:
         return Reply(outcome=Outcome.NOT_SENT, reason="no stream listens to this subject now", status="503")
     if ack.error is None:
@@ -289,7 +289,7 @@ def classify(ack: PublishAck) -> Reply:
 
 
 def _header(name: str, value: str) -> str:
-    """A header's value, coded; of an event's own no other than consumers read."""
+    """Encode a header's value; an event's own must be one that consumers can read."""
     most = ID_BYTES if name.lower() == names_of.DEFAULTS["id"] else TEXT_BYTES
     if name.lower().startswith("ce-") and not is_printable(value, most):
         raise RenderError(f"the header {name} would have more than {most} bytes, or could not be printed")
@@ -303,7 +303,7 @@ def _token(value: str) -> str:
 
 
 def _keeps_all(info: StreamInfo, start: int) -> bool:
-    """Whether a message stored from `start` on would still be there."""
+    """Return True where a message stored from `start` on would still be there."""
     state, config = info.state, info.config
     replaced = (config.max_msgs_per_subject or 0) > 0 or config.allow_rollup_hdrs
     renamed = config.subject_transform is not None

@@ -1,4 +1,4 @@
-"""Which headers may leave: their names, their values, and the trace context of an attempt. Pure."""
+"""Headers of outward calls: checks of names and values, and the trace context of an attempt. Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
 def is_name(text: str) -> bool:
-    """Whether a header can be called so."""
+    """Return True for the name of a header."""
     return _NAME.fullmatch(text) is not None
 
 
 def is_value(text: str) -> bool:
-    """Whether a header can say so: printable ASCII, no space at either end."""
+    """Return True for the value of a header: printable ASCII, no space at either end."""
     return _VALUE.fullmatch(text) is not None
 
 
 def fault(given: Iterable[tuple[str, str]]) -> str:
-    """What keeps these from leaving, with the name of the first that cannot; "" if nothing does."""
+    """Return the first fault of these headers, with the name of the one at fault; "" for none."""
     for name, value in given:
         if not is_name(name):
             return f"{name[:64]!a} cannot be the name of a header"
@@ -38,7 +38,7 @@ def fault(given: Iterable[tuple[str, str]]) -> str:
 
 
 def trace_context(request: Request) -> Headers:
-    """The trace that an attempt belongs to. What could not be a header is left out: it is no reason not to send."""
+    """Return an attempt's trace context as headers. A malformed one is left out: it is no reason not to send."""
     parent, state = cloudevents.trace_context(request.traceparent, request.tracestate)
     found = [(cloudevents.TRACEPARENT, parent), (cloudevents.TRACESTATE, state)]
     return [(name, value) for name, value in found if value is not None]

@@ -1,4 +1,4 @@
-"""What is known about each provider's idempotency. Providers differ in every point, so nothing is assumed.
+"""Profiles of providers' idempotency. Providers differ in every point, so nothing is assumed.
 
 A profile is evidence with a date: `checked_on` says when the provider's own page (`source`) was last read.
 """
@@ -30,7 +30,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """How one provider treats a key sent twice.
+    """A provider's treatment of a key that is sent twice.
 
     `memory_s` None: it remembers nothing, so an unknown outcome is never sent again automatically.
     `key_header`: where the key goes; `key_quoted`: as a structured-field string. `code_paths`: where in
@@ -168,7 +168,7 @@ PROFILES = {
 
 
 class Recourse(enum.Enum):
-    """What may be done about an intent that may have been executed."""
+    """A way to resolve an intent that may have been executed."""
 
     AGAIN = "again"
     LOOKUP = "lookup"
@@ -176,12 +176,12 @@ class Recourse(enum.Enum):
 
 
 def horizon(profile: Profile) -> float | None:
-    """Seconds since the first send within which the same key may be sent again by itself; None: never."""
+    """Return the seconds since the first send within which the same key may be sent again by itself; None: never."""
     return None if profile.memory_s is None else profile.memory_s * SAFE_SHARE
 
 
 def recourse(profile: Profile, delivery: Delivery, since_first_s: float) -> Recourse:
-    """What to do about an unknown outcome, `since_first_s` seconds after the first attempt whose bytes may
+    """Decide how to resolve an unknown outcome, `since_first_s` seconds after the first attempt whose bytes may
     have left. At-least-once counts only where there is no memory to keep to."""
     limit = horizon(profile)
     if limit is None and delivery == "at-least-once":

@@ -1,4 +1,4 @@
-"""What an attempt came to, in the eight outcomes the relay knows."""
+"""Reply: the outcome of an attempt, one of the eight that the relay knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import msgspec
 
 EXCERPT_CHARACTERS = 2000
-"""The most that is kept of what a provider answered."""
+"""The most that is kept of a provider's answer."""
 
 ID_CHARACTERS = 255
 """The most that is kept of a provider's own identifier."""
@@ -38,13 +38,13 @@ class Outcome(enum.Enum):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What one attempt, or one lookup, came to.
+    """The result of one attempt, or of one lookup.
 
     `reason` is ours and safe to log; `excerpt` is the provider's text, stored but never logged. `status` is
-    the provider's own code ("409", "550 5.1.1"). `after_s` is what the provider asked us to wait, unclamped.
-    `replayed`: the provider says this is the result of an earlier attempt. `hold`: the destination wants
-    nothing any more, or is not set up; everything for it waits until somebody mends that. `ours`: the destination
-    had no part in it, so that its circuit hears nothing.
+    the provider's own code ("409", "550 5.1.1"). `after_s`: the wait that the provider asked for, unclamped.
+    `replayed`: the provider says this is the result of an earlier attempt. `hold`: the destination takes
+    no intents any more, or is not set up; all for it wait until an operator mends that. `ours`: the destination
+    had no part in the failure, so that its circuit does not count it.
     """
 
     outcome: Outcome
@@ -63,18 +63,18 @@ HEALTHY = frozenset({Outcome.SENT, Outcome.REFUSED, Outcome.IN_FLIGHT, Outcome.M
 
 
 def healthy(reply: Reply) -> bool:
-    """Whether the provider is up, as a circuit breaker sees it: it answered, whatever the answer was."""
+    """Return True where the provider is up, as a circuit breaker sees it: it answered, be it with a refusal."""
     return reply.outcome in HEALTHY
 
 
 def clipped(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
-    """`text` cut to `limit`, without what PostgreSQL cannot store or a terminal would obey."""
+    """Cut `text` to `limit`, without characters that PostgreSQL cannot store or a terminal would obey."""
     text = text[:limit]
     return text if text.isprintable() else _UNPRINTABLE.sub("", text)
 
 
 def excerpt(body: bytes, *, hide: tuple[str, ...] = ()) -> str:
-    """A bounded, storable excerpt of a provider's answer; our secrets, if it echoes them, are blotted out."""
+    """Cut a bounded, storable excerpt of a provider's answer; our secrets, if it echoes them, are blotted out."""
     text = body[: EXCERPT_CHARACTERS * 4].decode("utf-8", "replace")
     for secret in hide:
         text = text.replace(secret, "***")

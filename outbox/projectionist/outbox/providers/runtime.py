@@ -1,4 +1,4 @@
-"""From factories and settings to running providers, and the one guard around every attempt."""
+"""Opens providers from factories and settings, and guards every attempt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from projectionist.outbox.providers.settings import ProviderRetry
 log = logging.getLogger("projectionist.outbox")
 
 AGAIN_S = 1.0
-"""How often is looked for what a provider waits for."""
+"""How often a provider that was not ready is opened again."""
 _GRACE_S = 1.0
 """How long a provider that keeps its own deadline may overrun it before it is cut off."""
 
@@ -39,7 +39,7 @@ _GRACE_S = 1.0
 async def running(
     factories: Mapping[str, type[Provider]], settings: Settings, site: ProviderContext
 ) -> AsyncIterator[dict[str, Provider]]:
-    """Every provider of an App, built from its section `[providers.NAME]`, opened, and closed at the end.
+    """Build every provider of an App from its section `[providers.NAME]`, open it, and close it at the end.
 
     Raises SettingsError for a key that is wrong, and for a schedule that outlives the provider's memory.
     """
@@ -55,20 +55,20 @@ async def running(
 
 
 async def _opened(provider: Provider) -> None:
-    told = ""
+    logged = ""
     while True:
         try:
             return await provider.open()
         except NotReady as error:
-            if told != error.message:
-                told = error.message
+            if logged != error.message:
+                logged = error.message
                 log.warning("%s; waiting for it", error)
                 announce("provider.waiting")
         await anyio.sleep(AGAIN_S)
 
 
 def prepare(provider: Provider, request: Request) -> bytes | Reply:
-    """The wire bytes for the first attempt, or the reply that settles an intent which cannot be rendered."""
+    """Render the wire bytes of the first attempt, or the reply that settles an intent which cannot be rendered."""
     try:
         return provider.render(request)
     except RenderError as error:
@@ -80,10 +80,10 @@ def prepare(provider: Provider, request: Request) -> bytes | Reply:
 
 
 async def attempt(provider: Provider, request: Request) -> Reply:
-    """Send once and say what came of it, whatever the provider does: it never raises, never overruns.
+    """Send once and return the reply: a provider's error is never raised, its deadline never overrun.
 
-    Silence past the deadline and what a provider raises are UNKNOWN, but for a RenderError, by which it says that
-    nothing left. Texts are cut to what may be stored.
+    Silence past the deadline and errors of a provider are UNKNOWN, but for a RenderError, by which it says that
+    nothing left. Texts are cut to their storable length.
     """
     if request.too_late():
         return TOO_LATE
@@ -103,7 +103,7 @@ async def attempt(provider: Provider, request: Request) -> Reply:
 
 
 async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
-    """What the provider notes before the first attempt of each, for a later lookup; None where it cannot."""
+    """Return the provider's marks before the first attempt of each, for a later lookup; None where it cannot."""
     noted: list[str | None] = [None] * len(requests)
     with anyio.move_on_after(provider.settings.timeout_s):
         for index, request in enumerate(requests):
@@ -117,7 +117,7 @@ async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[
 
 
 async def lookup(provider: Provider, request: Request) -> Reply:
-    """Look an intent up, whatever the provider does. RETRY is a lookup that could not be made now."""
+    """Look an intent up, and return the reply in every case. RETRY is a lookup that could not be made now."""
     reply = Reply(outcome=Outcome.RETRY, reason="the lookup took too long")
     with anyio.move_on_after(request.timeout_s + _GRACE_S):
         try:

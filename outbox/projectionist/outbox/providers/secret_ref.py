@@ -14,7 +14,7 @@ _MOST_BYTES = 64 * 1024
 
 
 class SecretRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a secret is: `{ env = "NAME" }` or `{ file = "/run/secrets/name" }`."""
+    """The place of a secret: `{ env = "NAME" }` or `{ file = "/run/secrets/name" }`."""
 
     env: str = ""
     file: str = ""
@@ -24,7 +24,7 @@ class SecretRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError('a secret is { env = "NAME" } or { file = "PATH" }, one of the two')
 
     def read(self, environ: Mapping[str, str]) -> Secret:
-        """The secret, or a SettingsError that names the place and not the value."""
+        """Return the secret, or raise a SettingsError that names the place and not the value."""
         value = self._from_file() if self.file else environ.get(self.env, "")
         if not value:
             place = f"the file {self.file}" if self.file else f"the environment variable {self.env}"

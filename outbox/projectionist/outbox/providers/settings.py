@@ -22,10 +22,10 @@ class ProviderRetry(RetryPolicy, frozen=True, kw_only=True):
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every provider has.
+    """The settings of every provider.
 
     `delivery`: "once" leaves an unknown outcome to the profile, then to a person; "at-least-once" sends again
-    where the profile has no memory, and so may do things twice. `concurrency`: attempts at once in one relay;
+    where the profile has no memory, and so may execute an intent twice. `concurrency`: attempts at once in one relay;
     `rate_per_s` and `burst`: for all relays together.
     """
 

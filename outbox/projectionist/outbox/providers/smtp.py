@@ -77,19 +77,19 @@ class Smtp(Provider):
             self._idle.pop()[0].close()
 
     def host(self, request: Request) -> str | None:
-        """The mail server."""
+        """Return the mail server."""
         return self.settings.host
 
     def letter(self, request: Request) -> Letter:
-        """The mail for an intent: override to write it in code."""
+        """Compose the mail for an intent: override to write it in code."""
         return compose(request, self.settings.sender, self.settings.templates.get(request.intent))
 
     def render(self, request: Request) -> bytes:
-        """Envelope and message; the Message-ID is made of the key."""
+        """Freeze envelope and message; the Message-ID is made of the key."""
         return msgspec.json.encode(self.letter(request))
 
     async def send(self, request: Request) -> Reply:
-        """One dialogue, on a connection left over from an earlier mail where there is one."""
+        """Hold one dialogue, on a connection left over from an earlier mail where there is one."""
         letter = request.frozen(Letter)
         dialogue = _Dialogue(letter, request)
         with anyio.move_on_after(request.timeout_s):
@@ -156,7 +156,7 @@ class _Dialogue:
         self.handed_over = False
 
     async def run(self, client: aiosmtplib.SMTP) -> Reply:
-        """All recipients are taken, or nobody gets anything: RCPT refused by one ends the dialogue."""
+        """Send to all recipients or to none: one refused RCPT ends the dialogue."""
         self.connected = True
         await client.mail(self._letter.sender)
         for recipient in self._letter.recipients:
@@ -179,7 +179,7 @@ class _Dialogue:
         self.handed_over = True
 
     def failed(self, error: Exception) -> Reply:
-        """What a failure means at the stage it came in. A server that turns everybody away says nothing about
+        """Turn a failure into a reply, by the stage it came in. A server that refuses every client says nothing about
         this mail, whatever its code."""
         if self.connected and isinstance(error, aiosmtplib.SMTPResponseException):
             return classify(error.code, error.message, credentials=_about_credentials(error))
@@ -190,14 +190,14 @@ class _Dialogue:
         return self.lost(f"the dialogue failed ({kind})")
 
     def lost(self, reason: str) -> Reply:
-        """Silence or a lost connection: unknown only once the message has been handed over."""
+        """Return the reply to silence or a lost connection: unknown only once the message has been handed over."""
         if self.handed_over:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"{reason}, after the message was handed over")
         return Reply(outcome=Outcome.RETRY if self.connected else Outcome.NOT_SENT, reason=reason)
 
 
 def classify(code: int, text: str, *, credentials: bool) -> Reply:
-    """What an SMTP reply code means. Pure. Refused credentials are nobody's fault but ours: tried again."""
+    """Turn an SMTP reply code into a reply. Pure. Refused credentials are a fault of our settings: tried again."""
     passing = credentials or 400 <= code < 500
     reason = "the credentials were refused" if credentials else "not taken now" if passing else "refused"
     return Reply(
@@ -220,12 +220,12 @@ def _watched(protocol: SMTPProtocol | None, leaving: Callable[[], None]) -> Iter
         return
     write = protocol.write
 
-    def told(data: bytes) -> None:
+    def watched(data: bytes) -> None:
         if data != _DATA:
             leaving()
         write(data)
 
-    protocol.write = told  # type: ignore[method-assign]  # the one place where the library shows its two steps
+    protocol.write = watched  # type: ignore[method-assign]  # the one place where the library shows its two steps
     try:
         yield
     finally:
@@ -233,7 +233,7 @@ def _watched(protocol: SMTPProtocol | None, leaving: Callable[[], None]) -> Iter
 
 
 async def _start_over(client: aiosmtplib.SMTP) -> bool:
-    """Whether the connection is good for another mail after a refusal."""
+    """Reset the connection after a refusal; return True where it is good for another mail."""
     try:
         await client.rset()
     except aiosmtplib.SMTPException:

@@ -1,7 +1,7 @@
-"""Where the end of a stream was before a first attempt: the message can only come after it. Pure.
+"""The end of a stream before a first attempt, as a mark: the message can only come after it. Pure.
 
 A sequence alone does not say so: a stream may lose its end (a power cut before it was on disk) and be written on, and
-then the same sequence is another message, or none. So a mark says which message stood there.
+then the same sequence is another message, or none. So a mark names the message there, too.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class StreamPosition(msgspec.Struct, frozen=True):
-    """A stream, by its creation and its transform, the sequence it had reached, and what stood there."""
+    """A stream, by its creation and its transform, the sequence it had reached, and the message there."""
 
     created: str
     seq: int
     what: str
-    """The id of the message, or the hash of one without; "" where nothing is known of it."""
+    """The id of the message, or the hash of one without; "" where it is unknown."""
 
     @classmethod
     def read(cls, text: str | None) -> Self | None:
-        """From the text of a mark; None if it is none."""
+        """Parse the text of a mark; None if it is none."""
         created, *rest = (text or "").rsplit("|", 2)
         return cls(created, int(rest[0]), rest[1]) if len(rest) == 2 and rest[0].isdigit() else None
 
@@ -37,15 +37,15 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
 
 def before(request: Request, info: StreamInfo) -> StreamPosition | None:
-    """What was noted before the first attempt. Where that was lost with it: the beginning of a stream that is older
-    than the intent; None where nobody knows."""
+    """Return the mark of the first attempt. Where it was lost with the attempt: the beginning of a stream that is
+    older than the intent; None where no position is known."""
     if request.mark is None and info.created is not None and info.created <= request.created:
         return StreamPosition(created(info), 0, "")
     return StreamPosition.read(request.mark)
 
 
 def created(info: StreamInfo) -> str:
-    """When a stream was made, as marks say it, and how it renames subjects: what came then stands under those."""
+    """Write a stream's creation time, and its subject transform: messages are stored under renamed subjects."""
     renames = info.config.subject_transform
     if renames is None:
         return str(info.created)
@@ -53,12 +53,12 @@ def created(info: StreamInfo) -> str:
 
 
 def what(message: RawStreamMsg) -> str:
-    """How a mark names a message."""
+    """Return the name of a message in a mark."""
     own = (message.headers or {}).get(MESSAGE_ID)
     stored = f"{message.seq} {message.subject} {message.time} ".encode()
     return named(own) if own else "=" + body_hash(stored + (message.data or b"")).hex()
 
 
 def named(key: str) -> str:
-    """How a mark names a message by its id."""
+    """Return the name in a mark of a message with this id."""
     return key if key.isascii() and key.isalnum() else body_hash(key.encode()).hex()

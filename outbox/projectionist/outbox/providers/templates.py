@@ -12,7 +12,7 @@ _MARK = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def names(template: str) -> list[str]:
-    """The fields a template uses. Raises ValueError for a brace that belongs to none (`{{` is plain)."""
+    """Return the fields a template uses. Raises ValueError for a brace that belongs to none (`{{` is plain)."""
     found = []
     for match in _MARK.finditer(template):
         if match[0] in ("{{", "}}"):
@@ -24,7 +24,7 @@ def names(template: str) -> list[str]:
 
 
 def fill(template: str, fields: Mapping[str, Any], escape: Callable[[str], str] = str) -> str:
-    """The template with each field's value, escaped. Raises RenderError for a field that is not there or not
+    """Fill in each field's value, escaped. Raises RenderError for a field that is not there or not
     plain."""
 
     def put(match: re.Match[str]) -> str:

@@ -29,8 +29,7 @@ _SECRET_BYTES = range(24, 65)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a destination listens, and the secrets it verifies with: the newest first, the one being retired
-    behind it."""
+    """A destination's URL, and the secrets it verifies with: the newest first, the one being retired behind it."""
 
     url: str
     secrets: tuple[SecretRef, ...]
@@ -78,20 +77,20 @@ class Webhook(Provider):
         await self._transport.close()
 
     def host(self, request: Request) -> str | None:
-        """The host of the endpoint."""
+        """Return the host of the endpoint."""
         try:
             return parse(self._endpoint(request.destination)[0]).host
         except EgressError:
             return None
 
     def render(self, request: Request) -> bytes:
-        """The intent's JSON as it is. The destination's address is looked up at each attempt: it may move."""
+        """Return the intent's JSON as it is. The destination's address is looked up at each attempt: it may move."""
         if "." in request.key or not request.key.isascii():
             raise RenderError("a webhook's id holds no full stop and only ASCII")
         return request.body
 
     async def send(self, request: Request) -> Reply:
-        """One signed POST."""
+        """Send one signed POST."""
         url, signer = self._endpoint(request.destination)
         if not url or not signer:
             reason = f"the destination {request.destination!r} is not set up"
@@ -120,7 +119,7 @@ class Webhook(Provider):
 
 
 class Signer:
-    """The keys of one destination, decoded once and shown to nobody."""
+    """The keys of one destination, decoded once and never shown."""
 
     __slots__ = ("_keys",)
 
@@ -131,7 +130,7 @@ class Signer:
         return bool(self._keys)
 
     def signature(self, key: str, moment: int, body: bytes) -> str:
-        """The signature list: one for each key, so that secrets rotate without a moment of refusal."""
+        """Return the signature list: one for each key, so that secrets rotate without a moment of refusal."""
         signed = f"{key}.{moment}.".encode() + body
         marks = (base64.b64encode(hmac.new(k, signed, hashlib.sha256).digest()).decode() for k in self._keys)
         return " ".join(f"v1,{mark}" for mark in marks)

@@ -1,4 +1,4 @@
-"""Events as they are published: identity, headers, bytes. Pure, so that what was drafted can be sent again."""
+"""Drafts of events: identity, headers, bytes. Pure, so that a draft can be sent again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class TypedEvent(Protocol):
-    """What is read of an event's class, beside its fields, unless the caller says it."""
+    """The attributes read of an event's class, beside its fields, unless the caller gives them."""
 
     __event_type__: str
     __event_schema__: int
@@ -63,21 +63,18 @@ class Producer:
         causation: str | None = None,
         expected_last_subject_sequence: int | None = None,
     ) -> Draft:
-        """An event to be sent. Its id is `id`, or made of the fields that `identity` names: give one.
+        """Draft an event to be sent. Its id is `id`, or made of the fields that `identity` names: give one.
 
         `aggregate` is written `type/id`, as everywhere ("/7" for one without a type), `version` is None only for events
         that have no order. Type and schema come from the event's class. The trace that is going on here goes with it.
-        Raises PublishError for what consumers would put into quarantine, or could not decode.
+        Raises PublishError for an event that consumers would put into quarantine, or could not decode.
         """
         kind = type or getattr(event, "__event_type__", None)
         if not kind:
             raise PublishError(
                 "the event has no type", remedy="Give type=, or an Event class that declares it"
             )
-        try:
-            aggregate_type, name = parted(aggregate)
-        except AggregateError as error:
-            raise PublishError(error.message, remedy=error.remedy) from None
+        aggregate_type, name = _parted(aggregate)
         fields: dict[str, str | None] = {
             "id": _identity(event, kind, id, identity),
             "source": self._source,
@@ -92,18 +89,11 @@ class Producer:
         }
         _check_fields(fields)
         subject = self._subject(aggregate_type, name)
-        named = cloudevents.compose(fields)
-        # Streams compare this header alone, and two sources may use the same ids.
-        named[cloudevents.MESSAGE_ID] = (
-            f"{named[cloudevents.DEFAULTS['source']]} {named[cloudevents.DEFAULTS['id']]}"
-        )
-        if expected_last_subject_sequence is not None:
-            named[cloudevents.EXPECTED_SEQUENCE] = str(expected_last_subject_sequence)
-        TraceContextTextMapPropagator().inject(named)
+        headers = _headers(fields, expected_last_subject_sequence)
         data = _body(event)
         if type is None and schema is None:
             _check_body(event, data)
-        return Draft(subject, named, data)
+        return Draft(subject, headers, data)
 
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
         values = {"{aggregate}": aggregate, "{type}": aggregate_type}
@@ -121,13 +111,32 @@ class Producer:
         return subject
 
 
+def _parted(aggregate: str) -> tuple[str, str]:
+    try:
+        return parted(aggregate)
+    except AggregateError as error:
+        raise PublishError(error.message, remedy=error.remedy) from None
+
+
+def _headers(fields: dict[str, str | None], expected_sequence: int | None) -> dict[str, str]:
+    headers = cloudevents.compose(fields)
+    # Streams compare this header alone, and two sources may use the same ids.
+    headers[cloudevents.MESSAGE_ID] = (
+        f"{headers[cloudevents.DEFAULTS['source']]} {headers[cloudevents.DEFAULTS['id']]}"
+    )
+    if expected_sequence is not None:
+        headers[cloudevents.EXPECTED_SEQUENCE] = str(expected_sequence)
+    TraceContextTextMapPropagator().inject(headers)
+    return headers
+
+
 def _check(what: str, text: str, most: int) -> None:
     if bad := flaw(text, most):
         raise PublishError(f"the {what} {bad}")
 
 
 def _check_fields(fields: Mapping[str, str | None]) -> None:
-    """Refuse what reading would refuse."""
+    """Refuse fields that a reader would refuse."""
     for name, value in fields.items():
         if value is not None and (most := _MOST.get(name)):
             if not 1 <= int(value) <= most:
@@ -163,7 +172,7 @@ def _part(event: object, name: str) -> Part:
 
 
 def _check_body(event: object, data: bytes) -> None:
-    """Refuse what consumers with the same class could not read: msgspec checks types where it reads, not before."""
+    """Refuse a body that consumers with the same class could not read: msgspec checks types when it reads."""
     read = getattr(event.__class__, "__event_decode__", None)
     if read is None:
         return

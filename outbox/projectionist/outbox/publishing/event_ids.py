@@ -1,4 +1,4 @@
-"""Ids for events that are the same again when the same event is made again. None is drawn."""
+"""Ids of events that are derived, never drawn: the same event made again has the same id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Part = str | int | bool
 
 
 def business_key(*parts: Part) -> str:
-    """The id of what the business already identifies: `business_key("scan", scanner_id, scan_number)`.
+    """Return the id of an event that the business already identifies: `business_key("scan", scanner_id, scan_number)`.
 
     Equal parts in equal order give the same id, for ever and in every process; 7 and "7" are not equal.
     """
@@ -18,7 +18,7 @@ def business_key(*parts: Part) -> str:
 
 
 def content_hash(data: bytes, *parts: Part) -> str:
-    """The id of an event that nothing but its content tells from others; further `parts`: its aggregate.
+    """Return the id of an event that only its content tells from others; further `parts`: its aggregate.
 
     Two facts that happen to read the same become one: where that may be, use a business key.
     """
@@ -26,12 +26,12 @@ def content_hash(data: bytes, *parts: Part) -> str:
 
 
 def derived_id(source: str, id: str, slot: str) -> str:  # noqa: A002 the envelope's word
-    """The id of an event that is made because of another one; `slot` names which of several."""
+    """Return the id of an event that is made because of another one; `slot` names one of several."""
     return _digest("derived", source, id, slot)
 
 
 def _digest(*parts: str | bytes) -> str:
-    """A hash over the parts and their lengths, so that moving a character from one to the next changes it."""
+    """Hash the parts and their lengths, so that moving a character from one to the next changes it."""
     digest = blake2b(digest_size=16)
     for part in parts:
         text = part.encode() if isinstance(part, str) else part

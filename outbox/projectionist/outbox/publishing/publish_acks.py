@@ -20,7 +20,7 @@ from projectionist.core.nats import fast_client
 
 
 class AckError(msgspec.Struct, frozen=True):
-    """Why a stream did not take a message."""
+    """A stream's reason for not taking a message."""
 
     code: int = 0
     err_code: int = 0
@@ -28,7 +28,7 @@ class AckError(msgspec.Struct, frozen=True):
 
 
 class PublishAck(msgspec.Struct, frozen=True):
-    """What came back for one publish."""
+    """The answer to one publish."""
 
     stream: str = ""
     seq: int = 0
@@ -104,7 +104,7 @@ class Acks:
 
 def _read(message: Msg) -> PublishAck:
     if not message.data and (message.headers or {}).get(Header.STATUS) == NO_RESPONDERS_STATUS:
-        # The server answers in the subject's place when nobody listens to it.
+        # The server answers in the subject's place when it has no subscriber.
         return PublishAck(no_responders=True)
     try:
         ack = _decode(message.data)
@@ -114,4 +114,4 @@ def _read(message: Msg) -> PublishAck:
 
 
 _NO_ACK = PublishAck(error=AckError(code=500, description="not an ack"))
-"""Somebody who is not a stream answered; whether one also stored it, only its id can tell."""
+"""A subscriber that is no stream answered; only a lookup of the id can tell if a stream stored it, too."""

@@ -39,11 +39,11 @@ class WrongSequence(PublishError):
 
 
 class NotPublished(PublishError):
-    """No answer within the deadline: whether it was stored is unknown. Send the same draft again."""
+    """No answer within the deadline: the event may have been stored. Send the same draft again."""
 
 
 class Published(msgspec.Struct, frozen=True):
-    """Where an event stands in its stream; `duplicate` if it had been there already under its id."""
+    """An event's place in its stream; `duplicate` if it had been there already under its id."""
 
     stream: str
     sequence: int
@@ -79,8 +79,8 @@ class Publisher(Producer):
     async def send(self, draft: Draft) -> Published:
         """Publish until the stream answers, always under the same id, so that it is stored once.
 
-        Where somebody traces, under a span in the trace that was going on when it was drafted; what is published
-        carries the context of the span.
+        With tracing on, under a span in the trace that was going on when it was drafted; the message carries the
+        context of the span.
         """
         if not tracing.on():
             return await self._send(draft)
@@ -158,7 +158,7 @@ class Publisher(Producer):
         return [sent[number] for number in sorted(sent)]
 
     async def _stored_before(self, draft: Draft) -> Published | str:
-        """Where this very draft stands, if it is what came next: its own ack may have been lost. Empty if not."""
+        """Return the place of this very draft, if it came next: its own ack may have been lost. Empty if not."""
         after, streams = int(draft.headers[cloudevents.EXPECTED_SEQUENCE]) + 1, self._client.jetstream()
         try:
             stream = await streams.find_stream_name_by_subject(draft.subject)
@@ -174,7 +174,7 @@ class Publisher(Producer):
 
 
 async def _once(acks: Acks, draft: Draft) -> Published | str:
-    """Where it was stored, or why to try again. Raises what trying again cannot mend."""
+    """Return its place in the stream, or a reason to try again. Raises errors that another try cannot mend."""
     try:
         ack = await acks.publish(draft.subject, draft.data, draft.headers, ANSWER_S)
     except MaxPayloadError as error:

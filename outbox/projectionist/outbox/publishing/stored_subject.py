@@ -1,4 +1,4 @@
-"""Under which subject a stream stores what is published: its transform may make another one of it."""
+"""The subject under which a stream stores a message: its transform may rename the published one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def stored_as(subject: str, stream: StreamConfig) -> str:
-    """The subject to look under, by the stream's configuration now; a token that cannot be told is a wildcard."""
+    """Return the stored subject, by the stream's configuration now; a token that cannot be told is a wildcard."""
     transform = stream.subject_transform
     if transform is None or not transform.dest:
         return subject

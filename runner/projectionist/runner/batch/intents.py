@@ -1,4 +1,4 @@
-"""From what handlers asked for to what is written: intents below the effects mark are counted and dropped. Pure."""
+"""Stages the intents that handlers emitted; those below the effects mark are counted and dropped. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.outbox import AGGREGATE, options_of
+from projectionist.outbox.intents.intent import destination_of, ordering_of
 from projectionist.outbox.intents.keys import key_maker, ordering_maker
-from projectionist.outbox.intents.keys import ordering_key as intent_ordering
 from projectionist.outbox.intents.staging import StagedIntent
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class IntentFactory(msgspec.Struct, frozen=True):
-    """What all intents of one class in one slot have in common, worked out once."""
+    """The common part of all intents of one class in one slot, worked out once."""
 
     options: IntentOptions
     slot: str
     key: Callable[[str, str], str]
     ordering: Callable[[str], str]
     by_aggregate: bool
-    """Whether it is ordered by the event's aggregate, as it nearly always is."""
+    """It is ordered by the event's aggregate, as nearly always."""
 
 
 def stage_intents(
@@ -55,12 +55,10 @@ def stage_intents(
                 slot=recipe.slot,
                 class_name=options.name,
                 provider=options.provider,
-                destination=options.provider
-                if options.destination is None
-                else str(getattr(intent, options.destination)),
+                destination=destination_of(intent),
                 ordering=recipe.ordering(aggregate)
                 if recipe.by_aggregate and aggregate is not None
-                else ordering_key(consumer.key_name, delivery, intent),
+                else ordering_of(intent, consumer.key_name, aggregate),
                 on_dead=options.on_dead,
                 body=one.body,
                 traceparent=delivery.traceparent,
@@ -90,14 +88,3 @@ def _recipe(consumer: Consumer, intent: Intent, slot: str) -> IntentFactory:
         consumer.recipes.clear()
     consumer.recipes[type(intent), slot] = recipe
     return recipe
-
-
-def ordering_key(consumer: str, delivery: Delivery, intent: Intent) -> str | None:
-    """What is sent one at a time and in order: by default the intents of one aggregate for one provider."""
-    options = options_of(intent)
-    if options.order_by is None:
-        return None
-    scope = delivery.aggregate if options.order_by is AGGREGATE else getattr(intent, options.order_by)
-    if scope is None:
-        return None
-    return intent_ordering(consumer, options.provider, str(scope))
