@@ -1,4 +1,4 @@
-"""What users write: events in, rows and intents out. Nothing here knows a broker or a database driver."""
+"""Classes and decorators for users: events in, rows and intents out. No broker or database driver is known here."""
 
 from __future__ import annotations
 

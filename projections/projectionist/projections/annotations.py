@@ -1,4 +1,4 @@
-"""What a handler's annotations say: which Intent classes it may answer with, and whether it is an answer at all."""
+"""Reads handlers' annotations: the Intent classes a handler may answer with, and types that are no answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN = Any
 
 
 def returned(function: Callable[..., Any]) -> Any:
-    """The return annotation; Any where there is none, or none that resolves: names known to type checkers alone."""
+    """Return the return annotation; Any where there is none, or none that resolves: names for type checkers alone."""
     try:
         hints = get_type_hints(function)
     except (NameError, TypeError, AttributeError):
@@ -22,12 +22,12 @@ def returned(function: Callable[..., Any]) -> Any:
 
 
 def mentioned_intents(handler: Callable[..., Any]) -> frozenset[type[Intent]]:
-    """The Intent classes in the handler's return annotation; none where there is none that resolves."""
+    """Return the Intent classes in the handler's return annotation; none where it does not resolve."""
     return frozenset(_intents_in(returned(handler)))
 
 
 def no_answer(handler: Callable[..., Any]) -> Any:
-    """The first part of the return annotation that no handler may answer with; None if there is none."""
+    """Return the first part of the return annotation that is no answer of a handler; None if there is none."""
     return _no_answer(returned(handler))
 
 
@@ -46,7 +46,7 @@ def _no_answer(hint: Any) -> Any:
         return _no_answer(get_args(hint)[0])
     kind = origin or hint
     if not isinstance(kind, type) or kind in (object, type, type(None), Any):
-        return None  # Any, a TypeVar, or the class Delete itself: whatever it is, it may be one
+        return None  # Any, a TypeVar, or the class Delete itself may be an answer
     if issubclass(kind, Intent | Slotted | Delete):
         return None
     several = issubclass(kind, Iterable | AsyncIterable) and not issubclass(kind, str | bytes | dict)

@@ -1,4 +1,4 @@
-"""Whether an event holds something a handler could change, and a copy for it to change in peace."""
+"""Finds events that a handler could change, and copies them, so that each handler has its own."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _FIXED = (
 
 
 def is_mutable(cls: type[msgspec.Struct]) -> bool:
-    """Whether an instance of this frozen struct can hold a list, a dict or anything else that changes."""
+    """Return True where an instance of this frozen struct can hold a list, a dict or another mutable value."""
     return not _is_fixed(inspect.type_info(cls), set())
 
 
 def copied(value: Any) -> Any:
-    """`value` with fresh lists, dicts, sets and structs all the way down."""
+    """Copy `value` with fresh lists, dicts, sets and structs all the way down."""
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.replace(
             value, **{f: copied(getattr(value, f)) for f in value.__struct_fields__}

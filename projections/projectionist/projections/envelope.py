@@ -1,4 +1,4 @@
-"""Envelope: what is known about an event beside its content."""
+"""Envelope: the metadata of an event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity (source + id), aggregate, version, time, cause and trace of one event, and where it stands."""
+    """Identity (source + id), aggregate, version, time, cause, trace and stream position of one event."""
 
     source: str
     id: str
@@ -27,5 +27,5 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def aggregate(self) -> str | None:
-        """The aggregate as the one text that tables hold: `type/id`."""
+        """Return the aggregate as the one text that tables hold: `type/id`."""
         return None if self.aggregate_id is None else f"{self.aggregate_type}/{self.aggregate_id}"

@@ -1,4 +1,4 @@
-"""The errors for what does not fit: a value into its column, a body into its event."""
+"""Errors of values that do not fit their column, and of bodies that do not fit their event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadValue(ValueError):
         self.column = column
 
     def at(self, column: str) -> BadValue:
-        """The same, naming the column."""
+        """Return the same error, naming the column."""
         return BadValue(self.reason, column)
 
 
@@ -27,5 +27,5 @@ class EventError(ProjectionistError, ValueError):
 
 
 def without_value(error: Exception) -> str:
-    """The message of an error about a document, without the value it may quote."""
+    """Return the message of an error about a document, without the value it may quote."""
     return _QUOTING.sub(lambda found: found[1] + (found[2] or ""), str(error))

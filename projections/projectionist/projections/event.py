@@ -41,7 +41,7 @@ class EventMeta(msgspec.StructMeta):
 
 
 class Event(msgspec.Struct, metaclass=EventMeta):
-    """One kind of fact: `class OrderPlaced(Event, type="order.placed")`. Fields are what the body holds.
+    """One kind of fact: `class OrderPlaced(Event, type="order.placed")`. Its fields are those of the body.
 
     A field the body has and the class lacks is ignored; a wrong type is an error. `schema` is the newest
     shape the class knows, older ones come in through `@upcast`; `formerly` lists types the fact was published
@@ -66,22 +66,22 @@ class Event(msgspec.Struct, metaclass=EventMeta):
 
 
 def type_of(event: type[Event]) -> str | None:
-    """The type this class is published under; None for a base class."""
+    """Return the type this class is published under; None for a base class."""
     return getattr(event, "__event_type__", None)
 
 
 def schema_of(event: type[Event]) -> int:
-    """The newest schema this class knows."""
+    """Return the newest schema this class knows."""
     return event.__event_schema__
 
 
 def formerly_of(event: type[Event]) -> tuple[str, ...]:
-    """Other types the same fact was published under."""
+    """Return other types the same fact was published under."""
     return event.__event_formerly__
 
 
 def decode(event: type[Event], type: str, schema: int, data: bytes) -> Event:  # noqa: A002
-    """The Event that `data` holds, brought up from an older schema where it has one. Raises EventError."""
+    """Decode the Event in `data`, brought up from an older schema where it has one. Raises EventError."""
     newest = event.__event_schema__
     read = event.__event_decode__
     try:
@@ -103,7 +103,7 @@ def decode(event: type[Event], type: str, schema: int, data: bytes) -> Event:  #
 _document = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 """For the steps from an older schema: a number with a fraction keeps every digit."""
 _written = msgspec.json.Encoder(decimal_format="number")
-"""What the steps have made goes through the class's own decoder, so that an old event is read as a new one is."""
+"""The steps' document goes through the class's own decoder, so that an old event is read as a new one is."""
 
 
 def _encoded(document: dict[str, Any], type: str) -> bytes:  # noqa: A002
@@ -111,7 +111,7 @@ def _encoded(document: dict[str, Any], type: str) -> bytes:  # noqa: A002
         return _written.encode(document)
     except (TypeError, ValueError, OverflowError) as error:  # its text may quote a value
         raise EventError(
-            f"what the steps make of an old {type!r} is no JSON: {error.__class__.__name__}"
+            f"the steps turn an old {type!r} into a document that is no JSON: {error.__class__.__name__}"
         ) from error
 
 
@@ -128,7 +128,7 @@ def _decoder(cls: type[Event]) -> Callable[[bytes], Event]:
 
 
 def _check_fields(cls: type[Event]) -> None:
-    """Refuse types that nobody reads from JSON: msgspec takes them, and then fails each event."""
+    """Refuse types that cannot be read from JSON: msgspec takes them, and then fails each event."""
     info = msgspec.inspect.type_info(cls)
     assert isinstance(info, msgspec.inspect.StructType), "an Event is one"
     for field in info.fields:
@@ -140,7 +140,7 @@ def _check_fields(cls: type[Event]) -> None:
 
 
 def _custom(found: object, seen: set[int]) -> Any:
-    """The first class below this type that msgspec has no way to read; None if there is none."""
+    """Return the first class below this type that msgspec has no way to read; None if there is none."""
     if isinstance(found, msgspec.inspect.CustomType):
         return found.cls
     if id(found) in seen:

@@ -1,4 +1,4 @@
-"""What a handler may answer beside Intents: Delete as a value, Retry and Refuse as exceptions."""
+"""Answers of handlers beside Intents: Delete as a value, Retry and Refuse as exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@on`: which event a method handles, whose row it gets, and under which condition."""
+"""`@on`: the event that a method handles, its row, and its condition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARK = "__projectionist_on__"
 
 
 class On(NamedTuple):
-    """What one `@on` says."""
+    """The arguments of one `@on`."""
 
     event: type[Event]
     key: Key
@@ -29,7 +29,7 @@ class On(NamedTuple):
 
 
 class Handler:
-    """One event's handler: what the fold calls, and how it comes to its row."""
+    """One event's handler: the method that the fold calls, and its row's key."""
 
     __slots__ = (
         *("absent", "bare", "by_id", "call", "copies", "envelope", "event", "key", "name", "own"),
@@ -42,17 +42,17 @@ class Handler:
         self.call = call
         self.key = mark.key
         self.own = mark.key is None
-        """Whether the row is the aggregate's own, so that the position's lock covers it."""
+        """The row is the aggregate's own, so that the position's lock covers it."""
         self.absent = mark.when is absent
         self.when = None if self.absent else mark.when
         self.envelope = envelope
-        """Whether the method takes the Envelope as its last argument."""
+        """The method takes the Envelope as its last argument."""
         self.copies = is_mutable(mark.event)
-        """Whether the event must be copied for each call, because a handler could change what it holds."""
+        """The event must be copied for each call, because a handler could change its values."""
         self.bare = not (self.absent or self.when or self.envelope or self.copies)
-        """Whether it is called with row and event as they are, whatever they hold: nearly always."""
+        """It is called with row and event as they are, without a condition: nearly always."""
         self.by_id = False
-        """Whether the aggregate's id alone says which row it is, so that it is the same for every event."""
+        """The aggregate's id alone names the row, so that it is the same for every event."""
         self.row_key: RowKey = _no_row
         """From aggregate id and event to the row's key in database form. Raises BadValue."""
 
@@ -76,12 +76,7 @@ def on(
             f"@on({shown}): that is no event with a type",
             remedy=f'Declare it: class {shown}(Event, type="…"), and pass the class itself',
         )
-    if key is not None and not isinstance(key, str) and not callable(key):
-        raise DefinitionError(
-            f"@on({event.__name__}, key={key!r})",
-            remedy='key= is a field of the event ("customer") or a function',
-        )
-    if callable(key):
+    if key is not None and not isinstance(key, str):
         _check_key(event, key)
 
     def mark(method: Method) -> Method:
@@ -92,8 +87,16 @@ def on(
     return mark
 
 
+_SEVERAL = (list, tuple, set, frozenset, dict, Iterable, Iterator, Sequence, Mapping)
+
+
 def _check_key(event: type[Event], key: Callable[..., object]) -> None:
-    """Refuse what would fail each event: another number of parameters, or an answer that is no key of one row."""
+    """Refuse a key that would fail each event: no function of one parameter, or one that returns several keys."""
+    if not callable(key):
+        raise DefinitionError(
+            f"@on({event.__name__}, key={key!r})",
+            remedy='key= is a field of the event ("customer") or a function',
+        )
     where = f"@on({event.__name__}, key={getattr(key, '__name__', key)})"
     try:
         signature = inspect.signature(key)
@@ -106,17 +109,7 @@ def _check_key(event: type[Event], key: Callable[..., object]) -> None:
             f"{where} takes {signature}", remedy="A key is a function of the event alone: key=lambda event: …"
         ) from None
     answer = returned(key)
-    if (get_origin(answer) or answer) in (
-        list,
-        tuple,
-        set,
-        frozenset,
-        dict,
-        Iterable,
-        Iterator,
-        Sequence,
-        Mapping,
-    ):
+    if (get_origin(answer) or answer) in _SEVERAL:
         raise DefinitionError(
             f"{where} returns {answer}, and an event has one row",
             remedy="Return one value; an event that changes several rows is for a SqlProjection",
@@ -128,12 +121,12 @@ def _is_known(event: object) -> bool:
 
 
 def absent(row: object, event: object) -> bool:
-    """For `when=`: the row does not exist yet. The first event of a key wins, later ones change nothing."""
+    """Mark `when=`: the row does not exist yet. The first event of a key wins, later ones change nothing."""
     raise TypeError("absent is a mark for when=; it is not called")
 
 
 def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, Handler]:
-    """The handlers of `cls` by event type, former types included. Raises DefinitionError."""
+    """Collect the handlers of `cls` by event type, former types included. Raises DefinitionError."""
     takes = 3 if is_async else 2
     handlers: dict[str, Handler] = {}
     for name, method, mark in _marked(cls):
@@ -142,7 +135,7 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
         if (wrong := no_answer(method)) is not None:
             raise DefinitionError(
                 f"{cls.__name__}.{name} returns {getattr(wrong, '__name__', wrong)}, which is no answer of a handler",
-                remedy="Return or yield Intents, Delete() or nothing; what the row becomes is assigned to self",
+                remedy="Return or yield Intents, Delete() or nothing; the row's new values are assigned to self",
             )
         if not has_row:
             _check_rowless(cls, name, mark, is_async=is_async)
@@ -150,7 +143,7 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
             if kind in handlers:
                 raise DefinitionError(
                     f"{cls.__name__} handles {kind!r} twice, in {handlers[kind].name} and {name}",
-                    remedy="Handle it in one method: their order would be nobody's decision",
+                    remedy="Handle it in one method: two have no order",
                 )
             handlers[kind] = handler
     if not handlers:

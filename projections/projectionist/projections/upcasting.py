@@ -43,7 +43,7 @@ def upcast(type: str, schema: int) -> Callable[[Upcaster], Upcaster]:  # noqa: A
         if _place(other) != _place(step):
             raise DefinitionError(
                 f"two upcasters for {type!r} schema {schema}: {_place(other)} and {_place(step)}",
-                remedy="Keep one: a step leads from one schema to the next, whoever reads it",
+                remedy="Keep one: a step leads from one schema to the next, for every class that reads it",
             )
         known[step.__module__] = step
         return step
@@ -52,7 +52,7 @@ def upcast(type: str, schema: int) -> Callable[[Upcaster], Upcaster]:  # noqa: A
 
 
 def upcasters_of(event: type[Event]) -> Iterator[Step]:
-    """The steps known now for this class, oldest first."""
+    """Yield the steps known now for this class, oldest first."""
     for schema in range(event.__event_schema__):
         for kind in (event.__event_type__, *event.__event_formerly__):
             step = _found(event, kind, schema)
@@ -61,19 +61,10 @@ def upcasters_of(event: type[Event]) -> Iterator[Step]:
 
 
 def stepped(event: type[Event], kind: str, schema: int, document: Document) -> Document:
-    """`document` of type `kind`, one schema newer. Raises EventError."""
+    """Bring `document` of type `kind` up by one schema. Raises EventError."""
     step = _found(event, kind, schema) or _found(event, event.__event_type__, schema)
-    if step is None and (several := _nearest(event, kind, schema)):
-        raise EventError(
-            f"{' and '.join(map(_place, several))} lead from schema {schema} of {kind!r} to {schema + 1}, and none of "
-            f"them is the module's of {event.__name__}",
-            remedy=f'Keep one of them, or write one @upcast("{kind}", schema={schema}) in {event.__module__}',
-        )
     if step is None:
-        raise EventError(
-            f"no way from schema {schema} of {kind!r} to {schema + 1}",
-            remedy=f'Write one @upcast("{kind}", schema={schema}) in the module of {event.__name__}',
-        )
+        raise _no_step(event, kind, schema)
     try:
         made = step(document)
     except RAISED as error:  # the step is a user's code and may raise anything
@@ -89,8 +80,21 @@ def stepped(event: type[Event], kind: str, schema: int, document: Document) -> D
     return made
 
 
+def _no_step(event: type[Event], kind: str, schema: int) -> EventError:
+    if several := _nearest(event, kind, schema):
+        return EventError(
+            f"{' and '.join(map(_place, several))} lead from schema {schema} of {kind!r} to {schema + 1}, and none of "
+            f"them is the module's of {event.__name__}",
+            remedy=f'Keep one of them, or write one @upcast("{kind}", schema={schema}) in {event.__module__}',
+        )
+    return EventError(
+        f"no way from schema {schema} of {kind!r} to {schema + 1}",
+        remedy=f'Write one @upcast("{kind}", schema={schema}) in the module of {event.__name__}',
+    )
+
+
 def _found(event: type[Event], kind: str, schema: int) -> Step | None:
-    """The step of the event's own module, else the nearest one, by packages, where no other is as near."""
+    """Find the step of the event's own module, else the nearest one, by packages, where no other is as near."""
     near = _nearest(event, kind, schema)
     return near[0] if len(near) == 1 else None
 
@@ -103,7 +107,7 @@ def _nearest(event: type[Event], kind: str, schema: int) -> list[Step]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> float:
-    """How many packages two modules have in common, counted from the outermost; a module has more with itself."""
+    """Count the packages two modules have in common, from the outermost; a module has more with itself."""
     if one == other:
         return inf
     return next(

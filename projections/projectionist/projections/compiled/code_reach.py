@@ -1,4 +1,4 @@
-"""Everything that a function or a class leans on, as far as the sources of the same package tell.
+"""Collects everything that a function or a class depends on, as far as the sources of the same package tell.
 
 Followed are wrapped functions, closures, defaults, and every name that the source refers to: helpers, constants,
 classes, in the module itself and in the modules of its package, from one to the next; and what the running program has
@@ -65,13 +65,13 @@ Skip = Callable[[ast.stmt], bool]
 
 
 class CodeReach:
-    """Collects the texts of what is leaned on, in the packages of these modules."""
+    """Collects the texts of dependencies, in the packages of these modules."""
 
     def __init__(self, modules: Iterable[str]) -> None:
         self.texts: set[tuple[str, str]] = set()
-        """What was found, by name and as text."""
+        """Dependencies, by name and as text."""
         self.blind: set[str] = set()
-        """What is leaned on and cannot be followed."""
+        """Dependencies that cannot be followed."""
         modules = sorted({one for one in modules if one.partition(".")[0] not in sys.stdlib_module_names})
         self._homes = {package(module) for module in modules}
         self._folders = {
@@ -83,8 +83,8 @@ class CodeReach:
 
     # -- objects -------------------------------------------------------------------------------------------------
 
-    def function(self, function: Callable[..., Any], label: str = "", *, told: bool = False) -> None:
-        """Follow a function; `told`: its own text is in that of its class."""
+    def function(self, function: Callable[..., Any], label: str = "", *, in_class: bool = False) -> None:
+        """Follow a function; `in_class`: its own text is in that of its class."""
         if self._known(function):
             return
         if not isinstance(function, FunctionType):
@@ -94,9 +94,9 @@ class CodeReach:
         node = function_node(function.__code__)
         if node is not None:
             self._names(function.__module__, node)
-        if not told:
+        if not in_class:
             text = bytecode(function.__code__, function.__doc__) if node is None else written(node)
-            self._told(function.__module__, label or function.__qualname__, text)
+            self._add(function.__module__, label or function.__qualname__, text)
         where = f"{called(function.__module__)}.{function.__qualname__}"
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._value(value, f"{where}: a default")
@@ -121,36 +121,36 @@ class CodeReach:
             for name, value in list(vars(base).items()):
                 for function in _functions(value):
                     if node is None or _is_written(function):
-                        self.function(function, f"{base.__qualname__}.{name}", told=node is not None)
+                        self.function(function, f"{base.__qualname__}.{name}", in_class=node is not None)
                 if not name.startswith("__"):
                     self._inside(value, f"{called(base.__module__)}.{base.__qualname__}.{name}")
 
     def _class_text(self, module: str, node: ast.ClassDef, skip: Skip | None, *, keywords: bool) -> None:
-        """The types of fields count, those of a method's parameters do not."""
+        """Add the text of a class: the types of fields count, those of a method's parameters do not."""
         body = [one for one in node.body if not (skip and skip(one))]
         head = [*node.bases, *node.decorator_list, *(node.keywords if keywords else ())]
         fields = [one for one in body if isinstance(one, ast.AnnAssign)]
         rest = [one for one in body if not isinstance(one, ast.AnnAssign) and not is_docstring(one)]
         text = written([*head, *rest]) + written(fields, annotations=True)
-        self._told(module, node.name, text)
+        self._add(module, node.name, text)
         for one in (*head, *rest):
             self._names(module, one)
         for one in fields:
             self._names(module, one, annotations=True)
 
     def _struct(self, cls: type) -> None:
-        """A class without source: by its fields, if it has any."""
+        """Add a class without source by its fields, if it has any."""
         if issubclass(cls, msgspec.Struct):
             fields = [(f.name, str(f.type), repr(f.default)) for f in msgspec.structs.fields(cls)]
-            self._told(cls.__module__, cls.__name__, repr(fields))
+            self._add(cls.__module__, cls.__name__, repr(fields))
         elif issubclass(cls, Enum):
-            self._told(cls.__module__, cls.__name__, repr([(one.name, one.value) for one in cls]))
+            self._add(cls.__module__, cls.__name__, repr([(one.name, one.value) for one in cls]))
 
-    def _told(self, module: str, name: str, text: str) -> None:
+    def _add(self, module: str, name: str, text: str) -> None:
         self.texts.add((f"{called(module)}.{name}", text))
 
     def _value(self, value: object, where: str) -> None:
-        """A value that the running program holds, and no source shows: in a closure, a default, a partial."""
+        """Add a value that the running program holds, and no source shows: in a closure, a default, a partial."""
         if isinstance(value, (Enum, *_PLAIN)):
             self.texts.add((where, repr(value)))
         elif isinstance(value, tuple | list):
@@ -187,7 +187,7 @@ class CodeReach:
                 self._inside(one, where)
 
     def _code(self, value: object, where: str) -> None:
-        """A function or class of ours is followed, one of others is known by its name."""
+        """Follow a function or class of a home package; add one of another package by its name."""
         if isinstance(value, FunctionType) and self._is_home(value.__module__, value.__code__.co_filename):
             self.function(value)
         elif isinstance(value, type) and self._is_home(value.__module__, file_of(value)):
@@ -236,7 +236,7 @@ class CodeReach:
             self._name(module, ("__getattr__",))
 
     def _held(self, module: str, name: str, statements: Iterable[ast.stmt]) -> None:
-        """What the program has put into a name of a module: implementations, a table's functions, a stand-in."""
+        """Follow the value of a module's name: registered implementations, a table's functions, a stand-in."""
         value = held(module, name)
         where = f"{called(module)}.{name}"
         if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
@@ -254,7 +254,7 @@ class CodeReach:
         if isinstance(statement, ast.ClassDef):
             self._class_text(module, statement, None, keywords=True)
             return
-        self._told(module, name, written(statement))
+        self._add(module, name, written(statement))
         self._names(module, statement)
         for inner in ast.walk(statement):  # names that an `if` or a `try` of the module imports
             if inner is not statement and isinstance(inner, ast.Import | ast.ImportFrom):
@@ -265,15 +265,15 @@ class CodeReach:
             if isinstance(statement, ast.Import):
                 name = one.asname or one.name.partition(".")[0]
                 if name == path[0]:
-                    self._told(module, name, f"import {one.name if one.asname else name}")
+                    self._add(module, name, f"import {one.name if one.asname else name}")
                     self._member(one.name if one.asname else name, path[1:])
             elif (one.asname or one.name) == path[0]:
                 origin = target(module, self._files.get(module, ""), statement)
-                self._told(module, path[0], f"from {origin} import {one.name}")
+                self._add(module, path[0], f"from {origin} import {one.name}")
                 self._member(origin, (one.name, *path[1:]))
 
     def _member(self, module: str, path: tuple[str, ...]) -> None:
-        """What `path` is in a module, of which its first parts may be modules themselves."""
+        """Follow `path` in a module; its first parts may be modules themselves."""
         while path and (f"{module}.{path[0]}" in sys.modules or file_of_module(f"{module}.{path[0]}")):
             deeper = f"{module}.{path[0]}"
             here = self._source(module)
@@ -311,7 +311,7 @@ class CodeReach:
 
 
 def _functions(value: object) -> Iterator[Callable[..., Any]]:
-    """The functions behind an attribute of a class."""
+    """Yield the functions behind an attribute of a class."""
     if isinstance(value, property):
         yield from (one for one in (value.fget, value.fset, value.fdel) if isinstance(one, FunctionType))
     elif isinstance(value, partialmethod):
@@ -323,7 +323,7 @@ def _functions(value: object) -> Iterator[Callable[..., Any]]:
 
 
 def _is_written(function: Callable[..., Any]) -> bool:
-    """Whether a function stands in a source that is not Python's own: what that adds to a class changes with it."""
+    """Return True for a function in a source that is not Python's own: generated methods change with Python."""
     code = getattr(function, "__code__", None)
     if code is None:
         return True

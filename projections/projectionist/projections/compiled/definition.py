@@ -1,4 +1,4 @@
-"""A consumer's class in compiled form: all that a runner needs to know, checked when the class is defined."""
+"""A consumer's class in compiled form, as runners need it, checked when the class is defined."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ class Definition:
 
     @cached_property
     def owned(self) -> tuple[Table, ...]:
-        """Its tables; those of a SqlProjection without columns."""
+        """Return its tables; those of a SqlProjection without columns."""
         return tuple(map(Table, self.tables)) if self.table is None else (self.table,)
 
     @property
     def known(self) -> frozenset[str]:
-        """The event types that a handler declares; all others are ignored."""
+        """Return the event types that a handler declares; all others are ignored."""
         return frozenset(self.handlers)
 
     def decode(self, type: str, schema: int, data: bytes) -> Event:  # noqa: A002 the envelope's word
-        """The event that `data` holds, in the shape handlers know. Raises EventError."""
+        """Decode the event in `data`, in the shape handlers know. Raises EventError."""
         handler = self.handlers.get(type)
         if handler is None:
             raise EventError(f"{self.name} handles no {type!r}")
@@ -91,28 +91,28 @@ class Definition:
 
     @cached_property
     def intents(self) -> tuple[type[Intent], ...]:
-        """The Intent classes that the handlers' annotations name, by name."""
+        """Return the Intent classes that the handlers' annotations name, by name."""
         found = {intent for handler in self.handlers.values() for intent in mentioned_intents(handler.call)}
         return tuple(sorted(found, key=lambda intent: options_of(intent).name))
 
     @cached_property
     def slots(self) -> Mapping[str, tuple[str, ...]]:
-        """The slots these intents have by default, each with the names it had before."""
+        """Return the default slots of these intents, each with its former names."""
         return {options_of(i).slot: options_of(i).formerly for i in self.intents}
 
     @cached_property
     def shape(self) -> bytes:
-        """The fingerprint of table, options and handled types: a change needs migrate or a rebuild."""
+        """Return the fingerprint of table, options and handled types: a change needs migrate or a rebuild."""
         return shape_of(self)
 
     @property
     def code(self) -> bytes:
-        """The fingerprint of the handlers' code and of all it leans on, comments and docstrings left out."""
+        """Return the fingerprint of the handlers' code and its dependencies, comments and docstrings left out."""
         return self._code[0]
 
     @property
     def unfollowed(self) -> tuple[str, ...]:
-        """What the handlers lean on and the fingerprint does not notice a change of."""
+        """Return dependencies of the handlers of which the fingerprint notices no change."""
         return self._code[1]
 
     @cached_property
@@ -121,7 +121,7 @@ class Definition:
 
 
 def definition(cls: type) -> Definition:
-    """The compiled form of a Projection, Reactor or SqlProjection class."""
+    """Return the compiled form of a Projection, Reactor or SqlProjection class."""
     found = getattr(cls, "__dict__", {}).get(ATTRIBUTE)
     if found is None:
         raise DefinitionError(
@@ -145,6 +145,7 @@ def compiled(
     name = cls.__name__ if policy.name is None else policy.name
     for text in (name, *policy.formerly):
         _check_name(cls, text)
+    _check_sequence(cls, policy)
     _check_policy(cls, policy)
     patterns = (policy.subjects,) if isinstance(policy.subjects, str) else policy.subjects
     made = Definition(
@@ -167,7 +168,7 @@ def compiled(
 
 
 def check_distinct(definitions: Iterable[Definition]) -> None:
-    """Refuse two consumers, or two tables, of one name: what an App checks, wherever its classes are."""
+    """Refuse two consumers, or two tables, of one name, in whatever modules their classes are."""
     unique_names.check((each.cls, _claims(each)) for each in definitions)
 
 
@@ -186,7 +187,7 @@ def _check_name(cls: type, name: str) -> None:
         )
 
 
-def _check_policy(cls: type, policy: ClassOptions) -> None:
+def _check_sequence(cls: type, policy: ClassOptions) -> None:
     allowed: dict[str, tuple[Any, Any]] = {
         "sequence": (policy.sequence, get_args(Sequencing)),
         "effects": (policy.effects, get_args(Effects)),
@@ -203,6 +204,9 @@ def _check_policy(cls: type, policy: ClassOptions) -> None:
     for keyword, (value, choices) in allowed.items():
         if value not in choices:
             raise DefinitionError(f"{cls.__name__}: {keyword}={value!r}", remedy=f"Write one of {choices}")
+
+
+def _check_policy(cls: type, policy: ClassOptions) -> None:
     if not _counts(policy.revision):
         raise DefinitionError(
             f"{cls.__name__}: revision={policy.revision!r}", remedy="Revisions count from 1"

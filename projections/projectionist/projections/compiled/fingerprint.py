@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def shape_of(definition: Definition) -> bytes:
-    """A digest of `outline`."""
+    """Return a digest of `outline`."""
     return blake2b(msgspec.json.encode(outline(definition), order="sorted"), digest_size=16).digest()
 
 
 def outline(definition: Definition) -> dict[str, Any]:
-    """What a change of which needs `migrate` or a rebuild, as plain data: two of them can be compared."""
+    """Describe as plain data, to be compared, everything of which a change needs `migrate` or a rebuild."""
     return {
         "kind": definition.kind.value,
         "stream": definition.stream,
@@ -41,9 +41,9 @@ def outline(definition: Definition) -> dict[str, Any]:
 
 
 def code_of(definition: Definition) -> tuple[bytes, tuple[str, ...]]:
-    """A digest of all that decides what an event does: handlers, conditions, keys, upcasters, and what they lean on.
+    """Return a digest of handlers, conditions, keys, upcasters, and their dependencies.
 
-    With it what they lean on and no source shows, so that a change there is not noticed.
+    With it the dependencies that no source shows, so that a change there is not noticed.
     """
     reach = _reach_of(definition)
     digest = blake2b(digest_size=16)
@@ -70,12 +70,12 @@ def _reach_of(definition: Definition) -> CodeReach:
     for handler in definition.handlers.values():
         for function in (handler.when, handler.key):
             if callable(function):
-                reach.function(function, told=_stands_in(function, definition.cls))
+                reach.function(function, in_class=_stands_in(function, definition.cls))
     return reach
 
 
 def _stands_in(function: Callable[..., Any], cls: type) -> bool:
-    """Whether a lambda stands in a decorator inside the class, and is read there."""
+    """Return True for a lambda in a decorator inside the class, whose text is read there."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_name != "<lambda>":
         return False

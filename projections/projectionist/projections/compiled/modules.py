@@ -1,4 +1,4 @@
-"""Modules as the running program has them: their files, their names, and what they hold."""
+"""Modules as the running program has them: their files, their names, and their values."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 
 
 def package(module: str) -> str:
-    """What a module belongs to: its top-level package; inside ours, the package next to it."""
+    """Return the package a module belongs to: the top-level one; inside ours, the package next to it."""
     top = module.partition(".")[0]
     return module.rpartition(".")[0] if top == "projectionist" else top
 
 
 def is_package(module: str) -> bool:
-    """Whether there are modules inside it."""
+    """Return True where there are modules inside it."""
     return held(module, "__path__") is not None
 
 
 def held(module: str, name: str) -> Any:
-    """What a module holds under a name: without asking the module, which may make it up."""
+    """Return a module's value under a name, without its `__getattr__`, which may make one up."""
     return getattr(sys.modules.get(module), "__dict__", {}).get(name)
 
 
 def called(module: str) -> str:
-    """The name of a module, also where it is the program that was started."""
+    """Return the name of a module, also where it is the program that was started."""
     if module != "__main__":
         return module
     spec = held(module, "__spec__")
@@ -35,7 +35,7 @@ def called(module: str) -> str:
 
 
 def file_of_module(module: str) -> str:
-    """Where a module stands, imported or not; empty where nobody knows."""
+    """Return the file of a module, imported or not; empty where it is unknown."""
     if module in sys.modules or not module:
         return held(module, "__file__") or ""
     parent = module.rpartition(".")[0]
@@ -49,7 +49,7 @@ def file_of_module(module: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _found(module: str, parent: tuple[str, ...]) -> str:
-    """The file of a module that nobody has imported yet: what a function imports when it is called."""
+    """Return the file of a module that is not imported yet: a function may import it when it is called."""
     if not parent:
         try:
             spec = importlib.util.find_spec(module)
@@ -62,7 +62,7 @@ def _found(module: str, parent: tuple[str, ...]) -> str:
 
 
 def target(module: str, filename: str, statement: ast.ImportFrom) -> str:
-    """The module that `from … import` names, where it is written from here."""
+    """Return the module that `from … import` names, seen from this module."""
     if not statement.level:
         return statement.module or ""
     parts = module.split(".")

@@ -1,4 +1,4 @@
-"""How an event finds its row: the key of its own aggregate, or one taken from the event."""
+"""Row keys: that of an event's own aggregate, or one taken from the event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from projectionist.projections.tables.columns import Column
 
 
 def row_key(where: str, handler: Handler, column: Column) -> RowKey:
-    """The function from (aggregate id, event) to the key of the row, in database form.
+    """Make the function from (aggregate id, event) to the key of the row, in database form.
 
     It raises BadValue where the event has no key that fits; making it raises DefinitionError.
     """
@@ -31,7 +31,7 @@ def row_key(where: str, handler: Handler, column: Column) -> RowKey:
 
 
 def echoes(handler: Handler, column: Column) -> bool:
-    """Whether the event itself has a field of the key's name, which has to agree with the aggregate's id."""
+    """Return True where the event has a field of the key's name, which has to agree with the aggregate's id."""
     return column.name in handler.event.__struct_fields__
 
 
@@ -75,7 +75,7 @@ def _computed(function: Callable[[Any], object], column: Column) -> RowKey:
 
 
 def _reader(where: str, handler: Handler, column: Column) -> Callable[[str], Any]:
-    """From the text of an aggregate's id to a key: one text a key, or two aggregates would share a row."""
+    """Make the function from an aggregate's id to a key: one text a key, or two aggregates would share a row."""
     if column.kind is str:
         return column_values.key_text
     write: Callable[[Any], str] = str

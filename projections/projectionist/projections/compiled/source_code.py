@@ -1,4 +1,4 @@
-"""Source files as syntax trees: where a function or a class stands, and what binds a name of a module.
+"""Source files as syntax trees: the nodes of functions and classes, and the statements that bind a module's names.
 
 Trees are written out in a form of our own that leaves out what is empty: `ast.dump` and bytecode change with Python's
 minor versions.
@@ -53,7 +53,7 @@ class SourceFile:
 
 @lru_cache(maxsize=256)
 def source(filename: str) -> SourceFile | None:
-    """The file as far as it can be read; None where there is no source."""
+    """Parse the file as far as it can be read; None where there is no source."""
     lines = linecache.getlines(filename)
     try:
         return SourceFile(ast.parse("".join(lines))) if lines else None
@@ -62,7 +62,7 @@ def source(filename: str) -> SourceFile | None:
 
 
 def function_node(code: CodeType) -> ast.AST | None:
-    """The node this code was compiled from; None where it cannot be told."""
+    """Return the node this code was compiled from; None where it cannot be told."""
     found = source(code.co_filename)
     nodes = found.functions.get((code.co_name, code.co_firstlineno), ()) if found else ()
     if len(nodes) > 1:  # lambdas in one line, perhaps in one another
@@ -71,7 +71,7 @@ def function_node(code: CodeType) -> ast.AST | None:
 
 
 def _holds(node: ast.AST, code: CodeType) -> bool:
-    """Whether all of this code stands in the body of this lambda."""
+    """Return True where all of this code stands in the body of this lambda."""
     body = node.body if isinstance(node, ast.Lambda) else None
     places = [
         (first, column, last, end)
@@ -91,7 +91,7 @@ def _extent(node: ast.AST) -> tuple[int, int]:
 
 
 def class_node(cls: type) -> ast.ClassDef | None:
-    """The node of a class; None where it cannot be told, as of one that a program has made."""
+    """Return the node of a class; None where it cannot be told, as of one that a program has made."""
     found = source(file_of(cls))
     nodes: Sequence[ast.ClassDef] = found.classes.get(cls.__qualname__, ()) if found else ()
     if len(nodes) > 1:  # of several with one name, the one in which a method of the class stands
@@ -101,7 +101,7 @@ def class_node(cls: type) -> ast.ClassDef | None:
 
 
 def file_of(cls: type) -> str:
-    """The file in which a class stands; empty where nobody knows. Methods may be made elsewhere: of a dataclass."""
+    """Return the file of a class; empty where it is unknown. Methods may be made elsewhere: of a dataclass."""
     for code in _codes(cls):
         found = source(code.co_filename)
         if found is not None and cls.__qualname__ in found.classes:
@@ -110,7 +110,7 @@ def file_of(cls: type) -> str:
 
 
 def written(node: object, *, annotations: bool = False) -> str:
-    """A syntax tree as text, without comments, docstrings and positions."""
+    """Write a syntax tree as text, without comments, docstrings and positions."""
     if isinstance(node, ast.AST):
         parts = [
             f"{name}={written(inner, annotations=annotations)}" for name, inner in _fields(node, annotations)
@@ -122,19 +122,19 @@ def written(node: object, *, annotations: bool = False) -> str:
 
 
 def bytecode(code: CodeType, doc: str | None = None) -> str:
-    """Code that has no source, as text."""
+    """Write code that has no source as text."""
     consts = code.co_consts[1:] if doc is not None and code.co_consts[:1] == (doc,) else code.co_consts
     inner = [bytecode(const) if isinstance(const, CodeType) else _constant(const) for const in consts]
     return f"{code.co_code.hex()} {code.co_names} {inner}"
 
 
 def _constant(value: object) -> str:
-    """A constant as text; members of a set come in another order in each process."""
+    """Write a constant as text; members of a set come in another order in each process."""
     return ascii(sorted(map(ascii, value)) if isinstance(value, frozenset) else value)
 
 
 def references(node: ast.AST, *, annotations: bool) -> Iterator[tuple[str, ...]]:
-    """The names that a tree reads, each with the attributes that are taken of it: `("helpers", "vat")`."""
+    """Yield the names that a tree reads, each with the attributes that are taken of it: `("helpers", "vat")`."""
     stack: list[ast.AST] = [node]
     while stack:
         one = stack.pop()
@@ -152,7 +152,7 @@ def references(node: ast.AST, *, annotations: bool) -> Iterator[tuple[str, ...]]
 
 
 def is_docstring(statement: ast.stmt) -> bool:
-    """Whether a statement of a class's body is a text that nothing reads."""
+    """Return True for a docstring in a class's body, or another text that no code reads."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
@@ -174,7 +174,7 @@ def _fields(node: ast.AST, annotations: bool) -> Iterator[tuple[str, object]]:
 
 
 def bound(statement: ast.stmt) -> Iterator[str]:
-    """The names of the module that a statement binds, or whose values it changes."""
+    """Yield the names of the module that a statement binds, or whose values it changes."""
     if isinstance(statement, _BLOCKS):
         yield statement.name
         for node in ast.walk(statement):
@@ -182,7 +182,7 @@ def bound(statement: ast.stmt) -> Iterator[str]:
                 yield from node.names
     elif isinstance(statement, ast.Import | ast.ImportFrom):
         yield from (one.asname or one.name.partition(".")[0] for one in statement.names)
-    elif isinstance(statement, ast.Expr):  # it may change whatever it is given
+    elif isinstance(statement, ast.Expr):  # it may change its arguments
         if isinstance(statement.value, ast.Call):
             yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
     else:
@@ -209,7 +209,7 @@ def _dotted(node: ast.expr) -> tuple[str, ...]:
 
 
 def _spelled(annotation: object) -> Iterator[ast.AST]:
-    """An annotation, also where it is written as a text."""
+    """Yield an annotation, also where it is written as a text."""
     if not isinstance(annotation, ast.AST):
         return
     yield annotation

@@ -1,4 +1,4 @@
-"""Subject patterns: where a stream's subjects hold the aggregate, read and written by one object."""
+"""Subject patterns: the places of an aggregate in a stream's subjects, read and written by one object."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SubjectPattern:
 
     @property
     def names_aggregate(self) -> bool:
-        """Whether an aggregate's subject can be built and read: what a gap fetch needs."""
+        """Return True where an aggregate's subject can be built and read, as a gap fetch has to."""
         return self._aggregate is not None
 
     def match(self, subject: str) -> tuple[str | None, str | None] | None:
-        """The (type, id) that `subject` holds, each None where it does not say; None for no match.
+        """Return the (type, id) in `subject`, each None where it does not say; None for no match.
 
         Raises UnicodeDecodeError where percent-coded bytes are no UTF-8.
         """
@@ -43,7 +43,7 @@ class SubjectPattern:
         return kind, None if self._aggregate is None else decoded(found["aggregate"])
 
     def subject_for(self, aggregate_type: str, aggregate_id: str) -> str | None:
-        """The subject of one aggregate, wildcards kept; None if the pattern does not name it."""
+        """Build the subject of one aggregate, wildcards kept; None if the pattern does not name it."""
         if self._aggregate is None or not aggregate_id or (self._type is not None and not aggregate_type):
             return None
         tokens = list(self._tokens)
@@ -54,7 +54,7 @@ class SubjectPattern:
 
 
 def _expression(tokens: list[str]) -> str:
-    """Tokens as a regular expression."""
+    """Write tokens as a regular expression."""
     wild = {
         AGGREGATE: r"(?P<aggregate>[^.]*)",
         TYPE: r"(?P<type>[^.]*)",
@@ -79,19 +79,19 @@ class Subjects:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The patterns as they were written."""
+        """Return the patterns as they were written."""
         return tuple(pattern.text for pattern in self.patterns)
 
     @property
     def names_aggregate(self) -> bool:
-        """Whether every pattern names the aggregate."""
+        """Return True where every pattern names the aggregate."""
         return all(pattern.names_aggregate for pattern in self.patterns)
 
     def reads(self, subject: str) -> bool:
-        """Whether a message of this subject is the consumer's."""
+        """Return True where a message of this subject is the consumer's."""
         try:
             return self.match(subject) is not None
-        except UnicodeDecodeError:  # its pattern matched, and what it holds is refused by the reader
+        except UnicodeDecodeError:  # its pattern matched, and the decoder refuses its bytes
             return True
 
     def _first_match(self, subject: str) -> tuple[str | None, str | None] | None:
@@ -102,7 +102,7 @@ class Subjects:
         return None
 
     def subject_for(self, aggregate_type: str, aggregate_id: str) -> str | None:
-        """The subject of one aggregate, where exactly one pattern can have it; else None."""
+        """Build the subject of one aggregate, where exactly one pattern can have it; else None."""
         if len(self.patterns) == 1:
             return self.patterns[0].subject_for(aggregate_type, aggregate_id)
         subjects = [pattern.subject_for(aggregate_type, aggregate_id) for pattern in self.patterns]
@@ -110,7 +110,7 @@ class Subjects:
 
 
 def _covering(filters: list[list[str]]) -> str:
-    """The narrowest single filter that lets every one of these through."""
+    """Build the narrowest single filter that lets every one of these through."""
     shared: list[str] = []
     for position, tokens in enumerate(zip(*filters, strict=False)):
         if ">" in tokens:

@@ -1,7 +1,7 @@
 """Names that must be one consumer's alone: of consumers, and of tables, which share our schema.
 
 A process is not an app: tests and tools load several. So a module is checked when its classes are defined,
-and an App checks what it is given.
+and an App checks its classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fold: what handlers make of events, row by row. Pure.
+"""The fold: runs handlers over events and rows, in memory. Pure.
 
 It may import compiled, tables, handlers and events. Read `fold` first, then `step`.
 """

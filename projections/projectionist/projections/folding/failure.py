@@ -1,4 +1,4 @@
-"""Failure: what went wrong in one step, in a form that can be stored and read by a person."""
+"""Failure: the error of one step, in a form that can be stored and read by a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_FRAMES = 8
 
 
 class FailureKind(StrEnum):
-    """What a failure needs: new code or a person, another try, or a person by the handler's own word."""
+    """The way out of a failure: new code or a person, another try, or a person by the handler's own word."""
 
     RAISED = "raised"
     RETRY = "retry"
@@ -25,7 +25,7 @@ class FailureKind(StrEnum):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a step was not applied."""
+    """The reason why a step was not applied."""
 
     step: Step
     kind: FailureKind
@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def failure_of(step: Step, error: BaseException) -> Failure:
-    """The failure of `step` that `error` means."""
+    """Make the failure of `step` from `error`."""
     kind, after = FailureKind.RAISED, None
     if isinstance(error, Retry):
         kind, after = FailureKind.RETRY, error.after

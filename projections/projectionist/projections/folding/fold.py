@@ -1,4 +1,4 @@
-"""Fold: a batch of events over the rows they meet, in memory. Pure: what went in is never touched.
+"""Fold: a batch of events over the rows they meet, in memory. Pure: its arguments are never changed.
 
 A row is kept as a tuple in database form and handed to each handler as an instance. After every handler the
 changed columns are brought into database form, so that the next handler sees what PostgreSQL would give back.
@@ -26,7 +26,7 @@ from projectionist.projections.reactor_answers import IDLE, HandlerResult, answe
 
 
 class FoldResult(msgspec.Struct):
-    """What a batch comes to."""
+    """The result of a batch."""
 
     rows: dict[Any, Row | None]
     """The rows to write, by key, in database form; None is a row to delete."""

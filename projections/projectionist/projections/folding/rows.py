@@ -59,7 +59,7 @@ class Rows:
         return self.put(step.handler, self.cell(step.key), step.event, step.envelope)
 
     def cell(self, key: Any) -> Cell:
-        """Where the row of this key is; raises the BadValue that stands in place of one."""
+        """Return the cell of this key; raises the BadValue that stands in place of one."""
         cell = self._cells.get(key)
         if cell is None:
             if isinstance(key, BadValue):
@@ -70,7 +70,7 @@ class Rows:
     def put(
         self, handler: Handler, cell: Cell, event: Event, envelope: Callable[[], Envelope]
     ) -> HandlerResult | None:
-        """`apply`, of a step that nobody needs as a whole, to a row that is at hand."""
+        """Run a handler on a row at hand: `apply` without a Step."""
         if handler.absent and cell.stored is not None:
             return IDLE
         row = cell.row
@@ -94,7 +94,7 @@ class Rows:
         return answer
 
     def changed(self) -> dict[Any, Row | None]:
-        """The rows to write, by key: a tuple, or None for one to delete."""
+        """Return the rows to write, by key: a tuple, or None for one to delete."""
         loaded = self._loaded.get
         return {key: cell.stored for key, cell in self._cells.items() if cell.stored is not loaded(key)}
 
@@ -115,7 +115,7 @@ class Rows:
         return row
 
     def _settle(self, cell: Cell, row: Any) -> None:
-        """Bring what the handler assigned into database form, in the tuple and in the instance."""
+        """Bring assigned values into database form, in the tuple and in the instance."""
         live, after = cell.live, astuple(row)
         if self._plain and self._is_stored(cell, live, after):
             return
@@ -141,14 +141,14 @@ class Rows:
         cell.stored = cell.base
 
     def _is_stored(self, cell: Cell, live: Row, after: Row) -> bool:
-        """Settle what is in database form as it was assigned, which it nearly always is; False if anything is not."""
+        """Settle values assigned in database form, as they nearly always are; False if any is not."""
         written = False
         for at in compress(self._places, map(is_not, live, after)):
             column, new = self._columns[at], after[at]
             try:
                 if column.is_key or column.canonical(new) is not new:
                     return False
-            except BadValue:  # to be told with the column's name
+            except BadValue:  # `_settle` raises it with the column's name
                 return False
             written = True
         if written:
@@ -157,7 +157,7 @@ class Rows:
         return True
 
     def _changed(self, live: Row, after: Row) -> Iterable[int]:
-        """The columns whose value is another object now, and the documents, in which something may have changed."""
+        """Return the columns whose value is another object now, and all documents, which may have changed inside."""
         if self._documents:
             return [
                 at

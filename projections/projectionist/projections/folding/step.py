@@ -15,7 +15,7 @@ from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler
 
 Unit = str | int
-"""What a failure stops: an aggregate, or where order does not count, the single step by its index."""
+"""The scope of a failure: an aggregate, or where order does not count, the single step by its index."""
 
 
 class Step(msgspec.Struct, gc=False):
@@ -44,7 +44,7 @@ def prepared(
     aggregate_id: str | None = None,
     version: int | None = None,
 ) -> Step:
-    """The Step of an event of type `kind`, which the definition must know. A bad key fails it in the fold."""
+    """Make the Step of an event of type `kind`, which the definition must know. A bad key fails it in the fold."""
     handler = definition.handlers[kind]
     key = key_of(handler, aggregate_id, event)
     return Step(
@@ -60,7 +60,7 @@ def prepared(
 
 
 def key_of(handler: Handler, aggregate_id: str | None, event: Event) -> Any:
-    """The key of an event's row in database form, or the BadValue that says why there is none."""
+    """Return the key of an event's row in database form, or the BadValue that says why there is none."""
     try:
         return handler.row_key(aggregate_id, event)
     except BadValue as bad:

@@ -1,7 +1,7 @@
-"""Judge: where an arriving version stands against an aggregate's position. Integers only.
+"""Judges an arriving version against an aggregate's position. Integers only.
 
-The head is asked before the arithmetic: behind a failed or waiting head nothing is next, whatever its number.
-Identities are settled before (a known one is a duplicate and never judged), so whoever arrives here is new.
+The head is asked before the arithmetic: behind a failed or waiting head no version is next.
+Identities are settled before (a known one is a duplicate and never judged), so each judged event is new.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from projectionist.projections.compiled.definition import Baseline, Sequencing
 
 
 class Verdict(StrEnum):
-    """What an arriving version is."""
+    """The verdict on an arriving version."""
 
     NEXT = "next"
     """To be applied now."""
     STALE = "stale"
-    """At or below the position; `closer` tells whether that is harmless."""
+    """At or below the position; `judge_stale` tells harmless ones from incidents."""
     GAP = "gap"
     """Past a version that is missing: to be parked."""
     BLOCKED = "blocked"
@@ -33,19 +33,19 @@ class Verdict(StrEnum):
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """One aggregate's place for one consumer, as far as verdicts depend on it."""
+    """One aggregate's position for one consumer, as far as verdicts depend on it."""
 
     version: int = 0
     """The last version that was applied or stepped over."""
     head: AggregateState = AggregateState.CLEAR
     finding: str | None = None
-    """Where it is WAITING for versions that cannot be had: why. It moves like a GAP when they come."""
+    """The reason where it is WAITING for versions that cannot be had. It moves like a GAP when they come."""
     parked: int = 0
-    """How many events stand behind the head, the failed one included."""
+    """The number of events behind the head, the failed one included."""
 
     @property
     def open(self) -> bool:
-        """Whether an arriving version p+1 moves the head."""
+        """Return True where an arriving version p+1 moves the head."""
         return self.head in _OPEN or (self.head == AggregateState.WAITING and self.finding is not None)
 
 
@@ -53,20 +53,20 @@ _OPEN = frozenset({AggregateState.CLEAR, AggregateState.GAP})
 
 
 def start(baseline: Baseline) -> int:
-    """The version an aggregate's position starts at; versions up to it are STALE, as if they had been applied.
+    """Return the version an aggregate's position starts at; versions up to it are STALE, as if they had been applied.
 
-    With "any" too it is zero: a first arrival above 1 is a gap, and what the stream holds lowest decides.
+    With "any" too it is zero: a first arrival above 1 is a gap, and the lowest version in the stream decides.
     """
     return baseline - 1 if isinstance(baseline, int) else 0
 
 
 def follows(version: int, last: int, sequence: Sequencing) -> bool:
-    """Whether `version` may be applied right after `last`."""
+    """Return True where `version` may be applied right after `last`."""
     return version == last + 1 if sequence == "contiguous" else version > last
 
 
 def judge(position: Position, version: int, sequence: Sequencing = "contiguous") -> Verdict:
-    """The verdict on a new identity with `version`. STALE is a candidate for `closer`."""
+    """Return the verdict on a new identity with `version`. STALE is a candidate for `judge_stale`."""
     if sequence == "unordered":
         return Verdict.NEXT
     if version <= position.version:
@@ -79,7 +79,7 @@ def judge(position: Position, version: int, sequence: Sequencing = "contiguous")
 
 
 def judge_stale(version: int, *, taken: bool, stepped_over: Sequence[tuple[int, int]]) -> Verdict:
-    """What a STALE candidate is: `taken` if another identity was settled under its version.
+    """Judge a STALE candidate: `taken` if another identity was settled under its version.
 
     `stepped_over` are the inclusive ranges that decisions passed without applying; where "any" has begun is one.
     """

@@ -1,7 +1,7 @@
-"""Values in database form: what PostgreSQL would give back, so that a batch of one equals one of a thousand.
+"""Values in database form, as PostgreSQL would give them back, so that a batch of one equals one of a thousand.
 
-A function per kind of column: it takes what a handler assigned and returns the form that is kept, or raises
-BadValue for what PostgreSQL would refuse or change.
+A function per kind of column: it takes a value that a handler assigned and returns the form that is kept, or raises
+BadValue for one that PostgreSQL would refuse or change.
 """
 
 from __future__ import annotations

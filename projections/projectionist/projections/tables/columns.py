@@ -61,19 +61,19 @@ class Column:
         """The Python type without `| None`."""
         self.sql_type = sql_type
         self.canonical = canonical
-        """From what a handler assigned to database form. Raises BadValue."""
+        """From a handler's value to database form. Raises BadValue."""
         self.thaw = thaw
-        """From database form to what a handler sees; None where they are the same."""
+        """From database form to a handler's value; None where they are the same."""
         self.is_json = sql_type == "jsonb"
         self.is_text = sql_type in ("jsonb", "numeric")
-        """Whether it travels as text, so that database form is PostgreSQL's own and not the driver's."""
+        """It travels as text, so that database form is PostgreSQL's own and not the driver's."""
         self.nullable = False
         self.is_key = False
         self.default: Any = None
         """In database form."""
 
     def stored(self, value: Any) -> Any:
-        """`value` in database form; the BadValue it may raise names this column."""
+        """Bring `value` into database form; the BadValue it may raise names this column."""
         try:
             return self.canonical(value)
         except BadValue as bad:
@@ -81,7 +81,7 @@ class Column:
 
 
 def columns_of(cls: type[msgspec.Struct], key: str) -> tuple[Column, ...]:
-    """The columns of a projection class in the order of its fields. Raises DefinitionError."""
+    """Return the columns of a projection class in the order of its fields. Raises DefinitionError."""
     where = cls.__name__
     try:
         fields = msgspec.structs.fields(cls)

@@ -18,7 +18,7 @@ READ_ONLY = "(select) as read_only"
 
 
 class ColumnSpec(msgspec.Struct, frozen=True):
-    """A column as it stands in a database, or as a class wants it: what `evolve` compares."""
+    """A column as it is in a database, or as a class declares it; `evolve` compares them."""
 
     name: str
     sql_type: str
@@ -27,7 +27,7 @@ class ColumnSpec(msgspec.Struct, frozen=True):
     default: str
     """As an SQL literal; empty for a key."""
     document: Any = None
-    """What a jsonb column's documents hold."""
+    """The outline of a jsonb column's documents."""
 
 
 class NeedsRebuild(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class NeedsRebuild(msgspec.Struct, frozen=True):
 
 
 def specs(table: Table) -> tuple[ColumnSpec, ...]:
-    """The columns of `table`, to be compared and kept."""
+    """Return the columns of `table`, to be compared and kept."""
     return tuple(
         ColumnSpec(
             name=c.name,
@@ -61,7 +61,7 @@ def create_table(table: Table, schema: str, generation: int, *, keyed: bool = Tr
 
 
 def create_key(table: Table, schema: str, generation: int) -> str:
-    """The primary key of a generation that was created without it."""
+    """Write the primary key of a generation that was created without it."""
     return f"alter table {physical(table, schema, generation)} add {_key(table, generation)}"
 
 
@@ -71,7 +71,7 @@ def create_indexes(table: Table, schema: str, generation: int) -> list[str]:
 
 
 def indexes(table: Table, schema: str, generation: int, word: str = "") -> dict[str, str]:
-    """The statement that creates each declared index, by the index's bare name; `word`: how."""
+    """Write the statement that creates each declared index, by the index's bare name; `word` comes after `index`."""
     target = physical(table, schema, generation)
     names = [(index, table.index_name(index, generation)) for index in table.indexes]
     return {
@@ -92,7 +92,7 @@ def create_view(table: Table, schema: str, generation: int, live: Sequence[str] 
 
 
 def shown(columns: Iterable[str], physical: str) -> str:
-    """What a view says that shows `columns` of a generation's table.
+    """Write the query of a view over `columns` of a generation's table.
 
     Beside the table it names a row without columns: PostgreSQL plans it away, and updates no view over two things.
     """
@@ -100,7 +100,7 @@ def shown(columns: Iterable[str], physical: str) -> str:
 
 
 def evolve(table: Table, schema: str, generation: int, old: Sequence[ColumnSpec]) -> list[str] | NeedsRebuild:
-    """The statements that bring one generation from the columns `old` to those of `table`.
+    """Write the statements that bring one generation from the columns `old` to those of `table`.
 
     Fields added with their defaults become columns, inside documents too; everything else needs a rebuild.
     """
@@ -122,39 +122,39 @@ def create_sql_table(tables: Mapping[str, str], name: str, schema: str, generati
 
 
 def create_sql_view(name: str, schema: str, generation: int) -> str:
-    """The view that bears the declared name of one of a SqlProjection's tables."""
+    """Write the view that bears the declared name of one of a SqlProjection's tables."""
     table = Table(name)
     target = physical(table, schema, generation)
     return f"create or replace view {public(table)} as\nselect * from {target}, {READ_ONLY}"
 
 
 def sql_names(tables: Iterable[str], schema: str, generation: int) -> dict[str, str]:
-    """What the placeholders of a SqlProjection stand for in one generation."""
+    """Return the tables of one generation by the placeholders of a SqlProjection."""
     return {table.name: physical(table, schema, generation) for table in map(Table, tables)}
 
 
 def mark(table: Table, schema: str, generation: int) -> str:
-    """The statement that makes a generation's table known as ours: nothing without the mark is ever dropped."""
+    """Write the statement that marks a generation's table as ours: no table without the mark is ever dropped."""
     return f"comment on table {physical(table, schema, generation)} is {_string(marked(table, generation))}"
 
 
 def marked(table: Table, generation: int) -> str:
-    """The comment that a generation's table bears; it outlives a dump, which numbers of objects do not."""
+    """Return the comment that a generation's table bears; it outlives a dump, which numbers of objects do not."""
     return f"projectionist: generation {generation} of {table.public}"
 
 
 def physical(table: Table, schema: str, generation: int) -> str:
-    """The quoted name of one generation's table, with our schema."""
+    """Return the quoted name of one generation's table, with our schema."""
     return f"{quoted(schema)}.{quoted(table.physical(generation))}"
 
 
 def public(table: Table) -> str:
-    """The quoted name of the view, with the user's schema."""
+    """Return the quoted name of the view, with the user's schema."""
     return f"{quoted(table.schema)}.{quoted(table.name)}"
 
 
 def literal(column: Column) -> str:
-    """The column's default as an SQL literal."""
+    """Write the column's default as an SQL literal."""
     return "null" if column.default is None else f"{_text(column.default)}::{column.sql_type}"
 
 

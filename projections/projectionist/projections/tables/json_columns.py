@@ -14,9 +14,9 @@ from projectionist.projections.tables import jsonb_text
 
 
 def document(place: str, name: str, kind: Any) -> tuple[Callable[[Any], str], Callable[[str], Any]]:
-    """The ways of a document of type `kind` into jsonb text and back; both may raise BadValue.
+    """Make the functions from a document of type `kind` to jsonb text and back; both may raise BadValue.
 
-    What goes in is checked on the way back: a text is kept only once its document has been read again.
+    A document is checked on the way back: its text is kept only once it has been read again.
     """
     try:
         complaint = _complaint(inspect.type_info(kind), set())
@@ -41,18 +41,18 @@ def document(place: str, name: str, kind: Any) -> tuple[Callable[[Any], str], Ca
 
 
 def is_struct(kind: Any) -> bool:
-    """Whether `kind` is a msgspec.Struct, also a parametrised one."""
+    """Return True where `kind` is a msgspec.Struct, also a parametrised one."""
     inner = get_origin(kind) or kind
     return isinstance(inner, type) and issubclass(inner, msgspec.Struct)
 
 
 def called(kind: Any) -> str:
-    """A type as its user wrote it."""
+    """Write a type as its user wrote it."""
     return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
 
 
 def outlined(kind: Any) -> Any:
-    """What documents of a type hold, as plain data: two of them can be compared."""
+    """Describe documents of a type as plain data, to be compared."""
     return _outlined(inspect.type_info(kind), ())
 
 
@@ -84,7 +84,7 @@ def _outlined(info: inspect.Type, outer: tuple[Any, ...]) -> Any:
 
 
 def narrowed(old: Any, new: Any, place: str) -> str | None:
-    """Why documents of outline `old` cannot be read, and written again whole, under outline `new`; None if they can."""
+    """Return the reason why outline `new` cannot read and rewrite documents of outline `old`; None if it can."""
     if old == new:
         return None
     if isinstance(new, dict) and "any" in new:
@@ -112,7 +112,7 @@ def _narrowed_fields(old: dict[str, Any], new: dict[str, Any], place: str) -> st
 
 
 def _complaint(info: inspect.Type, seen: set[Any]) -> tuple[str, str] | None:
-    """What in a document's type would not come back from jsonb as it went in, and what to use instead."""
+    """Return the part of a type that would come back from jsonb changed, and a type to use instead."""
     match info:
         case inspect.SetType() | inspect.FrozenSetType():
             return "holds a set, which has no order", "Use a sorted list"

@@ -17,7 +17,7 @@ from projectionist.projections.errors import BadValue
 
 
 def text(value: Any) -> str:
-    """The `jsonb` text of a document. Raises BadValue for what jsonb cannot hold or would change."""
+    """Write the `jsonb` text of a document. Raises BadValue for a value that jsonb cannot hold or would change."""
     parts: list[str] = []
     _write(value, parts.append)
     return "".join(parts)
@@ -64,7 +64,7 @@ def _write_array(value: list[Any], put: Any) -> None:
 
 
 def _rank(key: Any) -> tuple[int, bytes]:
-    """The order of keys in jsonb: shorter first, then by bytes."""
+    """Return the rank of a key in jsonb: shorter first, then by bytes."""
     if key.__class__ is not str:
         raise BadValue(f"has a key of type {key.__class__.__name__}: keys of a document are strings")
     try:
@@ -105,7 +105,7 @@ def _number(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Anything that is not JSON itself: structs, dates, enums by way of msgspec."""
+    """Turn a value that is not JSON itself into one that is: structs, dates, enums by way of msgspec."""
     if isinstance(value, tuple | set | frozenset):
         raise BadValue(f"holds a {value.__class__.__name__}, which would come back as a list: use a list")
     if isinstance(value, dict):

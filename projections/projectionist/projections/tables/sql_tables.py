@@ -25,17 +25,17 @@ class Tx(Protocol):
         """Run a statement for each sequence of arguments."""
 
     async def fetch(self, sql: str, *args: Any) -> list[Mapping[str, Any]]:
-        """All rows."""
+        """Return all rows."""
 
     async def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
-        """The first row, if there is one."""
+        """Return the first row, if there is one."""
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        """The first column of the first row."""
+        """Return the first column of the first row."""
 
 
 def resolved(sql: str, names: Mapping[str, str]) -> str:
-    """`sql` with each `{name}` replaced by the quoted name in `names`.
+    """Replace each `{name}` in `sql` by the quoted name in `names`.
 
     Braces around anything but one plain name are left alone. Raises LookupError for a table not declared.
     """
@@ -53,7 +53,7 @@ def resolved(sql: str, names: Mapping[str, str]) -> str:
 
 
 def checked_tables(where: str, tables: Mapping[str, str]) -> dict[str, str]:
-    """The declared tables, in order. Raises DefinitionError."""
+    """Return the declared tables, in order. Raises DefinitionError."""
     if not tables:
         raise DefinitionError(
             f"{where} declares no table",
@@ -76,5 +76,5 @@ def checked_tables(where: str, tables: Mapping[str, str]) -> dict[str, str]:
 
 
 def bare_names(tables: Iterable[str]) -> tuple[str, ...]:
-    """The names as placeholders use them, without schema."""
+    """Return the names as placeholders use them, without schema."""
     return tuple(split(name)[1] for name in tables)

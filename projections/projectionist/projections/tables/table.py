@@ -49,11 +49,11 @@ class Table:
 
     @property
     def public(self) -> str:
-        """The name users see, with its schema: what a consumer owns."""
+        """Return the name users see, with its schema: a consumer's own name."""
         return f"{self.schema}.{self.name}"
 
     def physical(self, generation: int) -> str:
-        """The name of one generation's table, in our schema: no two public names have it in common.
+        """Return the name of one generation's table, in our schema: no two public names have it in common.
 
         A dot stands in names outside `public`, and a public name has none of its own.
         """
@@ -61,20 +61,20 @@ class Table:
 
     @property
     def stem(self) -> str:
-        """What the names of all its generations begin with."""
+        """Return the common beginning of all its generations' names."""
         return self.name if self.schema == PUBLIC else self.public
 
     def index_name(self, index: Index, generation: int) -> str:
-        """The name of one index of one generation."""
+        """Return the name of one index of one generation."""
         return f"{self.physical(generation)}_{index.name}"
 
     def key_name(self, generation: int) -> str:
-        """The name of one generation's primary key."""
+        """Return the name of one generation's primary key."""
         return f"{self.physical(generation)}_pkey"
 
 
 def split(name: str) -> tuple[str, str]:
-    """`schema.table` as its two names; the schema is `public` where none is given."""
+    """Split `schema.table` into its two names; the schema is `public` where none is given."""
     schema, dot, bare = name.rpartition(".")
     return (schema, bare) if dot else (PUBLIC, name)
 
