@@ -71,7 +71,7 @@ def test_a_subclass_declares_for_itself() -> None:
 @pytest.mark.parametrize(
     ("keywords", "complaint"),
     [
-        ({}, "who is to carry it out"),
+        ({}, "names no provider"),
         ({"provider": ""}, "empty provider"),
         ({"provider": "email", "destination": "nowhere"}, "names no field. Its fields are: to"),
         ({"provider": "email", "order_by": "nothing"}, "names no field"),

@@ -1,5 +1,5 @@
 -- Unsettled intents by provider and state, and the age of the oldest; of very many the first ones, since all would cost
--- more than the number is worth. Staged intents, which no relay has unpacked yet, are `wished`, of no provider.
+-- more than the number is worth. Staged intents, which no relay has unpacked yet, are `staged`, of no provider.
 select o.provider, o.state, o.n, extract(epoch from clock_timestamp() - i.created)::float8 as oldest_s
 from (
     select provider, state, count(*) as n, min(seq) as first
