@@ -1,7 +1,7 @@
-"""What an operator may do to parked and failed events: each act is compared with what stands there, then recorded.
+"""Acts on parked and failed events for an operator: each act is compared with what stands there, then recorded.
 
 Every verb runs under the consumer's barrier and the aggregate's position lock, so that a batch and a verb never
-act on the same event at once; whoever comes second sees what the first has done and says so.
+act on the same event at once; the second one sees what the first has done and says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILED_HEADS = frozenset({AggregateState.FAILED, AggregateState.WAITING})
 
 
 class SeenHead(msgspec.Struct, frozen=True):
-    """What the operator saw at the head of an aggregate: its position, and the event it waits for."""
+    """The head of an aggregate as the operator saw it: its position, and the event it waits for."""
 
     version: int
     event: tuple[str, str]
@@ -38,7 +38,7 @@ class SeenHead(msgspec.Struct, frozen=True):
 
 
 class LockedAggregate(msgspec.Struct):
-    """Where an aggregate stands, under its lock."""
+    """The state of an aggregate, under its lock."""
 
     aggregate: str
     version: int
@@ -50,7 +50,7 @@ class LockedAggregate(msgspec.Struct):
 
     @property
     def failed(self) -> bool:
-        """Whether an event that failed is the head, not a gap."""
+        """Return whether an event that failed is the head, not a gap."""
         return self.head in FAILED_HEADS and self.finding is None
 
 
@@ -215,9 +215,9 @@ class ParkedActions:
         await self._store.run("mark_aggregate_dirty", stand.aggregate)
 
     async def _settle(self, entry: Record, state: InboxState) -> None:
-        await self._store.run("delete_parked_event", entry["source"], entry["id"])
+        await self._store.run("delete_parked_events", entry["source"], [entry["id"]])
         await self._store.run("set_inbox_state", entry["source"], entry["id"], state)
-        # The row of one act may be waited for, since whoever holds it wants nothing more that is not its own.
+        # The row of one act may be waited for, since its holder wants nothing more that is not its own.
         await self._store.count(BY_HAND, Counter({(entry["type"], state): 1}))
 
     async def _decide(

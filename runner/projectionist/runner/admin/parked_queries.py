@@ -1,4 +1,4 @@
-"""What operators see of parked events, over all consumers: groups of them, each of them, one with all that is known."""
+"""Shows operators parked events, over all consumers: groups of them, each of them, one with all that is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.admin.parked_actions import SeenHead
-from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.decoding import json_limits
 from projectionist.runner.decoding.content_hash import event_hash
 
@@ -26,7 +26,7 @@ MOST = 1_000_000
 
 
 class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which parked events; what is None does not matter."""
+    """The choice of parked events; what is None does not matter."""
 
     consumer: str | None = None
     cause: str | None = None
@@ -83,12 +83,12 @@ class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seen(self) -> SeenHead:
-        """What a verb on its aggregate is compared with."""
+        """Return what a verb on its aggregate is compared with."""
         return SeenHead(self.position or 0, (self.source, self.id), self.attempts)
 
     @property
     def place(self) -> str:
-        """What a verb on it is about, for people."""
+        """Return what a verb on it is about, for people."""
         return self.aggregate if self.ordered and self.aggregate is not None else self.id
 
 
@@ -97,6 +97,7 @@ class ParkedQueries:
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
+        self._schema = schema
         self._sql = Statements("projectionist.runner", schema)
 
     async def groups(self, chosen: ParkedFilter) -> list[ParkedGroup]:
@@ -140,23 +141,16 @@ class ParkedQueries:
         return row["first"], row["last"]
 
     async def reveal(self, consumer: int, thing: str, act: Act) -> None:
-        """Record that somebody is shown a payload."""
+        """Record that an operator is shown a payload."""
         await self._connection.execute(
             self._sql["insert_audit_entry"], consumer, "reveal", thing, act.actor, act.reason, "{}"
         )
 
     async def consumer(self, name: str) -> int:
         """The number of a consumer; raises NotRegistered for a name that the database does not know."""
-        return await number_of(self._connection, self._sql, name)
-
-
-async def number_of(connection: Connection, sql: Statements, name: str) -> int:
-    """The number of the consumer `name`; raises NotRegistered."""
-    row = await connection.fetchrow(sql["select_consumer"], name)
-    if row is None:
-        raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
-    number: int = row["number"]
-    return number
+        found = await registration(self._connection, self._schema, name)
+        number: int = found["number"]
+        return number
 
 
 class BadPayload(ProjectionistError):

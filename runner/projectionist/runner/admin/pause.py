@@ -10,7 +10,7 @@ import asyncpg
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
-from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database import barrier
 from projectionist.runner.database.barrier import Busy
 
@@ -55,20 +55,13 @@ async def alone(
 
     Raises NotRegistered, Busy where a batch is open for longer than `lock_s`, or TooLong.
     """
-    sql = Statements("projectionist.runner", schema)
-    found = await connection.fetchrow(sql["select_consumer"], consumer)
-    if found is None:
-        raise unknown(consumer)
+    found = await registration(connection, schema, consumer)
     entered = False
     try:
         async with barrier.alone(connection, schema, found["number"], what, within_s=within_s):
             entered = True
-            row = await connection.fetchrow(
-                sql["select_consumer"], consumer
-            )  # whoever held the barrier may have changed it
-            if row is None:  # it was retired meanwhile
-                raise unknown(consumer)
-            yield row
+            # Again: another holder of the barrier may have changed or retired it meanwhile.
+            yield await registration(connection, schema, consumer)
     except asyncpg.LockNotAvailableError:
         if entered:
             raise
@@ -76,8 +69,3 @@ async def alone(
             f"a batch of {consumer!r} has been open for longer than lock_s",
             remedy="Try again; a process that is frozen is ended by the others, or by you",
         ) from None
-
-
-def unknown(consumer: str) -> NotRegistered:
-    """That nobody has registered it."""
-    return NotRegistered(f"there is no consumer {consumer!r}", remedy="`projectionist status` lists them")

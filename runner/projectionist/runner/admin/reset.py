@@ -12,7 +12,8 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.admin.pause import alone, unknown
+from projectionist.runner.admin.pause import alone
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database.barrier import Busy
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.database.queries import Queries
@@ -24,7 +25,6 @@ from projectionist.runner.rebuild.plan import losing_aggregates
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_database import check_ours
 from projectionist.runner.stream_guard.checkpoint_store import Floors
-from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -42,7 +42,7 @@ class CannotReset(ProjectionistError):
 
 
 class Emptied(msgspec.Struct, frozen=True):
-    """What a reset takes away, and from where on the consumer's effects are real again."""
+    """The things that a reset takes away, and from where on the consumer's effects are real again."""
 
     consumer: str
     stream: str
@@ -66,7 +66,7 @@ class Resetting:
         self._queries = Queries(connection, schema)
 
     async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
-        """What `reset` would do; raises what it would raise."""
+        """Return what `reset` would do; raises what it would raise."""
         seen = await self._seen(consumer)
         async with self._connection.transaction():  # no batch is kept out: `reset` looks once more
             return await self._checked(seen.row, seen, partial=partial)
@@ -74,7 +74,7 @@ class Resetting:
     async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> Emptied:
         """Start the consumer as new, in one transaction; raises NotRegistered, CannotReset or Busy.
 
-        It has to be paused, or run by nobody. `partial`: although the stream has lost events that were applied.
+        It has to be paused, or run by no process. `partial`: although the stream has lost events that were applied.
         """
         seen = await self._seen(consumer)
         # No process runs it or it is paused, which is looked at first, so no batch waits; and there may be as many
@@ -97,10 +97,8 @@ class Resetting:
         return done
 
     async def _seen(self, consumer: str) -> _BrokerSeen:
-        """What the broker has to say, asked while nobody waits."""
-        row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
-        if row is None:
-            raise unknown(consumer)
+        """Return what the broker has to say, asked while no batch waits."""
+        row = await registration(self._connection, self._schema, consumer)
         await check_ours(self._connection, self._client, self._schema, row)
         stream = await api.stream(self._client, row["stream"])
         lost = await losing_aggregates(self._queries, self._client, row, stream)
@@ -157,17 +155,7 @@ class Resetting:
                 await drop(self._queries, number, kept["generation"])
         if done.tables:
             await self._truncate(done.tables)
-        for statement in (
-            "inbox",
-            "duplicates",
-            "positions",
-            "parked",
-            "tried",
-            "dirty",
-            "floors",
-            "settled",
-        ):
-            await self._connection.execute(self._sql[f"delete_consumer_{statement}"], number)
+        await self._connection.execute(self._sql["delete_consumer_state"], number)
         await self._connection.execute(self._sql["requeue_released_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["close_consumer_breaker"], number)
         await self._connection.execute(self._sql["reset_control_row"], number, done.effects_from)
@@ -184,17 +172,9 @@ class Resetting:
     async def _begin(self, row: Record, seen: _BrokerSeen) -> None:
         """Have the durable deliver from the stream's first message."""
         floors = Floors(self._schema, row["name"], row["durable"], row["stream"])
-        stream = seen.stream
         if seen.durable_created is not None:
             await observe.seek(self._client, row["stream"], row["durable"], 1, back=True)
-        fresh = Checkpoint(
-            created=stream.created,
-            floor=MessageFingerprint(),
-            top=MessageFingerprint(),
-            seen=max(stream.state.first_seq - 1, 0),
-            deliveries=0,
-            durable_created=seen.durable_created,
-        )
+        fresh = observe.unread(seen.stream, seen.durable_created)
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
 
 

@@ -11,8 +11,9 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.admin.pause import alone, unknown
+from projectionist.runner.admin.pause import alone
 from projectionist.runner.admin.reset import SILENCE_S
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import ConsumerMissing, StreamMissing
@@ -33,7 +34,7 @@ class CannotRetire(ProjectionistError):
 
 
 class Retired(msgspec.Struct, frozen=True):
-    """What a retirement takes away."""
+    """The things that a retirement takes away."""
 
     consumer: str
     stream: str
@@ -59,10 +60,8 @@ class Retiring:
         self._queries = Queries(connection, schema)
 
     async def plan(self, consumer: str) -> Retired:
-        """What `retire` would do; raises what it would raise."""
-        row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
-        if row is None:
-            raise unknown(consumer)
+        """Return what `retire` would do; raises what it would raise."""
+        row = await registration(self._connection, self._schema, consumer)
         await check_ours(self._connection, self._client, self._schema, row)
         async with self._connection.transaction():  # no batch is kept out: `retire` looks once more
             return await self._checked(row)

@@ -141,24 +141,39 @@ class Registry:
         return kept
 
 
-def _checked(definition: Definition, row: Record | None) -> Record:
-    name = definition.name
+async def registration(connection: Connection, schema: str, name: str) -> Record:
+    """Return the registration of the consumer `name`; raises NotRegistered."""
+    row = await connection.fetchrow(Statements("projectionist.runner", schema)["select_consumer"], name)
     if row is None:
-        raise NotRegistered(
-            f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
-        )
+        raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
+    return row
+
+
+def disagreement(definition: Definition, row: Record) -> str | None:
+    """Say in which way a class is another consumer than the registered one; None where it is the same. Pure."""
     for what, here, there in (
-        ("kind", definition.kind, row["kind"]),
+        ("kind", str(definition.kind), row["kind"]),
         ("stream", definition.stream, row["stream"]),
         ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
         ("sequence", definition.sequence, row["sequence"]),
         ("baseline", str(definition.baseline), row["baseline"]),
     ):
         if here != there:
-            raise NotRegistered(
-                f"consumer {name!r} was registered with {what}={there!r}, its class now says {here!r}",
-                remedy='That is another consumer: give it a name of its own, name="…"',
-            )
+            return f"was registered with {what}={there!r}, its class now says {here!r}"
+    return None
+
+
+def _checked(definition: Definition, row: Record | None) -> Record:
+    name = definition.name
+    if row is None:
+        raise NotRegistered(
+            f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
+        )
+    if differs := disagreement(definition, row):
+        raise NotRegistered(
+            f"consumer {name!r} {differs}",
+            remedy='That is another consumer: give it a name of its own, name="…"',
+        )
     if definition.revision < row["revision"]:
         raise Superseded(
             f"consumer {name!r} runs revision {row['revision']}, this code is revision {definition.revision}",

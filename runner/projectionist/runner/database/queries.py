@@ -154,6 +154,12 @@ class Queries:
         """Commit inside `alone_once` and go on: whoever looks from now on sees what was done."""
         await barrier.show(self.connection, self.schema, consumer, self._hold)
 
+    async def control(self, consumer: int) -> Record:
+        """Return the control row of a registered consumer, as builds read it."""
+        row = await self.row("select_build_control_row", consumer)
+        assert row is not None, "consumers that are worked on are not deleted"
+        return row
+
     async def open_build(self, consumer: int) -> Build | None:
         """The build that is open for a consumer, whoever builds."""
         row = await self.row("select_open_build", consumer)

@@ -16,11 +16,10 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.consumer import Tripped
-from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.failures.failure_window import Probe, Window, seen
 
 if TYPE_CHECKING:
@@ -164,11 +163,8 @@ async def reset(connection: Connection, schema: str, name: str, act: Act) -> boo
 
     Raises NotRegistered for a name that the database does not know.
     """
-    sql = Statements("projectionist.runner", schema)
     async with connection.transaction():
-        found = await connection.fetchrow(sql["select_consumer"], name)
-        if found is None:
-            raise NotRegistered(f"there is no consumer {name!r}", remedy="`projectionist status` lists them")
+        found = await registration(connection, schema, name)
         store = store_of(connection, schema, found["number"])
         if await store.row("close_consumer_breaker") is None:
             return False

@@ -50,7 +50,7 @@ async def generations(queries: Queries, consumer: int) -> list[Generation]:
 
 
 async def drop(queries: Queries, consumer: int, generation: int) -> None:
-    """Drop a kept generation; raises RebuildError for any other, and where somebody reads it now."""
+    """Drop a kept generation; raises RebuildError for any other, and where it is being read."""
     try:
         async with queries.connection.transaction():  # no batch writes it: none is kept waiting
             before = await queries.value("set_lock_timeout")
@@ -83,7 +83,7 @@ async def _drop(queries: Queries, consumer: int, generation: int) -> None:
     await drop_tables(queries, consumer, generation)
     if row["build"] is not None:
         await drop_positions(queries, row["build"])
-    await queries.run("mark_generation_dropped", consumer, generation)
+    await queries.run("set_generation_state", consumer, generation, "dropped")
     await queries.run("release_unused_names", consumer)
 
 

@@ -44,7 +44,7 @@ class ReadModelError(ProjectionistError):
 
 
 class KeptTable(msgspec.Struct, frozen=True):
-    """What a generation's row remembers of one of its tables."""
+    """The part of a generation's row about one of its tables."""
 
     columns: tuple[ColumnSpec, ...] = ()
     body: str = ""
@@ -54,7 +54,7 @@ class KeptTable(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What `migrate` does for one consumer."""
+    """The work of `migrate` for one consumer."""
 
     consumer: str
     what: str
@@ -76,7 +76,7 @@ class ReadModels:
         self._sql = Statements("projectionist.runner", schema)
 
     async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
-        """What `apply` would do, consumer by consumer; nothing for those that are as their class says."""
+        """Return what `apply` would do, consumer by consumer; nothing for those that are as their class says."""
         known = {row["name"]: row for row in await self._connection.fetch(self._sql["select_consumers"])}
         owners = {
             row["name"]: row["consumer"]
@@ -134,7 +134,7 @@ class ReadModels:
         )
 
     async def _indexes(self, d: Definition, generation: int) -> tuple[str, ...]:
-        """What makes the declared indexes that are not there, not as declared, or were not finished."""
+        """Yield what makes the declared indexes that are not there, not as declared, or were not finished."""
         if d.table is None:
             return ()
         found = {
@@ -172,10 +172,10 @@ class ReadModels:
             yield f"{row['n']} events of {row['type']} were stepped over before it was handled: rebuild to include them"
 
     async def _kept(self, row: Record) -> dict[str, KeptTable]:
-        text = await self._connection.fetchval(
-            self._sql["select_generation_tables"], row["number"], row["generation"]
-        )
-        return msgspec.json.decode(text, type=dict[str, KeptTable])
+        given = (row["number"], row["generation"])
+        found = await self._connection.fetchrow(self._sql["select_generation"], *given)
+        assert found is not None, "generations stay on record"
+        return msgspec.json.decode(found["tables"], type=dict[str, KeptTable])
 
     async def _apply_alone(self, d: Definition, change: Change) -> None:
         if change.what != "index":
@@ -213,7 +213,7 @@ class ReadModels:
             ) from error
 
     async def _tried(self, d: Definition, change: Change) -> None:
-        """Do it as soon as nobody reads the table for a moment."""
+        """Do it as soon as the table has no reader for a moment."""
         until, tries = clock.now() + PATIENCE_S, 0
         while True:
             try:
@@ -279,10 +279,9 @@ class ReadModels:
         await restore(Queries(self._connection, self._schema), around)
 
     async def _around(self, d: Definition, number: int) -> list[Row]:
-        """What the views lose when they are replaced; raises InTheWay where one is not as it was made."""
+        """Return what the views lose when they are replaced; raises InTheWay where one is not as it was made."""
         queries, around = Queries(self._connection, self._schema), []
-        control = await queries.row("select_build_control_row", number)
-        assert control is not None, "a planned change is about a registered consumer"
+        control = await queries.control(number)
         for table in d.owned:
             # In the order in which readers lock them: the view, and what it shows.
             if (lock := await queries.value("lock_view", ddl.public(table))) is not None:
@@ -381,7 +380,7 @@ def evolved(
 
 
 def keeping(d: Definition) -> dict[str, KeptTable]:
-    """What the row of a generation remembers of its tables, by their public names."""
+    """Return what the row of a generation remembers of its tables, by their public names."""
     if d.table is not None:
         return {
             d.table.public: KeptTable(

@@ -53,10 +53,10 @@ def views(tables: dict[str, KeptTable], generation: int) -> list[View]:
 
 
 async def kept(queries: Queries, consumer: int, generation: int) -> dict[str, KeptTable]:
-    """What a generation's row remembers of its tables."""
-    return msgspec.json.decode(
-        await queries.value("select_generation_tables", consumer, generation), type=dict[str, KeptTable]
-    )
+    """Return what a generation's row remembers of its tables."""
+    row = await queries.row("select_generation", consumer, generation)
+    assert row is not None, "generations stay on record"
+    return msgspec.json.decode(row["tables"], type=dict[str, KeptTable])
 
 
 async def shown(queries: Queries, consumer: int, generation: int) -> dict[str, View]:
@@ -105,12 +105,12 @@ async def columns(queries: Queries, schema: str, name: str) -> list[DatabaseColu
 
 
 async def dependents(queries: Queries, view: View) -> list[str]:
-    """What of the user's stands on this view."""
+    """Return what of the user's stands on this view."""
     return [row["name"] for row in await queries.rows("select_view_dependents", view.public)]
 
 
 async def must_drop(queries: Queries, view: View) -> list[str]:
-    """Why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
+    """Return why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
     fresh = {c.name: c.sql_type for c in await columns(queries, queries.schema, view.table)}
     return [
         f"{view.schema}.{view.name}.{old.name} "
@@ -165,7 +165,7 @@ async def check(queries: Queries, consumer: int, live: int, fresh: int) -> None:
 
 
 async def withdraw(queries: Queries, view: View) -> None:
-    """Take away a view that nobody feeds any more: its rows would go on as they are, and then with their table."""
+    """Take away a view that is fed no more: its rows would go on as they are, and then with their table."""
     await _refuse_unfed(queries, view)
     await queries.connection.execute(f"drop view if exists {view.public}")
 

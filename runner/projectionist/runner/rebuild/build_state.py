@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 200_000
 
 
 def fits(build: Build, definition: Definition) -> bool:
-    """Whether what is in the shadow was made by this very code."""
+    """Return whether what is in the shadow was made by this very code."""
     return (build.shape, build.code, build.revision) == (
         definition.shape,
         definition.code,
@@ -117,7 +117,7 @@ async def abort(queries: Queries, build: Build) -> None:
     if build.is_marked:
         async with queries.alone(build.consumer, "abort"):
             await queries.hold(build)
-            await queries.run("clear_active_build", build.consumer)
+            await queries.run("set_active_build", build.consumer, None)
         announce("rebuild.given_up")
     try:
         async with queries.connection.transaction():
@@ -139,7 +139,7 @@ async def _remove(queries: Queries, build: Build) -> None:
     else:
         if build.kind == "rollback" or build.phase != "open":  # until then none of them is this build's
             await drop_tables(queries, build.consumer, build.generation)
-        await queries.run("mark_generation_dropped", build.consumer, build.generation)
+        await queries.run("set_generation_state", build.consumer, build.generation, "dropped")
         await queries.run("release_unused_names", build.consumer)
         await drop_positions(queries, build.positions)
     await queries.run("finish_build", build.number, "aborted")

@@ -52,7 +52,7 @@ TRIES = RetryPolicy(initial_s=0.1, maximum_s=5.0)
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the operator wants otherwise than usual."""
+    """The operator's deviations from a usual rebuild."""
 
     restart: bool = False
     back_to: int | None = None
@@ -66,7 +66,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Rebuilt(msgspec.Struct):
-    """What a rebuild did."""
+    """The result of a rebuild."""
 
     consumer: str
     generation: int
@@ -180,8 +180,7 @@ class Rebuild:
             await mark_moved(queries, self._definition, build)
         elif build.phase == "open":
             build = await self._prepare(queries, build, shadow)
-        control = await queries.row("select_build_control_row", build.consumer)
-        assert control is not None, "consumers are never deleted"
+        control = await queries.control(build.consumer)
         await check(queries, build.consumer, control["generation"], build.generation)
         if build.phase == "bulk":
             bulk = BulkPhase(queries, build, shadow, self._client, consumer, self._progress)
@@ -265,16 +264,14 @@ class Rebuild:
         )
 
     async def _carry_indexes(self, queries: Queries, build: Build) -> None:
-        """What users have made on the live tables, before anybody waits."""
-        control = await queries.row("select_build_control_row", build.consumer)
-        assert control is not None, "consumers are never deleted"
+        """Make the indexes that users have made on the live tables, before batches wait."""
+        control = await queries.control(build.consumer)
         async for told in carry_indexes(queries, build.consumer, control["generation"], build.generation):
             self._progress.say(told)
 
     async def _comparison(self, queries: Queries, build: Build) -> Comparison:
-        control = await queries.row("select_build_control_row", build.consumer)
-        assert control is not None, "consumers are never deleted"
-        live_code = await queries.value("select_generation_code", build.consumer, control["generation"])
+        control = await queries.control(build.consumer)
+        live_code = await queries.value("select_generation", build.consumer, control["generation"])
         accept = self._options.accept_differences or build.kind == "rollback"
         return Comparison(queries, build, self._definition, control, live_code, accept=accept)
 

@@ -1,10 +1,11 @@
-"""Whether a class and its registration fit, so that history can be folded by it; and how far live has settled."""
+"""Checks that a class and its registration fit, so that history can be folded by it; and how far live has settled."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from projectionist.projections.compiled.definition import Kind
+from projectionist.runner.consumers.registry import disagreement
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.jetstream import api
 
@@ -25,18 +26,11 @@ async def registered(queries: Queries, definition: Definition, *, going_back: bo
         )
     if definition.kind is Kind.REACTOR:
         raise RebuildError(f"{definition.name} is a Reactor: it has no rows, so there is nothing to rebuild")
-    for what, here, there in (
-        ("kind", str(definition.kind), row["kind"]),
-        ("stream", definition.stream, row["stream"]),
-        ("subjects", " ".join(definition.subjects.texts), row["subjects"]),
-        ("sequence", definition.sequence, row["sequence"]),
-        ("baseline", str(definition.baseline), row["baseline"]),
-    ):
-        if here != there:
-            raise RebuildError(
-                f"{definition.name} was registered with {what}={there!r}, its class now says {here!r}",
-                remedy='Positions and inbox would mean something else: give it a name of its own, name="…"',
-            )
+    if differs := disagreement(definition, row):
+        raise RebuildError(
+            f"{definition.name} {differs}",
+            remedy='Positions and inbox would mean something else: give it a name of its own, name="…"',
+        )
     if definition.revision < row["revision"] and not going_back:
         raise RebuildError(
             f"{definition.name} runs revision {row['revision']}, this code is revision {definition.revision}",

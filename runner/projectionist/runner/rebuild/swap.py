@@ -69,8 +69,7 @@ async def swap(
 
 async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
     consumer = build.consumer
-    control = await queries.row("select_build_control_row", consumer)
-    assert control is not None, "consumers are never deleted"
+    control = await queries.control(consumer)
     if control["code"] not in (build.base, build.code):
         raise RebuildError(
             "live runs other code by now than when this build was opened",
@@ -86,7 +85,7 @@ async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
     given = (build.generation, build.revision, build.shape, build.code)
     await queries.run("set_live_generation", consumer, *given)
     await queries.run("insert_code_fingerprint", consumer, build.code)
-    await queries.run("mark_generation_live", consumer, build.generation)
+    await queries.run("set_generation_state", consumer, build.generation, "live")
     await queries.run("finish_build", build.number, "done")
     await queries.run("delete_catch_up_plan", build.number)  # its marks went when they were seen to
     if caught_up is None:

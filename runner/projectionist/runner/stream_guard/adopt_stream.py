@@ -9,7 +9,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database.barrier import Busy, alone
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.jetstream import api
@@ -17,7 +17,7 @@ from projectionist.runner.jetstream.api import ConsumerMissing, Stream
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_database import check_ours
 from projectionist.runner.stream_guard.checkpoint_store import Floors
-from projectionist.runner.stream_guard.verdict import Checkpoint, Judgement, MessageFingerprint, judge
+from projectionist.runner.stream_guard.verdict import Judgement, judge
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -36,7 +36,7 @@ class NothingToAdopt(ProjectionistError):
 
 
 class Adopted(msgspec.Struct, frozen=True):
-    """What was decided."""
+    """The decision that was made."""
 
     consumer: str
     stream: str
@@ -58,11 +58,7 @@ class Adoption:
 
     async def adopt(self, consumer: str, act: Act) -> Adopted:
         """Have the consumer read its stream as it is now; raises NothingToAdopt or NotRegistered."""
-        row = await self._connection.fetchrow(self._sql["select_consumer"], consumer)
-        if row is None:
-            raise NotRegistered(
-                f"no consumer is named {consumer!r}", remedy="`projectionist status` lists them"
-            )
+        row = await registration(self._connection, self._schema, consumer)
         await check_ours(self._connection, self._client, self._schema, row)
         floors = Floors(self._schema, consumer, row["durable"], row["stream"])
         for _ in range(MOST_TRIES):
@@ -101,7 +97,7 @@ class Adoption:
         return adopted
 
     async def _look(self, row: Record, remembered: Remembered) -> _StreamSeen:
-        """What the broker has to say, asked while batches go on."""
+        """Return what the broker has to say, asked while batches go on."""
         stream, created = await api.stream(self._client, row["stream"]), None
         try:
             durable = await api.consumer(self._client, row["stream"], row["durable"])
@@ -133,14 +129,7 @@ class Adoption:
         incarnation = await floors.follow(self._connection, number, stream.created)
         if seen.durable_created is not None:
             await observe.seek(self._client, name, row["durable"], 1, back=True)
-        fresh = Checkpoint(
-            created=stream.created,
-            floor=MessageFingerprint(),
-            top=MessageFingerprint(),
-            seen=max(stream.state.first_seq - 1, 0),
-            deliveries=0,
-            durable_created=seen.durable_created,
-        )
+        fresh = observe.unread(stream, seen.durable_created)
         await floors.renew(self._connection, number, incarnation, fresh)
         return Adopted(row["name"], name, judgement.text, incarnation, again=True)
 

@@ -1,4 +1,4 @@
-"""How a consumer stands to its stream: judged whenever it is opened, written down while it is read.
+"""Judges a consumer's stream whenever it is opened, and writes down where it stands while it is read.
 
 What PostgreSQL and the broker remember may part ways: either may be restored, fail over, or be tampered with. Before
 anything is read both are compared; what can be mended is mended by reading again, the rest waits for a decision.
@@ -21,7 +21,7 @@ from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.ack_audit import AckAudit
 from projectionist.runner.stream_guard.checkpoint_store import Floors
 from projectionist.runner.stream_guard.remedies import remedy
-from projectionist.runner.stream_guard.verdict import Checkpoint, Judgement, MessageFingerprint, judge
+from projectionist.runner.stream_guard.verdict import Checkpoint, Judgement, judge
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -107,7 +107,7 @@ class StreamGuard:
         self._consumer, self._trusted = consumer, True
 
     def _is_older(self, found: Remembered) -> bool:
-        """Whether the database lacks what this process left in it, or tells itself that it is another."""
+        """Return whether the database lacks what this process left in it, or tells itself that it is another."""
         timelines = {found.timeline, found.timeline_then or found.timeline}
         if self._left is not None:
             timelines.add(self._left.timeline)
@@ -126,14 +126,7 @@ class StreamGuard:
             return await self._floors.read(lent, self._access.peers.silence_s, runner, witness)
 
     async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
-        fresh = Checkpoint(
-            created=stream.created,
-            floor=MessageFingerprint(),
-            top=MessageFingerprint(),
-            seen=max(stream.state.first_seq - 1, 0),
-            deliveries=0,
-            durable_created=durable.created,
-        )
+        fresh = observe.unread(stream, durable.created)
         async with self._access.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)
         return await self._read()
@@ -151,7 +144,7 @@ class StreamGuard:
         log.warning("%s: %s. %s", self._name, judgement.text, step)
 
     async def _accounted(self, remembered: Remembered, durable: Durable, judgement: Judgement) -> Judgement:
-        """With a way back where somebody else has acked what was never settled here."""
+        """With a way back where another client has acked what was never settled here."""
         proof = await self._account.prove(remembered.number, durable)
         if not proof.missing or judgement.halted:
             return judgement
@@ -230,7 +223,7 @@ class StreamGuard:
         announce("standing.recorded")
 
     def _is_paid(self, found: Remembered, known: Checkpoint) -> bool:
-        """Whether the process that was so far has written it down; if none is left that could, it is for us."""
+        """Return whether the process that was so far has written it down; if none is left that could, it is for us."""
         if known.floor.seq >= (self._owed or 0):
             self._owed = None
             return True

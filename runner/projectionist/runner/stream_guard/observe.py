@@ -35,6 +35,18 @@ def fresh(created: datetime) -> DurableInfo:
     )
 
 
+def unread(stream: Stream, durable_created: datetime | None) -> Checkpoint:
+    """Return the checkpoint of a stream of which nothing is settled."""
+    return Checkpoint(
+        created=stream.created,
+        floor=MessageFingerprint(),
+        top=MessageFingerprint(),
+        seen=max(stream.state.first_seq - 1, 0),
+        deliveries=0,
+        durable_created=durable_created,
+    )
+
+
 async def read_broker(client: Client, name: str, durable: str) -> tuple[Stream, DurableInfo]:
     """The two as they are now. The durable is asked first: what it has delivered is then part of the stream that is
     seen, however much is published meanwhile."""
@@ -43,7 +55,7 @@ async def read_broker(client: Client, name: str, durable: str) -> tuple[Stream, 
 
 
 async def message_fingerprint(client: Client, stream: str, seq: int) -> MessageFingerprint | None:
-    """What the stream's leader holds at this sequence; None for nothing."""
+    """Return what the stream's leader holds at this sequence; None for nothing."""
     if seq < 1:
         return None
     found = await message(client, stream, seq)
@@ -88,7 +100,7 @@ def seen(
 async def remembered(
     client: Client, name: str, stream: Stream, durable: DurableInfo, before: Checkpoint, proof: Proof
 ) -> Checkpoint:
-    """What is to be remembered of them from now on; spots that have not moved are not asked for again."""
+    """Return what is to be remembered of them from now on; spots that have not moved are not asked for again."""
     floor, top = proof.floor, stream.state.last_seq
     quiet = proof.acked is not None and durable.num_pending == 0 and durable.num_ack_pending == 0
     return Checkpoint(
@@ -109,8 +121,8 @@ async def remembered(
 async def seek(client: Client, stream: str, durable: str, seq: int, *, back: bool) -> None:
     """Have the durable deliver from `seq` on, whatever was acked.
 
-    A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and whoever opens it
-    next makes it anew from the first message on. Where it would go forward it is left where it is, which repeats more.
+    A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and the next process that
+    opens it makes it anew from the first message on. Where it would go forward it is left there, which repeats more.
     """
     announce("durable.moving")
     if moves(client.connected_server_version):
@@ -123,5 +135,5 @@ async def seek(client: Client, stream: str, durable: str, seq: int, *, back: boo
 
 
 def moves(version: ServerVersion) -> bool:
-    """Whether a server can move a durable. One that cannot does not say so: it does not answer."""
+    """Return whether a server can move a durable. One that cannot does not say so: it does not answer."""
     return (version.major, version.minor) >= (2, 14)

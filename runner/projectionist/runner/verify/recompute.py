@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Recomputed(msgspec.Struct):
-    """What became of a row."""
+    """The outcome for a row."""
 
     consumer: str
     key: str
@@ -59,8 +59,7 @@ async def recompute(
             remedy="Restore the stream; nothing was changed",
         )
     async with queries.alone(consumer.number, "recompute"):
-        control = await queries.row("select_build_control_row", consumer.number)
-        assert control is not None, "it is registered"
+        control = await queries.control(consumer.number)
         if (control["code"], control["generation"]) != (definition.code, consumer.generation):
             raise RebuildError(
                 f"{definition.name} is run by other code than this",

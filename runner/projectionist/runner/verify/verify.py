@@ -61,7 +61,7 @@ class Untold(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct):
-    """What a verification found."""
+    """The result of a verification."""
 
     consumer: str
     generation: int
@@ -249,7 +249,7 @@ async def begun(
     decided: Sequence[Record],
     before: Exact | None = None,
 ) -> Exact:
-    """What folds these rows, with nothing read yet; with what was learnt of the order `before`."""
+    """Return a fold of these rows, with nothing read yet; with what was learnt of the order `before`."""
     live = await load(queries, consumer, keys)
     disordered = () if before is None else before.disordered
     return Exact(queries, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
@@ -281,4 +281,4 @@ async def live_consumer(
     made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
     made.join(control)
     made.own_type, made.own_since = control["own_type"], control["own_since"]
-    return made, await queries.value("select_generation_code", row["number"], row["generation"])
+    return made, await queries.value("select_generation", row["number"], row["generation"])

@@ -1,4 +1,4 @@
--- Closes incidents that somebody has dealt with, and records who says so; those that were open.
+-- Closes incidents that an operator has dealt with, and records who says so; those that were open.
 with done as (
     update {schema}.incidents set closed = clock_timestamp()
     where number = any ($1::bigint[]) and closed is null

@@ -1,4 +1,4 @@
--- Quarantine one by one, the oldest first; $5: only what nobody has asked to be read again already.
+-- Quarantine one by one, the oldest first; $5: only what is not asked to be read again already.
 select consumer, name, incarnation, seq, cause, why, subject, source, id, aggregate, version, attempts, due, size, received
 from {schema}.quarantine_seen
 where state = 'quarantined' and ($1::text is null or name = $1) and ($2::text is null or cause = $2)

@@ -1,4 +1,4 @@
--- Which of these consumers ($1) nobody applies events for now, and why. $2: a process silent for so long does not count.
+-- The consumers among these ($1) for which no process applies events now, and why. $2: a process silent for so long does not count.
 select c.number, coalesce(
     case when c.paused then coalesce((
         select format('it is paused by %s since %s: %s', a.who, to_char(a.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), a.reason)

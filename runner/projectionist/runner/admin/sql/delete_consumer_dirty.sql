@@ -1,2 +1,0 @@
--- A consumer begins anew.
-delete from {schema}.dirty where consumer = $1

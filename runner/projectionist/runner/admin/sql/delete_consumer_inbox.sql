@@ -1,2 +1,0 @@
--- A consumer begins anew.
-delete from {schema}.inbox where consumer = $1

@@ -1,2 +1,0 @@
--- A consumer begins anew.
-delete from {schema}.parked where consumer = $1

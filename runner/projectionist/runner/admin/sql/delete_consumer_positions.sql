@@ -1,2 +1,0 @@
--- A consumer begins anew.
-delete from {schema}.positions where consumer = $1

@@ -1,2 +1,0 @@
--- Of a consumer that begins anew nothing is settled.
-delete from {schema}.settled where consumer = $1

@@ -1,2 +1,0 @@
--- A consumer begins anew.
-delete from {schema}.tried where consumer = $1

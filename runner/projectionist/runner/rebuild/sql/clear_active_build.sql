@@ -1,2 +1,0 @@
--- From here on batches and verbs leave no marks.
-update {schema}.consumers set build = null where number = $1
