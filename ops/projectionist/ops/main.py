@@ -24,7 +24,7 @@ _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but something ne
 
 
 class Command(Protocol):
-    """What a module in `commands` offers. Each call imports them all: what is heavy is imported in `run`."""
+    """The interface of a module in `commands`. Each call imports them all: what is heavy is imported in `run`."""
 
     TOPIC: Topic
     HELP: str

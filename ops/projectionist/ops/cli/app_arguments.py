@@ -73,7 +73,7 @@ def need_reason(args: argparse.Namespace, what: str) -> None:
 
 
 def _actor() -> str:
-    """Who acts, as far as the environment knows; a user without a name has to say who it is."""
+    """Return the operator, as far as the environment knows; a user without a name has to give one."""
     try:
         return os.environ.get(ACTOR) or getpass.getuser()
     except (KeyError, OSError):

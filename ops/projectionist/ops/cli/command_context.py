@@ -1,4 +1,4 @@
-"""What commands that work on consumers need: the app's classes, the database, the broker, and a bar to watch."""
+"""Gives commands that work on consumers the app's classes, the database, the broker, and a bar to watch."""
 
 from __future__ import annotations
 

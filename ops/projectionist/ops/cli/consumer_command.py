@@ -1,4 +1,4 @@
-"""What the commands `pause` and `resume` have in common."""
+"""Holds what the commands `pause` and `resume` have in common."""
 
 from __future__ import annotations
 

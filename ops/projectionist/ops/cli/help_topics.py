@@ -10,7 +10,7 @@ _NAME, _WIDTH = 14, 100
 
 
 class Topic(StrEnum):
-    """What a person is about to do. The values are the headings, in the order of their listing."""
+    """The job a person is about to do. The values are the headings, in the order of their listing."""
 
     DEVELOP = "develop"
     RUN = "run"

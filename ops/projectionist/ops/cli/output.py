@@ -1,4 +1,4 @@
-"""What a command says and asks: text for people, JSON for programs, colour only where it is welcome."""
+"""Says and asks for a command: text for people, JSON for programs, colour only where it is welcome."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def log_level() -> int:
 
 
 def say(text: str) -> None:
-    """A line for whoever reads the result."""
+    """A line for the reader of the result."""
     sys.stdout.write(text + "\n")
 
 
@@ -111,7 +111,7 @@ def cell(value: object) -> str:
 
 
 def told(args: argparse.Namespace, document: Mapping[str, object], text: str) -> None:
-    """The result, as whoever called wants it."""
+    """The result, as the caller wants it."""
     if args.json:
         say_json(document)
     else:

@@ -152,7 +152,7 @@ def _passage(one: Passage) -> Iterator[str]:
 
 
 def _how(one: Passage) -> str:
-    """What it went through before it was settled."""
+    """Return what it went through before it was settled."""
     if one.state == "parked" or one.verdict not in ("gap", "blocked"):
         return ""
     return "after it was parked, " if one.processed != one.received else ""

@@ -30,7 +30,7 @@ projectionist migrate --check               is anything pending? (exit code 3 if
 
 
 class PendingChanges(msgspec.Struct):
-    """What is to be done, or was done."""
+    """The changes to be made, or that were made."""
 
     schema: str
     release: list[Migration]

@@ -248,7 +248,7 @@ async def _done(
 
 
 def _alike(one: ParkedEntry, other: ParkedEntry) -> bool:
-    """Whether two consumers wait for the same: one aggregate, or one event."""
+    """Return whether two consumers wait for the same: one aggregate, or one event."""
     return one.place == other.place and (one.ordered or one.source == other.source)
 
 

@@ -1,4 +1,4 @@
-"""`projectionist status`: what this project runs on, and whether somebody has to do something about it."""
+"""`projectionist status`: what this project runs on, and whether a person has to act."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def troubles(self) -> list[Trouble]:
-        """What waits for a person, or has nobody to carry it out, beside the parts and the setbacks."""
+        """Yield what waits for a person, or has no relay to carry it out, beside the parts and the setbacks."""
         own = (step for one in self.consumers for step in next_steps(one))
         return [*own, *map(shared_step, self.shared), *self.outbox.troubles]
 
@@ -128,7 +128,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
 
 
 def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
-    """Where every consumer stands, a line each."""
+    """Draw where every consumer stands, a line each."""
     head = (
         "consumer",
         "state",
@@ -145,17 +145,17 @@ def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
 
 
 def setback_line(one: SetbackStatus) -> str:
-    """What a process cannot do, why, and what to do about it."""
+    """Say what a process cannot do, why, and what to do about it."""
     return ". ".join(filter(None, [f"{one.consumer or 'all'}: {one.about}: {one.reason}", one.remedy]))
 
 
 def trouble_line(one: Trouble) -> str:
-    """What does not go on by itself, and the next step."""
+    """Say what does not go on by itself, and the next step."""
     return f"{one.about}: {one.text}. {one.remedy}"
 
 
 def outbox_tables(outbox: OutboxStatus) -> str:
-    """What stands in the outbox, and which relays work; nothing where there is neither."""
+    """Draw what stands in the outbox, and which relays work; nothing where there is neither."""
     providers = [("provider", "waiting", "dead", "reconcile", "held", "oldest", "circuits", "relays")]
     for one in outbox.providers:
         counts = [many(n, bounded=outbox.bounded) for n in (one.waiting, one.dead, one.reconcile, one.held)]
@@ -174,7 +174,7 @@ def outbox_tables(outbox: OutboxStatus) -> str:
 
 
 def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
-    """What of a consumer waits for somebody, and where to look at it."""
+    """Yield what of a consumer waits for a person, and where to look at it."""
     waiting = one.heads.get("waiting", 0)
     told = many(waiting, bounded=one.bounded)
     if waiting:
@@ -194,14 +194,14 @@ def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
 
 
 def shared_step(one: Shared) -> Trouble:
-    """What is the same for some consumers, and where to look at it."""
+    """Say what is the same for some consumers, and where to look at it."""
     text = f"{one.n} in quarantine" if one.what == "quarantine" else f"{one.n} incidents open"
     only = f" --consumer {one.consumers[0]}" if len(one.consumers) == 1 else ""
     return Trouble(whom(one.consumers), text, f"`projectionist {one.what} list{only}`")
 
 
 def _paused(pause: PauseStatus | None) -> str:
-    """Who has paused it, when and why."""
+    """Say who has paused it, when and why."""
     if pause is None:
         return "paused"
     return f"paused by {pause.who} at {pause.since.isoformat(timespec='seconds')}: {pause.reason}"

@@ -70,7 +70,7 @@ class DemoProcess(msgspec.Struct, frozen=True):
 
 
 def ending(code: int) -> str:
-    """How a process with this exit code has ended, in words."""
+    """Return how a process with this exit code has ended, in words."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 

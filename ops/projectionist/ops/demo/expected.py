@@ -1,4 +1,4 @@
-"""What the read models must hold, worked out from the history in plain Python: no code of the product is used."""
+"""Works out what the read models must hold from the history in plain Python: no code of the product is used."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class DemoEvent(msgspec.Struct, frozen=True):
 
 
 class Chances(msgspec.Struct, frozen=True):
-    """How often things go wrong."""
+    """The chances that things go wrong."""
 
     duplicated: float = 0.05
     reordered: float = 0.05
@@ -37,7 +37,7 @@ class Chances(msgspec.Struct, frozen=True):
 
 
 def history(orders: int, chance: random.Random) -> list[DemoEvent]:
-    """What really happened, in the order in which it happened."""
+    """Return what really happened, in the order in which it happened."""
     articles = [f"sku-{n}" for n in range(20)]
     versions: dict[str, int] = {}
     facts: list[DemoEvent] = []

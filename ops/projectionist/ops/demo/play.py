@@ -40,7 +40,7 @@ CHUNK = 500
 
 
 class DemoResult(msgspec.Struct, frozen=True):
-    """How the demo ended."""
+    """The end of the demo."""
 
     sent: int
     seconds: float

@@ -72,7 +72,7 @@ async def server(client: Client, settings: Nats) -> list[Check]:
 
 
 async def stream(client: Client, name: str) -> tuple[Stream | None, list[Check]]:
-    """One stream, whoever reads it."""
+    """One stream, for all its consumers."""
     about = f"stream {name}"
     asked = datetime.now(UTC)
     try:
@@ -124,7 +124,7 @@ def _config(about: str, found: Stream) -> Iterator[Check]:
 
 
 def _origins(about: str, config: StreamConfig) -> Iterator[Check]:
-    """Where its messages come from and go to, if not as they are published."""
+    """Return where its messages come from and go to, if not as they are published."""
     look = "What an origin forgets, or a filter leaves out, is missing here: look at retention and limits there too"
     if config.mirror is not None:
         yield note(about, "mirror", f"it copies {config.mirror.name} and takes no publish of its own", look)

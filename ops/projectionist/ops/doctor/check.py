@@ -8,7 +8,7 @@ import msgspec
 
 
 class Level(StrEnum):
-    """How much it matters."""
+    """The weight of a finding."""
 
     WELL = "well"
     NOTE = "note"
@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What was found."""
+    """A finding."""
 
     about: str
     name: str

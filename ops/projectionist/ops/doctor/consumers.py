@@ -1,4 +1,4 @@
-"""The consumers: what waits for somebody, whose code is whose, and whether what is forgotten can come back. Pure."""
+"""Checks consumers: what waits for a person, which code is run, and whether a purged event can come back. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def strangers(
 
 
 def setback(one: SetbackStatus) -> Check:
-    """What a process that lives cannot do."""
+    """Return the check about what a living process cannot do."""
     about, found = one.consumer or "processes", f"it {one.about}: {one.reason}"
     if one.needs_somebody:
         return attention(about, "setback", found, one.remedy or LOOK)
@@ -90,7 +90,7 @@ def setback(one: SetbackStatus) -> Check:
 
 
 def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:
-    """Whether a relay can carry out its intents."""
+    """Check that a relay can carry out its intents."""
     from projectionist.outbox.intents.intent import options_of  # noqa: PLC0415  loaded where it is needed
 
     lacking = sorted({options_of(one).provider for one in definition.intents} - known.keys())

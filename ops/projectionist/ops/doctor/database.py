@@ -48,7 +48,7 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
 
 
 async def home(connection: Connection, schema: str, recorded: Owner | None) -> list[Check]:
-    """Whether this is the database that the schema was at home in when somebody last ran on it."""
+    """Check that this is the database that the schema was at home in at the last run."""
     here = await place(connection, Statements("projectionist.core", schema))
     if recorded is None or here is None:
         return []
@@ -103,7 +103,7 @@ def _server(row: Row) -> Iterator[Check]:
 
 
 def _standbys(row: Row, commit: str) -> Iterator[Check]:
-    """Whether a standby that takes this server's place has what was committed here."""
+    """Check that a standby that takes this server's place has what was committed here."""
     waited_for = row["synchronous_standby_names"] and commit not in ("off", "local")
     if waited_for:
         yield well(ABOUT, "failover", "commits wait for a standby")
@@ -122,7 +122,7 @@ def _standbys(row: Row, commit: str) -> Iterator[Check]:
 
 
 def _readers(row: Row, unseen: bool) -> Iterator[Check]:
-    """Whether a rebuild can see those who would find its new generation empty."""
+    """Check that a rebuild can see those who would find its new generation empty."""
     if row["silent_standbys"]:
         names = ", ".join(map(repr, row["silent_standbys"]))
         found = f"standby {names} does not say what its readers see: " + (

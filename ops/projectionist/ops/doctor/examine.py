@@ -35,14 +35,14 @@ SILENT_BEATS = 3
 
 
 class Examined(msgspec.Struct):
-    """What was found, and the answers about the consumers that were asked about."""
+    """The findings, and the answers about the consumers that were asked about."""
 
     checks: list[Check]
     questions: dict[str, list[tuple[str, str]]]
 
     @property
     def well(self) -> bool:
-        """Whether nobody has to act."""
+        """Return whether there is nothing to act on."""
         return all(check.level != Level.ATTENTION for check in self.checks)
 
 

@@ -20,7 +20,7 @@ SAMPLE = 500
 
 
 async def look(client: Client, definition: Definition, settings: Settings, found: Stream) -> list[Check]:
-    """Whether they name their events, and whether those can be read."""
+    """Check that producers name their events, and that those can be read."""
     policy, name = settings.policy(definition.name), definition.name
     reader = Consumer(definition, policy, 0, name, 0).reader
     first, last = max(found.state.first_seq, found.state.last_seq - SAMPLE + 1), found.state.last_seq

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def checks(found: OutboxStatus, providers: Collection[str]) -> Iterator[Check]:
-    """What of the outbox does not go on by itself; `providers`: the app's own."""
+    """Check what of the outbox does not go on by itself; `providers`: the app's own."""
     for one in found.troubles:
         yield attention("outbox", one.about, one.text, one.remedy)
     for relay in found.relays:

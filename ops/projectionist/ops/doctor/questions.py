@@ -1,4 +1,4 @@
-"""What everybody should be able to say of a consumer, answered by its class and the settings. Pure."""
+"""Answers what everybody should be able to say of a consumer, by its class and the settings. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs PostgreSQL: it refuses to run as root, so root lends it an unprivileged account.
+"""Chooses the account that runs PostgreSQL: it refuses to run as root, so root lends it an unprivileged one.
 
 No permission of any existing folder is changed. Whether the account reaches a place is found out by trying.
 """
@@ -20,7 +20,7 @@ NAMES = ("projectionist", "nobody")
 
 
 class SystemAccount(msgspec.Struct, frozen=True):
-    """Who runs PostgreSQL and owns its data folder."""
+    """The account that runs PostgreSQL and owns its data folder."""
 
     name: str
     uid: int
@@ -32,7 +32,7 @@ class SystemAccount(msgspec.Struct, frozen=True):
         return self.uid != os.geteuid()
 
     def identity(self) -> processes.Identity:
-        """What to pass to `subprocess` for a child under this account."""
+        """Return what to pass to `subprocess` for a child under this account."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.lent else {}
 
     def can(self, *command: str | Path) -> bool:
@@ -55,7 +55,7 @@ class SystemAccount(msgspec.Struct, frozen=True):
 
 
 def account_for(data: Path) -> SystemAccount:
-    """The account for PostgreSQL: ourselves; for root, whoever owns `data`, else the account root lends."""
+    """The account for PostgreSQL: ourselves; for root, the owner of `data`, else the account root lends."""
     if os.geteuid() != 0:
         return _account_of(os.geteuid())
     if data.exists() and data.stat().st_uid != 0:

@@ -1,4 +1,4 @@
-"""Where the wheels of the `embedded` extra put the two servers."""
+"""Finds where the wheels of the `embedded` extra put the two servers."""
 
 from __future__ import annotations
 

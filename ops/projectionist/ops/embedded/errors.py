@@ -1,4 +1,4 @@
-"""What can go wrong while the embedded servers are set up, started or stopped."""
+"""The errors of setting up, starting and stopping the embedded servers."""
 
 from __future__ import annotations
 

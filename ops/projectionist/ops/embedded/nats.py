@@ -27,7 +27,7 @@ jetstream {{
 class NatsServer:
     """The server whose data lies in `home/nats`.
 
-    It runs as whoever starts it and takes any client of this machine: unlike PostgreSQL's superuser, a client
+    It runs as the user that starts it and takes any client of this machine: unlike PostgreSQL's superuser, a client
     of nats-server cannot run programs.
     """
 

@@ -1,4 +1,4 @@
-"""Where PostgreSQL's data and programs lie, so that the account that runs it gets there."""
+"""Chooses where PostgreSQL's data and programs lie, so that the account that runs it gets there."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ class PostgresServer:
 
     @cached_property
     def account(self) -> SystemAccount:
-        """Who runs it."""
+        """Return the account that runs it."""
         return account_for(self._home / "postgres")
 
     @cached_property
     def folder(self) -> Path:
-        """Where its data lies, or will lie."""
+        """Return where its data lies, or will lie."""
         return places.data(self._home, self.account, self._state)
 
     @cached_property
@@ -60,7 +60,7 @@ class PostgresServer:
         return places.programs(self.account, self._state)
 
     def notes(self) -> list[str]:
-        """What a user should know about where it all lies, because it is not where one would look."""
+        """Return what a user should know about where it all lies, because it is not where one would look."""
         away = {"data": self.folder, "programs": self._programs}
         expected = {"data": self._home, "programs": binaries.postgres_bin().parent}
         return [
@@ -124,7 +124,7 @@ class PostgresServer:
         return True
 
     def _noted(self) -> tuple[int, str]:
-        """What the server has noted in its data folder: its pid and its state; (0, "") without a note."""
+        """Return what the server has noted in its data folder: its pid and its state; (0, "") without a note."""
         try:
             lines = (self.folder / "postmaster.pid").read_text("utf-8").splitlines()
             return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""

@@ -18,7 +18,7 @@ from projectionist.ops.embedded.postgres import PostgresServer
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """Where the servers listen, and what the user should be told about how they came up."""
+    """The addresses of the servers, and what the user should be told about how they came up."""
 
     postgres_url: str
     nats_url: str
@@ -102,7 +102,7 @@ class Embedded:
         self.down()
 
     def _up(self, server: PostgresServer | NatsServer, notes: list[str]) -> int:
-        """The port `server` listens on, which is the one it had last while nobody else has taken that."""
+        """The port `server` listens on, which is the one it had last while no other process has taken that."""
         last = homes.read_ports(self.home).get(server.name, 0)
         # Who was killed a moment ago may still be there when first looked for.
         processes.until(lambda: not server.pid() or server.ready(last), seconds=30)

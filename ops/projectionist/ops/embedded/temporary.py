@@ -21,7 +21,7 @@ _ROOM = 4 << 30
 def temporary(*, durable: bool, sync_always: bool = False) -> Iterator[Embedded]:
     """Both servers, up, in a folder that goes with them; `durable` and `sync_always` as for `Embedded`.
 
-    Who is killed inside leaves them running; the next call, whoever makes it, stops and deletes them.
+    A process that is killed inside leaves them running; the next call, of any process, stops and deletes them.
     """
     sweep()
     base = _DISK if durable or not _roomy() else _MEMORY
@@ -43,7 +43,7 @@ def temporary(*, durable: bool, sync_always: bool = False) -> Iterator[Embedded]
 
 
 def sweep() -> None:
-    """Stop the servers of whoever was killed: the lock on their folder went with its holder."""
+    """Stop the servers of a killed process: the lock on their folder went with its holder."""
     for home in (home for base in (_MEMORY, _DISK) for home in base.glob(f"{_PREFIX}*")):
         with suppress(OSError), (home / "alive").open() as file:  # gone meanwhile, in use, or another user's
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

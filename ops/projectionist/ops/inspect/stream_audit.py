@@ -36,7 +36,7 @@ class MissingRange(msgspec.Struct, frozen=True):
 
 
 class VersionClaim(msgspec.Struct, frozen=True):
-    """Who claims a version."""
+    """A claim to a version."""
 
     seq: int
     source: str
@@ -53,7 +53,7 @@ class Reuse(msgspec.Struct, frozen=True):
 
 
 class AuditResult(msgspec.Struct):
-    """What a walk has found."""
+    """The findings of a walk."""
 
     consumer: str
     stream: str
@@ -100,11 +100,11 @@ class AggregateVersions:
         self._top[aggregate] = top
 
     def late(self) -> int:
-        """How many aggregates begin later than at 1."""
+        """Return how many aggregates begin later than at 1."""
         return sum(1 for aggregate in self._beyond if not self._top[aggregate])
 
     def holes(self) -> Iterator[MissingRange]:
-        """What is missing, by aggregate."""
+        """Return what is missing, by aggregate."""
         for aggregate in sorted(self._beyond):
             expected = self._top[aggregate] + 1
             for version in sorted(self._beyond[aggregate]):

@@ -30,7 +30,7 @@ One = Callable[[ParkedActions, "ParkedEntry"], Awaitable[None]]
 
 
 class BulkResult(msgspec.Struct):
-    """What was done, and what could not be: the event's id and why."""
+    """The events that were acted on, and those that could not be: the event's id and why."""
 
     changed: list[str] = []
     unchanged: dict[str, str] = {}
@@ -139,7 +139,7 @@ class Handling:
 
 
 def named(things: Sequence[T], short: Callable[[T], str], whole: Callable[[T], str]) -> Callable[[T], str]:
-    """How each of these is told: in short, or as a whole where several are the same in short."""
+    """Return how each of these is told: in short, or as a whole where several are the same in short."""
     times = Counter(map(short, things))
     return lambda one: short(one) if times[short(one)] < 2 else whole(one)
 

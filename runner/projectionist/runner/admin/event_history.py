@@ -40,7 +40,7 @@ class SideRecord(msgspec.Struct, frozen=True):
 
 
 class Passage(msgspec.Struct):
-    """What one consumer has made of the event."""
+    """The passage of the event through one consumer."""
 
     consumer: str
     state: str = ""
@@ -90,7 +90,7 @@ class Journey(msgspec.Struct):
 
 
 class AggregateStatus(msgspec.Struct, frozen=True):
-    """Where one consumer has an aggregate, and the newest events of it."""
+    """The state of an aggregate with one consumer, and its newest events."""
 
     consumer: str
     version: int
@@ -148,7 +148,7 @@ class Journeys:
         return await self.events(row["id"], row["source"])
 
     async def aggregate(self, aggregate: str, consumer: str | None, limit: int) -> list[AggregateStatus]:
-        """Where an aggregate stands with each consumer; NotThere if none has seen it."""
+        """Return where an aggregate stands with each consumer; NotThere if none has seen it."""
         rows = await self._connection.fetch(self._sql["select_aggregate_positions"], aggregate, consumer)
         if not rows:
             raise NotThere(

@@ -27,7 +27,7 @@ class Incidents:
         self._sql = Statements("projectionist.runner", schema)
 
     async def groups(self, consumer: str | None, kind: str | None, *, closed: bool) -> list[Record]:
-        """How many of which kind concern whom, open ones first; without `closed` only those."""
+        """Count incidents by kind and consumer, open ones first; without `closed` only those."""
         return await self._connection.fetch(self._sql["select_incident_groups"], consumer, kind, closed)
 
     async def each(
@@ -58,7 +58,7 @@ class Incidents:
         ]
 
     async def close(self, numbers: Sequence[int], act: Act) -> list[int]:
-        """Close these, which somebody has dealt with; those that were open.
+        """Close these, which an operator has dealt with; those that were open.
 
         Refuses what halts a consumer: that is decided by `adopt`, and would be opened again.
         """

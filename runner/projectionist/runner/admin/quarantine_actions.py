@@ -1,4 +1,4 @@
-"""What an operator may do to what stands in quarantine; a runner then reads it again, within a second or so."""
+"""Acts on quarantined events for an operator; a runner then reads them again, within a second or so."""
 
 from __future__ import annotations
 

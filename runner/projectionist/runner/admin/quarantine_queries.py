@@ -1,4 +1,4 @@
-"""What operators see of quarantine, over all consumers, and verbs on many entries of it."""
+"""Shows operators quarantine, over all consumers, and acts on many entries of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class QuarantineFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which entries; what is None does not matter."""
+    """The choice of entries; what is None does not matter."""
 
     consumer: str | None = None
     cause: str | None = None
@@ -66,7 +66,7 @@ class QuarantineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Place:
-        """Where it stands in the stream."""
+        """Return where it stands in the stream."""
         return self.incarnation, self.seq
 
 
@@ -87,7 +87,7 @@ class QuarantineQueries:
     async def each(
         self, chosen: QuarantineFilter, limit: int = MOST, *, idle: bool = False
     ) -> list[QuarantineEntry]:
-        """Entries one by one, the oldest first; `idle`: only what nobody has asked to be read again already."""
+        """Entries one by one, the oldest first; `idle`: only what is not asked to be read again already."""
         given = (*msgspec.structs.astuple(chosen), idle, limit)
         rows = await self._connection.fetch(self._sql["select_quarantine"], *given)
         return [msgspec.convert(dict(row), QuarantineEntry) for row in rows]

@@ -1,4 +1,4 @@
-"""Where an aggregate begins whose first versions the stream does not hold any more: `baseline="any"`."""
+"""Finds where an aggregate begins whose first versions the stream no longer holds: `baseline="any"`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Baselines:
 
 
 def notes(definition: Definition, first_seq: int, *, begins: bool) -> Iterator[str]:
-    """What is worth a line at start. `begins`: aggregates of this consumer may still wait for a first version."""
+    """Yield what is worth a line at start. `begins`: aggregates of this consumer may still wait for a first version."""
     if definition.sequence != CONTIGUOUS:
         return
     if definition.baseline == "first" and first_seq > 1 and begins:

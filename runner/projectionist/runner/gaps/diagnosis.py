@@ -1,4 +1,4 @@
-"""Why missing versions of an aggregate cannot be had, and what somebody can do about it. Pure."""
+"""Says why missing versions of an aggregate cannot be had, and what an operator can do about it. Pure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class MissingVersions(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many are missing."""
+        """Return how many are missing."""
         return self.until - self.version - 1
 
     def misses(self, version: int | None) -> bool:
-        """Whether this version is one of them."""
+        """Return whether this version is one of them."""
         return version is not None and self.version < version < self.until
 
     @property
@@ -58,7 +58,7 @@ class QuarantinedNearby(msgspec.Struct, frozen=True):
 
 
 class SearchEvidence(msgspec.Struct, frozen=True):
-    """What is known about a stream in which missing versions were looked for, in vain."""
+    """The facts about a stream in which missing versions were looked for, in vain."""
 
     stream: str
     first_seq: int
@@ -75,7 +75,7 @@ class SearchEvidence(msgspec.Struct, frozen=True):
 
 
 def is_implausible(lack: MissingVersions, last_seq: int) -> bool:
-    """Whether more versions are missing than the stream has ever held messages."""
+    """Return whether more versions are missing than the stream has ever held messages."""
     return lack.count > last_seq
 
 
@@ -92,7 +92,7 @@ def diagnose(lack: MissingVersions, evidence: SearchEvidence) -> Finding:
 
 
 def may_come(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) -> bool:
-    """Whether the missing versions may merely be late: nothing shows where they are, or that they cannot be."""
+    """Return whether the missing versions may merely be late: nothing shows where they are, or that they cannot be."""
     if finding is Finding.IMPLAUSIBLE or evidence.elsewhere is not None:
         return False
     return not any(lack.misses(one.version) for one in evidence.aside)

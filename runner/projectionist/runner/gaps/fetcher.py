@@ -1,4 +1,4 @@
-"""Gap fetch: the missing versions of an aggregate are read from the stream before anybody is called.
+"""Gap fetch: the missing versions of an aggregate are read from the stream before an operator is called.
 
 It runs beside the batches, and asks the broker outside any transaction. What it finds is left in the pipeline's handoff
 and goes through the ordinary batch transaction like any delivery, without an ack. What it does not find becomes a
@@ -77,7 +77,7 @@ class PendingGap(msgspec.Struct):
 
 
 class FetchRound(msgspec.Struct):
-    """What one look at several aggregates brought."""
+    """The yield of one look at several aggregates."""
 
     stream: Stream
     found: list[Delivery] = []
@@ -229,7 +229,7 @@ class GapFetcher:
             self._waiting[one.lack.aggregate] = one
 
     async def _unsettled_gaps(self, found: Sequence[Delivery]) -> tuple[list[Delivery], bool]:
-        """Those whose identity nobody has settled, and whether another of them is on its way through the inbox."""
+        """Return those whose identity is not settled, and whether another of them is on its way through the inbox."""
         if not found:
             return [], False
         async with self._access.store(self._consumer) as store:

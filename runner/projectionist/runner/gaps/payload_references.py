@@ -52,7 +52,7 @@ class References:
         return [row["seq"] for row in rows if self._is_ours(row)]
 
     def _is_ours(self, row: Record) -> bool:
-        """Whether it was parked from the stream that is read now."""
+        """Return whether it was parked from the stream that is read now."""
         return bool(row["incarnation"] == self._consumer.incarnation)
 
     def _fetched(self, row: Record, message: StoredMessage | None) -> Fetched:

@@ -25,7 +25,7 @@ MOST_PROBED = 1_000
 
 
 class SearchResult(msgspec.Struct):
-    """What one step brought."""
+    """The yield of one step."""
 
     found: list[Delivery]
     resume: int

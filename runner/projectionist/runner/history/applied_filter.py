@@ -1,4 +1,4 @@
-"""Which events of the stream the live generation had applied when the build was opened, in the order to fold. Pure.
+"""Picks the events of the stream that live had applied when the build was opened, in the order to fold. Pure.
 
 A shadow never passes the live generation: what live has parked, skipped or not yet met is not folded here, so
 that it is applied later by the live runner, with its effects.
@@ -32,7 +32,7 @@ class AggregateProgress(msgspec.Struct, gc=False):
     cap: int
     """Where the live generation stood."""
     cell: Cell | None = None
-    """The row of the aggregate, for whoever folds: not to be looked for with every event."""
+    """The row of the aggregate, for the fold: not to be looked for with every event."""
 
 
 class AppliedFilter:
@@ -123,7 +123,7 @@ class AppliedFilter:
             held.setdefault(version, delivery)
 
     def _released(self, aggregate: str, track: AggregateProgress) -> list[Delivery]:
-        """What was held and can go now."""
+        """Return what was held and can go now."""
         held = self._held.get(aggregate)
         free: list[Delivery] = []
         if held is None:

@@ -1,4 +1,4 @@
-"""How handlers' speed decides how much is folded at a stretch: other tasks, locks and an interruption wait for that."""
+"""Decides by the speed of handlers how much is folded at a stretch: other tasks, locks and interruptions wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def divided(worked_s: float, share: float) -> int:
 
 
 class Pace:
-    """How long an event takes that is caught up, as far as it is known."""
+    """The time that an event takes that is caught up, as far as it is known."""
 
     def __init__(self) -> None:
         self._each_s: float | None = None
@@ -37,11 +37,11 @@ class Pace:
             self._each_s = seconds / events
 
     def within(self, seconds: float, most: int) -> int:
-        """How many are folded in this time, and no more than `most`; one at least."""
+        """Return how many are folded in this time, and no more than `most`; one at least."""
         if not self._each_s:
             return most
         return max(1, min(most, int(seconds / self._each_s)))
 
     def window(self) -> int:
-        """How many one transaction folds."""
+        """Return how many one transaction folds."""
         return FIRST if self._each_s is None else self.within(WINDOW_S, MOST)

@@ -120,7 +120,7 @@ class Bulk:
         progress: Progress,
         own: OwnType,
     ) -> None:
-        """`own` is found out on the way where nobody knows it yet."""
+        """`own` is found out on the way where it is not known yet."""
         self._client = client
         self._definition = definition
         self._read = decisions.reading(reader)

@@ -42,7 +42,7 @@ class HistoryGone(RebuildError):
 
 
 class HistoryScope(msgspec.Struct, frozen=True):
-    """What a consumer reads."""
+    """The part of a stream that a consumer reads."""
 
     consumer: int
     incarnation: int
@@ -51,7 +51,7 @@ class HistoryScope(msgspec.Struct, frozen=True):
 
 
 def is_whole(stream: Stream, incarnation: int) -> bool:
-    """Whether the stream holds every message that it ever took, and is the first of its name."""
+    """Return whether the stream holds every message that it ever took, and is the first of its name."""
     state = stream.state
     return incarnation == 1 and state.first_seq <= 1 and state.messages == state.last_seq
 
@@ -59,7 +59,7 @@ def is_whole(stream: Stream, incarnation: int) -> bool:
 async def holes_of(
     queries: Queries, client: Client, consumer: Consumer, keys: Sequence[Any] = ()
 ) -> UnknownRows:
-    """Which rows cannot be told; asked only about these keys it may read less.
+    """Return which rows cannot be told; asked only about these keys it may read less.
 
     Messages that are removed while it looks count as lost. Raises HistoryGone where the stream is another one.
     """
@@ -94,7 +94,7 @@ def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | No
 
 
 def is_own(consumer: Consumer) -> bool:
-    """Whether every row belongs to one aggregate, by whose id it is found."""
+    """Return whether every row belongs to one aggregate, by whose id it is found."""
     definition = consumer.definition
     return all(handler.own for handler in definition.handlers.values()) and definition.sequence != UNORDERED
 
@@ -125,7 +125,7 @@ async def _look(
     take: Take,
 ) -> None:
     forgotten = purged_from is not None and (consumer.sequence != CONTIGUOUS or not purged_from)
-    if forgotten and not take(Lost()):  # of what, nobody knows any more
+    if forgotten and not take(Lost()):  # of what, is not known any more
         return
     versions = None if purged_from is None else await _versions(queries, consumer, aggregates)
     if await lost(queries, client, read, take, aggregates, versions) and versions is not None:
@@ -166,7 +166,7 @@ async def lost(
 
 
 async def _versions(queries: Queries, consumer: Consumer, aggregates: Sequence[str]) -> _Versions:
-    """What reads versions, from where aggregates begin to where they stand."""
+    """Return what reads versions, from where aggregates begin to where they stand."""
     tracks: dict[str, AggregateProgress] = {}
     async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
         standing = (
@@ -211,7 +211,7 @@ class _Met:
         self._upto = 0.0
 
     async def has(self, seq: int) -> bool:
-        """Whether it holds this one, which is none before those asked for already."""
+        """Return whether it holds this one, which is none before those asked for already."""
         while self._upto < seq:
             await self._next()
         return seq in self._seqs

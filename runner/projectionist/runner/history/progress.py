@@ -1,4 +1,4 @@
-"""How a long reading goes, for whoever watches."""
+"""Tells observers how a long reading goes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 class PhaseProgress:
-    """How far a phase is and how fast it goes; `limit` is how many a second there may be at most."""
+    """The progress and speed of a phase; `limit` is how many a second there may be at most."""
 
     def __init__(self, limit: float | None = None) -> None:
         self._limit = limit
@@ -48,12 +48,12 @@ class PhaseProgress:
 
     @property
     def per_s(self) -> float:
-        """How many were done in a second of this phase."""
+        """Return how many were done in a second of this phase."""
         return self.done / max(clock.now() - self._begun, 1e-3)
 
     @property
     def left_s(self) -> float:
-        """How long the rest takes at this pace; 0 where there is no rest, or no pace yet."""
+        """Return how long the rest takes at this pace; 0 where there is no rest, or no pace yet."""
         return max(0, self.total - self.done) / self.per_s if self.done else 0.0
 
 
@@ -80,7 +80,7 @@ class Logged:
             log.info("%s: %s", self._name, self._how())
 
     def _how(self) -> str:
-        """How far the phase is; catching up may have nothing to do for as long as the swap has to wait."""
+        """Return how far the phase is; catching up may have nothing to do for as long as the swap has to wait."""
         pace = self._pace
         how = f"{pace.phase}, {pace.done} of {pace.total}, {pace.per_s:.0f}/s"
         return f"{how}, {pace.left_s:.0f} s left" if pace.done else how

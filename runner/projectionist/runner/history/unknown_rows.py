@@ -1,4 +1,4 @@
-"""Which rows cannot be told, because events that live has applied to them are no longer to be had. Pure."""
+"""Finds the rows that cannot be told, because events that live has applied to them are no longer to be had. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UnknownRows:
         """An event that may have touched any row."""
 
     def add(self, lost: Lost) -> None:
-        """Take one more into account. An event whose type nobody handles has touched nothing."""
+        """Take one more into account. An event of a type without a handler has touched nothing."""
         if lost.type is not None and lost.type not in self._handlers:
             return
         own = self._own if lost.type is None else self._handlers[lost.type].own
@@ -59,7 +59,7 @@ class UnknownRows:
         self.everywhere = self.everywhere or lost
 
     def at(self, key: Any) -> Lost | None:
-        """What is lost of the events that may have touched this row; None if nothing is."""
+        """Return what is lost of the events that may have touched this row; None if nothing is."""
         return self.everywhere or self._rows.get(key)
 
     def key_of(self, aggregate: str) -> Any:

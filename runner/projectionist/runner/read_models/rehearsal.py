@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OnlyOnce(ProjectionistError):
-    """What a table's body says can be there once in a schema: there would be no second generation."""
+    """A table's body names something that can be there once in a schema: there would be no second generation."""
 
 
 class _Enough(Exception):

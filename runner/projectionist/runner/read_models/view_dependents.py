@@ -54,7 +54,7 @@ async def exchange(
 
 
 async def standing(queries: Queries, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
-    """What stands around a view that is to show another table, and can be made again; raises InTheWay for the rest."""
+    """Return what depends on a view that is to show another table and can be made again; raises InTheWay otherwise."""
     await check_own(queries, public, live)
     around = [] if live is None else await _around(queries, public, live, fresh, anew=anew)
     stuck = [row["what"] for row in around if not row["statement"]]
@@ -83,7 +83,7 @@ async def carry_indexes(
 
 
 async def options(queries: Queries, public: str) -> list[Row]:
-    """What a view loses when it is replaced in place."""
+    """Return what a view loses when it is replaced in place."""
     return [row for row in await queries.rows("select_view_attachments", public) if row["kind"] == "option"]
 
 

@@ -82,7 +82,7 @@ async def build_lease(
 
 
 async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, str | None]:
-    """The lease, and who abandoned it if somebody did: that one runs out, one in use is renewed before that."""
+    """The lease, and the owner that abandoned it, if one did: that one runs out, one in use is renewed before that."""
     before = None
     while True:
         row = await queries.row("select_lease_holder", name)
@@ -99,7 +99,7 @@ async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, 
 
 
 class _Keeper:
-    """Renews a lease over a connection of its own; takes it again where it ran out and nobody else wanted it."""
+    """Renews a lease over a connection of its own; takes it again where it ran out and no other owner wanted it."""
 
     def __init__(self, postgres: Postgres, consumer: int, who: str, lease: Lease, tell: Tell | None) -> None:
         self._postgres = postgres

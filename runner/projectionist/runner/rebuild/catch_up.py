@@ -229,7 +229,7 @@ class _Tally:
         self.lost: list[str] = []
 
     def judge(self, steps: Sequence[Record], deliveries: dict[int, Delivery]) -> _Window:
-        """What of a window is folded, and where its aggregates stand then."""
+        """Return what of a window is folded, and where its aggregates stand then."""
         window = _Window([], {})
         for step in steps:
             aggregate, version, seq = step["aggregate"], step["version"], step["seq"]
@@ -250,7 +250,7 @@ class _Tally:
             self.lost.append(f"sequence {seq}")
 
     def _gives_up(self, step: Record, deliveries: dict[int, Delivery]) -> bool:
-        """Whether this event is gone, or a version between it and the one before is not stepped over."""
+        """Return whether this event is gone, or a version between it and the one before is not stepped over."""
         aggregate, seq = step["aggregate"], step["seq"]
         at = self._at.setdefault(aggregate, step["at"])
         upto = step["version"] if seq is None else step["version"] - 1

@@ -61,12 +61,12 @@ class CatchUpRace:
 
     @property
     def per_s(self) -> float:
-        """How many events a second were folded since rounds became no smaller."""
+        """Return how many events a second were folded since rounds became no smaller."""
         return self._folded / max(clock.now() - self._since, 1e-3)
 
     @property
     def lost(self) -> bool:
-        """Whether it will not be won."""
+        """Return whether it will not be won."""
         return self.equal >= ROUNDS and clock.now() - self._since >= PATIENCE_S
 
 

@@ -25,7 +25,7 @@ SHOWN = 20
 
 
 class Compared(msgspec.Struct):
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     rows: int
     differences: list[Difference]
@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def needs_again(self) -> bool:
-        """Whether rows without a key differed, of which only a second look tells whether they were in motion."""
+        """Return whether rows without a key differed, of which only a second look tells whether they were in motion."""
         return bool(self._alone)
 
     async def again(self) -> None:

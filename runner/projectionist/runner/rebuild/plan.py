@@ -1,4 +1,4 @@
-"""What a rebuild would do, cost and change, told before anything is done; and why it would be refused."""
+"""Tells what a rebuild would do, cost and change, before anything is done; and why it would be refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LOCKS = (
 
 
 class Plan(msgspec.Struct):
-    """What a rebuild would do."""
+    """The steps and costs of a rebuild."""
 
     consumer: str
     generation: int
@@ -186,7 +186,7 @@ def _some(names: list[str]) -> str:
 async def _changes(
     queries: Queries, definition: Definition, consumer: int, generation: int
 ) -> tuple[list[str], list[str]]:
-    """What becomes of columns, and what stands on a view that has to be made anew."""
+    """Return what becomes of columns, and what stands on a view that has to be made anew."""
     before, after = await kept(queries, consumer, generation), keeping(definition)
     changes = [f"{name} is no longer fed" for name in before if name not in after]
     changes += [f"{name} is new" for name in after if name not in before]

@@ -32,7 +32,7 @@ class SnapshotTimeout(RebuildError):
 
 
 class Unseen(RebuildError):
-    """A standby does not say what its readers see: nobody can know whether one of them is in the way."""
+    """A standby does not say what its readers see: one of them may be in the way."""
 
 
 class Snapshots:
@@ -50,8 +50,9 @@ class Snapshots:
         """Those that were there at the first look: who began later sees the new rows."""
 
     async def wait(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        """Wait until nobody sees the time before the shadow had caught up; raises SnapshotTimeout after a minute, or
-        Unseen.
+        """Wait until no snapshot shows the time before the shadow had caught up.
+
+        Raises SnapshotTimeout after a minute, or Unseen.
 
         `meanwhile` catches up: who comes now sees the new rows as they are now.
         """
@@ -84,7 +85,7 @@ class Snapshots:
         self._there = await self._still_there(None)
 
     async def passed(self) -> bool:
-        """Whether none of those is there any more; they are waited for while the view is locked, for a moment."""
+        """Return whether all of those are over; they are waited for while the view is locked, for a moment."""
         until = clock.now() + MOMENT_S
         while self._there:
             if self._moments > MOMENTS:

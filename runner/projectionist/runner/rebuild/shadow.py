@@ -31,7 +31,7 @@ class Shadow:
         self._consumer = consumer
         self._model = model_for(connection, consumer, schema)
         self.moved: set[Any] | None = None
-        """Keys of rows that were written, once somebody wants to know."""
+        """Keys of rows that were written, once they are asked for."""
 
     def create(self) -> list[str]:
         """The statements that make the tables; a table of rows gets key and indexes only when it is filled."""

@@ -54,7 +54,7 @@ class TablePair(msgspec.Struct, frozen=True):
 
     @property
     def comparable(self) -> bool:
-        """Whether rows can be compared at all."""
+        """Return whether rows can be compared at all."""
         return bool(self.types) and not (set(self.key) - self.types.keys())
 
     def differing(self, *, chosen: bool = False) -> str:
@@ -127,7 +127,7 @@ class TablePair(msgspec.Struct, frozen=True):
 
 
 async def sides_of(queries: Queries, table: Table, generations: tuple[int, int], *, typed: bool) -> TablePair:
-    """What both generations, the live one and the built, have of one table."""
+    """Return what both generations, the live one and the built, have of one table."""
     live, built = [
         {c.name: c.sql_type for c in await columns(queries, queries.schema, table.physical(generation))}
         for generation in generations

@@ -1,4 +1,4 @@
-"""What may go and when: rules, the purge, archives.
+"""Decides what may go and when, and removes it: rules, the purge, archives.
 
 It may import batch, consumers and what lies below. Read `rules` first, then `purge`.
 """

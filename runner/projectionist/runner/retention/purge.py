@@ -57,7 +57,7 @@ class Went(msgspec.Struct, frozen=True):
 
 
 class PurgeReport(msgspec.Struct):
-    """What a purge did."""
+    """The result of a purge."""
 
     went: list[Went]
     held: list[Held]
@@ -123,7 +123,7 @@ class Purger:
             await anyio.sleep((time.monotonic() - began) * self._rest)
 
     def _is_kept(self, table: str) -> bool:
-        """Whether nothing of this table goes, whoever it belongs to."""
+        """Return whether nothing of this table goes, of any consumer."""
         found = self._settings.retention
         kept = {"intents": found.intents_s, "audit": found.audit_s, "archive": found.archive_s}
         return found.legal_hold or kept.get(table) == "forever"
@@ -147,7 +147,7 @@ class Purger:
         return rows
 
     async def _limits(self, connection: Connection, table: str) -> tuple[object, ...] | None:
-        """What the statement about this table takes beside pages and mode; None: nothing may go."""
+        """Return what the statement about this table takes beside pages and mode; None: nothing may go."""
         facts = await connection.fetch(self._sql["select_retention_facts"], self._names, datetime.now(UTC))
         if not facts:
             return None
@@ -173,7 +173,7 @@ class Purger:
         return msgspec.structs.replace(rule, before=min(rule.before, self._began))
 
     async def _tidy(self, dry_run: bool) -> int:
-        """What grows with processes, and files whose time is over; how many files."""
+        """Remove what grows with processes, and files whose time is over; how many files."""
         if not dry_run:
             async with self._lend() as connection, connection.transaction():
                 numbers = list(self._by_number)

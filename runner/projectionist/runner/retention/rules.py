@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What of one consumer's inbox may go: settled before that moment, at or below that floor."""
+    """The part of one consumer's inbox that may go: settled before that moment, at or below that floor."""
 
     consumer: int
     name: str

@@ -1,4 +1,4 @@
-"""Whether an event could come back after its inbox row is gone, and nothing else would stand against it. Pure."""
+"""Tells whether an event could come back after its inbox row is purged, with nothing else to stand against it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NANO = 1e9
 
 
 def kept_s(policy: Policy, sequence: str) -> float | None:
-    """How long the inbox row of a settled event stays; None: for ever."""
+    """Return how long the inbox row of a settled event stays; None: for ever."""
     if policy.retention_s is None:
         return None if sequence == UNORDERED else USUAL_S
     return None if policy.retention_s == "forever" else policy.retention_s
@@ -32,12 +32,12 @@ def plain(seconds: float) -> str:
 
 
 def outlives(kept: float, stream: StreamConfig) -> bool:
-    """Whether a row that is kept so long is there as long as its message can be."""
+    """Return whether a row that is kept so long is there as long as its message can be."""
     return stream.max_age > 0 and kept >= stream.max_age / NANO + CLOCKS_S
 
 
 def unsafe(policy: Policy, sequence: str, stream: StreamConfig) -> str:
-    """Why this retention would let an event be applied twice; empty if it does not.
+    """Return why this retention would let an event be applied twice; empty if it does not.
 
     Where there is an order, a position stands against whatever comes back, however late.
     """
@@ -55,7 +55,7 @@ def unsafe(policy: Policy, sequence: str, stream: StreamConfig) -> str:
 
 
 def remedy(name: str, stream: StreamConfig) -> str:
-    """What to do about it."""
+    """Return what to do about it."""
     least = (
         f'at least {plain(stream.max_age / NANO + CLOCKS_S)}, or "forever"' if stream.max_age else '"forever"'
     )
@@ -69,7 +69,7 @@ def refuse_forgetting(definition: Definition, policy: Policy, stream: StreamConf
 
 
 def asked_by_rebuilds(kept: float, sequence: str, stream: StreamConfig) -> bool:
-    """Whether a rebuild would still ask for rows that are as old as that.
+    """Return whether a rebuild would still ask for rows that are as old as that.
 
     In contiguous order versions say what to fold and when. Elsewhere only the inbox knows what was applied, and in
     which order, of all that the stream still holds.

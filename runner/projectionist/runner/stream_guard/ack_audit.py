@@ -1,7 +1,7 @@
-"""Whether everything that is acked was settled here: what the broker counts against what batches have put on record.
+"""Checks that everything acked was settled here: what the broker counts against what batches have put on record.
 
-Only what a batch has committed is acked by us. An ack of somebody else, who shares the durable or takes messages off it
-by hand, makes the broker's floor rise over messages that nobody has settled, and none of them comes again by itself. So
+Only what a batch has committed is acked by us. An ack of another client, which shares the durable or takes messages off
+it by hand, makes the broker's floor rise over messages that are not settled, and none of them comes again by itself. So
 a floor is believed only as far as batches have settled all that lies below it.
 """
 
@@ -35,7 +35,7 @@ listed step by step."""
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """How far the broker's floor is borne out."""
+    """The part of the broker's floor that is borne out."""
 
     floor: int
     """Everything acked up to here was settled here."""
@@ -46,7 +46,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 def adds_up(floor: int, upto: int, acked: int | None, delivered: int, settled: int) -> bool:
-    """Whether no message between two floors can be missing, by counts alone. Pure.
+    """Return whether no message between two floors can be missing, by counts alone. Pure.
 
     Either every sequence in between is settled, or as many as were delivered: each delivery was of another message.
     """
@@ -87,7 +87,7 @@ class AckAudit:
         return Proof(upto, delivered) if found is None else found
 
     async def _listed(self, consumer: int, floor: int, upto: int) -> Proof | None:
-        """What the stream holds of ours up to there and nobody has settled; None if that is nothing."""
+        """Return what the stream holds of ours up to there and is not settled; None if that is nothing."""
         seen, count = floor, 0
         missing: list[int] = []
         with anyio.move_on_after(LISTING_S):
@@ -107,7 +107,7 @@ class AckAudit:
         return Proof(min(seen, missing[0] - 1) if missing else seen, None, missing)
 
     async def _unsettled(self, consumer: int, floor: int, block: Sequence[Arrival]) -> list[int]:
-        """Those of these messages that are ours and settled by nobody; asked by the block, since floors may stand."""
+        """Those of these messages that are ours and not settled; asked by the block, since floors may stand."""
         ours = [sequence(one) for one in block if self._subjects.reads(one.subject)]
         async with self._lend() as connection:
             rows = await connection.fetch(

@@ -30,12 +30,12 @@ class NothingToTake(ProjectionistError):
 
 
 class AdoptionResult(msgspec.Struct, frozen=True):
-    """What was decided."""
+    """The decision that was made."""
 
     database: str
     """Where the schema is at home from now on."""
     before: str | None
-    """Where it was; None where nobody had run on it."""
+    """Where it was; None where no process had run on it."""
     durables: list[str]
     """What was another database's until now."""
 

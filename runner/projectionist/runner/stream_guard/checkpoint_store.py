@@ -1,4 +1,4 @@
-"""What PostgreSQL remembers of a consumer's stream and durable."""
+"""Keeps in PostgreSQL what is remembered of a consumer's stream and durable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Remembered(msgspec.Struct, frozen=True):
     """None before the first time."""
 
     def is_behind(self, left: Remembered | None) -> bool:
-        """Whether the floor is lower than it was left, in the same incarnation of the stream."""
+        """Return whether the floor is lower than it was left, in the same incarnation of the stream."""
         if left is None or left.known is None or left.incarnation != self.incarnation:
             return False
         return self.known is None or self.known.floor.seq < left.known.floor.seq
@@ -97,7 +97,7 @@ class Floors:
         await self._write(connection, number, incarnation, fresh, anew=True)
 
     async def write(self, connection: Connection, remembered: Remembered, now: Checkpoint) -> None:
-        """Remember, in a transaction of its own, unless somebody has taken the consumer over or has written more.
+        """Remember, in a transaction of its own, unless another process has taken over or has written more.
 
         What lies at or below the floor was acked, and so committed, before this transaction began.
         """
@@ -125,7 +125,7 @@ class Floors:
         await connection.execute(self._sql["restart_delivery_count"], number, self._durable, created)
 
     async def pass_over(self, connection: Connection, number: int, seq: int) -> None:
-        """What is gone up to here has been told."""
+        """Note that the operator was told of all that is gone up to here."""
         await connection.execute(self._sql["acknowledge_purged_range"], number, self._durable, seq)
 
     async def report(

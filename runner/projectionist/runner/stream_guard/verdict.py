@@ -25,7 +25,7 @@ class MessageFingerprint(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What PostgreSQL remembers."""
+    """PostgreSQL's memory of a stream and a durable."""
 
     created: datetime
     floor: MessageFingerprint
@@ -38,7 +38,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What the broker says now."""
+    """The broker's word on them now."""
 
     created: datetime
     first_seq: int
@@ -55,7 +55,7 @@ class Observation(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What to do: nothing, tell, go on from another sequence, or halt until an operator has decided."""
+    """The answer: nothing, tell, go on from another sequence, or halt until an operator has decided."""
 
     fact: IncidentKind | None = None
     halted: bool = False
@@ -122,7 +122,7 @@ def _likeness(known: MessageFingerprint, found: MessageFingerprint | None, seen:
 def _other_stream(
     known: Checkpoint, seen: Observation, likeness: set[_Likeness]
 ) -> tuple[IncidentKind, str] | None:
-    """Whether this is another stream, or the same one without its end; and in which words."""
+    """Return whether this is another stream, or the same one without its end; and in which words."""
     anew = seen.created != known.created
     if likeness & {_Likeness.OTHER, _Likeness.BEYOND} or (likeness & {_Likeness.COPY} and not anew):
         what = "ends" if _Likeness.BEYOND in likeness else "holds other messages"
@@ -151,7 +151,7 @@ def _other_stream(
 
 
 def _where(known: Checkpoint, seen: Observation) -> tuple[int | None, str]:
-    """Where the durable has to go on, if it certainly does not stand right."""
+    """Return where the durable has to go on, if it certainly does not stand right."""
     floor = known.floor.seq
     lowest = min(floor, seen.ack_floor, seen.last_seq)
     if known.durable_created is not None and seen.durable_created != known.durable_created:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Forgotten(msgspec.Struct):
-    """What stands in for the rows that are gone."""
+    """The evidence that stands in for inbox rows that were purged."""
 
     line: int = 0
     """Up to this sequence rows may be gone."""
@@ -29,12 +29,14 @@ class Forgotten(msgspec.Struct):
     decisions: Decisions | None = None
 
     def covers(self, one: Delivery) -> bool:
-        """Whether an event of which the inbox knows nothing is settled, and its row gone."""
+        """Return whether an event of which the inbox knows nothing is settled, and its row gone."""
         return one.seq <= self.line
 
     def was_applied(self, one: Delivery) -> bool:
-        """Whether such an event was applied, if it is the first of its version: of one that live has passed, that
-        stands in no quarantine and was not decided against."""
+        """Return whether such an event was applied, if it is the first of its version.
+
+        It was, where live has passed its version, it stands in no quarantine and was not decided against.
+        """
         aggregate, version = one.aggregate or "", one.version or 0
         if self.decisions is None or not self.covers(one) or one.seq in self.apart:
             return False

@@ -97,11 +97,11 @@ class Exact:
 
     @property
     def in_order(self) -> bool:
-        """Whether all was folded in the order of versions."""
+        """Return whether all was folded in the order of versions."""
         return self.disordered == self._held
 
     def outdated(self, decided: Sequence[Record]) -> bool:
-        """Whether what was read may be other events by what has been decided since; who wins a version is not."""
+        """Return whether decisions since then may have made other events of those that were read; winners do not."""
         return any(row["kind"] == DecisionKind.EDIT for row in decided[self._decided :])
 
     async def read(self) -> None:
@@ -144,7 +144,7 @@ class Exact:
         return step is not None and not isinstance(step.key, Exception) and step.key in self._counts
 
     def _may_touch(self, delivery: Delivery) -> bool:
-        """Whether an event that this code cannot read may belong to these rows: if live has applied it, it stumbles."""
+        """Return whether an event that this code cannot read may belong to these rows; one that was applied fails."""
         handler = self._consumer.definition.handlers.get(delivery.type)
         if handler is None or not handler.by_id:
             return handler is not None
@@ -176,7 +176,7 @@ class Exact:
         self._fold(self._in_version_order(applied, known))
 
     def _is_of(self, row: Record, delivery: Delivery) -> bool:
-        """Whether the inbox row is of this very message, and not of another one with the same identity."""
+        """Return whether the inbox row is of this very message, and not of another one with the same identity."""
         return bool((row["incarnation"], row["seq"]) == (self._consumer.incarnation, delivery.seq))
 
     def _in_version_order(

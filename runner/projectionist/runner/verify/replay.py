@@ -55,7 +55,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct):
-    """What a replay met."""
+    """The result of a replay."""
 
     consumer: str
     first: int
@@ -65,7 +65,7 @@ class Replayed(msgspec.Struct):
     settled: int = 0
     """Known already: nothing happened to them."""
     unsettled: int = 0
-    """Not yet settled by anybody: applied under `allow`, otherwise left to the live runner."""
+    """Not settled yet: applied under `allow`, otherwise left to the live runner."""
     unsettled_named: list[str] = []
     unreadable: int = 0
     outcomes: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Replayer:
         )
 
     async def run(self, span: Range, act: Act, *, dry_run: bool = False) -> Replayed:
-        """Hand the range over. Only what nobody has settled, and only under `allow`, is applied, with its effects."""
+        """Hand the range over. Only what is not settled, and only under `allow`, is applied, with its effects."""
         if self._policy == FORBIDDEN:
             raise RebuildError(
                 f"replaying {self._definition.name} is forbidden: what it does is done outside, not in rows",

@@ -21,7 +21,7 @@ def differing(table: Table, one: Row, other: Row) -> list[int]:
 
 
 def same(table: Table, one: Row | None, other: Row | None) -> bool:
-    """Whether two rows are the same, or both are not there."""
+    """Return whether two rows are the same, or both are not there."""
     if one == other:
         return True
     return one is not None and other is not None and not differing(table, one, other)

@@ -1,4 +1,4 @@
-"""What is waited for, and what its row means. Pure."""
+"""Defines what is waited for, and what its row means. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WaitOutcome(StrEnum):
-    """What has become of it."""
+    """The end of a wait."""
 
     APPLIED = "applied"
     IGNORED = "ignored"
@@ -31,20 +31,20 @@ class WaitOutcome(StrEnum):
     FORGOTTEN = "forgotten"
     """It was settled, so long ago that retention has removed how."""
     NOT_SERVED = "not_served"
-    """Nobody applies events for the consumer now: it is paused, its breaker is open, or nobody runs it."""
+    """No process applies events for the consumer now: it is paused, its breaker is open, or none runs it."""
     PENDING = "pending"
     """Nothing of the above within the time given."""
 
 
 class WaitResult(msgspec.Struct, frozen=True):
-    """What became of what was waited for, and why where that is not plain."""
+    """The end of a wait, and why where that is not plain."""
 
     outcome: WaitOutcome
     reason: str = ""
 
     @property
     def is_applied(self) -> bool:
-        """Whether a read of the model now shows it, or never will have to."""
+        """Return whether a read of the model now shows it, or never will have to."""
         return self.outcome in (WaitOutcome.APPLIED, WaitOutcome.IGNORED)
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ _SETTLED = {
 
 
 def answer(row: Row) -> WaitResult | None:
-    """What this row says; None if it is to be waited for."""
+    """Return what this row says; None if it is to be waited for."""
     if row["aside"] is not None:
         return WaitResult(WaitOutcome.QUARANTINED, f"{row['aside']}: {row['detail']}")
     if row["state"] in _SETTLED:
@@ -94,7 +94,7 @@ def answer(row: Row) -> WaitResult | None:
 
 
 def describe_progress(row: Row | None) -> str:
-    """How far it is, for whoever has waited in vain."""
+    """Say how far it is, for a caller that has waited in vain."""
     if row is None:
         return "nothing is known of it"
     if row["state"] == InboxState.PARKED:

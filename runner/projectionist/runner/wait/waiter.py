@@ -1,6 +1,6 @@
-"""Everybody in a process who waits, on one connection and one statement every 20 ms; none while nobody waits.
+"""Serves all waiters of a process by one connection and one statement every 20 ms; none while there are no waiters.
 
-No NOTIFY: inside batches it would cost them dearly, outside it may be lost, and then somebody has to poll all the same.
+No NOTIFY: inside batches it would cost them dearly, outside it may be lost, so that polling is needed all the same.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 AGAIN_S = 0.25
-"""After so long it is looked again whether the consumer reads the stream as it is now, and whether anybody runs it."""
+"""How often it is looked whether the consumer reads the stream as it is now, and whether a process runs it."""
 NOBODY_S = 2.0
-"""For so long nobody may run a consumer before it counts: a process may just be starting in place of another."""
+"""How long a consumer may be without a process before it counts: one may just be starting in place of another."""
 LINGER_S = 1.0
-"""How long the connections are kept when nobody waits any more."""
+"""How long the connections are kept after the last waiter."""
 _FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq")
 
 
@@ -52,16 +52,16 @@ class Unserved(msgspec.Struct, frozen=True):
 
     reason: str
     decided: bool
-    """Whether it is paused or its breaker is open; else nobody runs it, which passes while processes change."""
+    """Whether it is paused or its breaker is open; else no process runs it, which passes while processes change."""
     since: float
 
 
 class CannotWait(ProjectionistError):
-    """What was asked for cannot be waited for."""
+    """The thing that was asked for cannot be waited for."""
 
 
 class PublishReceipt(Protocol):
-    """What a publish answered: that of `Publisher`."""
+    """The answer to a publish: that of `Publisher`."""
 
     @property
     def stream(self) -> str:
@@ -69,7 +69,7 @@ class PublishReceipt(Protocol):
 
     @property
     def sequence(self) -> int:
-        """Where."""
+        """Return the sequence in it."""
 
 
 class Waiter:
@@ -83,7 +83,7 @@ class Waiter:
         self._waiting: dict[int, tuple[AwaitedEvent, asyncio.Future[WaitResult]]] = {}
         self._known: dict[str, int] = {}
         self._unserved: dict[int, Unserved] = {}
-        """The consumers waited for that nobody applies events for; looked at every AGAIN_S."""
+        """The consumers waited for without a process that applies events; looked at every AGAIN_S."""
         self._looked: dict[int, float] = {}
         """When each of them was looked at."""
         self._callers = 0
@@ -172,15 +172,15 @@ class Waiter:
             del self._waiting[number]
 
     def _look_about(self) -> None:
-        """Have somebody who looks, and who closes what is open when nobody calls any more."""
+        """Start the task that looks, and that closes what is open after the last call."""
         self._arrived.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
-        """Look while anybody waits, and be there a little longer."""
+        """Look while there are waiters, and a little longer."""
         try:
-            while await self._somebody():
+            while await self._has_waiters():
                 began = time.monotonic()
                 await self._answer(dict(self._waiting))
                 await asyncio.sleep(max(POLL_S, time.monotonic() - began))
@@ -188,8 +188,8 @@ class Waiter:
             self._task = None
             await self._close()
 
-    async def _somebody(self) -> bool:
-        """Whether anybody waits; False when nobody has called for a while, and nobody is about to wait."""
+    async def _has_waiters(self) -> bool:
+        """Return whether there are waiters; False after a while without a call and with no caller about to wait."""
         while not self._waiting:
             self._arrived.clear()
             try:
@@ -204,7 +204,7 @@ class Waiter:
             await self._look_who_serves({wanted.consumer for wanted, _ in waiting.values()})
             unserved, now = dict(self._unserved), time.monotonic()
             rows = await self._look({number: wanted for number, (wanted, _) in waiting.items()})
-        except Exception as error:  # noqa: BLE001  whoever waits hears of it
+        except Exception as error:  # noqa: BLE001  the waiters hear of it
             if not is_transient(error):
                 for _, future in waiting.values():
                     _unless_done(future, error)
@@ -218,7 +218,7 @@ class Waiter:
                 _unless_done(future, WaitResult(WaitOutcome.NOT_SERVED, one.reason))
 
     async def _look_who_serves(self, consumers: Iterable[int]) -> None:
-        """See now and then whether somebody applies events for these."""
+        """See now and then whether a process applies events for these."""
         now = time.monotonic()
         asked = [one for one in consumers if now - self._looked.get(one, -math.inf) >= AGAIN_S]
         if not asked:
@@ -259,7 +259,7 @@ class Waiter:
                     )
                 return await self._connection.fetch(self._sql[statement], *arguments)
             except BaseException:
-                # Also where whoever asked was cancelled: an answer that still comes must not be read as another's.
+                # Also where the caller was cancelled: an answer that still comes must not be read as another's.
                 if self._connection is not None:
                     self._connection.terminate()
                     self._connection = None
@@ -285,7 +285,7 @@ class Waiter:
             return self._client
 
     async def _read(self, definition: Definition, seq: int) -> AwaitedEvent | WaitResult | None:
-        """Which event the stream holds there, read as the consumer reads it. None while the consumer stands in a
+        """Return which event the stream holds there, read as the consumer reads it. None while the consumer stands in a
         stream that is gone, of which the same sequences told other things."""
         client = await self._broker()
         stream = await api.stream(client, definition.stream)

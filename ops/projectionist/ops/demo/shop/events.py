@@ -1,4 +1,4 @@
-"""What happens in the shop. An event is a fact: typed, frozen, named for good by `type=`."""
+"""The events of the shop. An event is a fact: typed, frozen, named for good by `type=`."""
 
 from __future__ import annotations
 

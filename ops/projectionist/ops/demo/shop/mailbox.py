@@ -29,7 +29,7 @@ class Mailbox(Provider):
 
 
 def mailbox(name: str) -> Path:
-    """Where the mails are."""
+    """Return where the mails are."""
     return Path(name or "mailbox.jsonl")
 
 

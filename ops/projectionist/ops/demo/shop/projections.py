@@ -1,4 +1,4 @@
-"""What the shop wants to read, and the mails it wants to send."""
+"""The read models of the shop, and the mails it wants to send."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CustomerSpend(
 
 
 def enough(stock: Inventory, event: StockReserved) -> bool:
-    """Whether so much can be set aside."""
+    """Return whether so much can be set aside."""
     return stock.on_hand - stock.reserved >= event.quantity
 
 

@@ -1,4 +1,4 @@
--- What of each consumer waits for somebody, and which processes run it. $1: silent for so long is dead or frozen.
+-- Things of each consumer that wait for a person, and which processes run it. $1: silent for so long is dead or frozen.
 select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape, c.code, c.paused,
     exists (select from {schema}.builds b where b.consumer = c.number and b.ended is null) as building,
     (select count(*) from {schema}.positions where consumer = c.number and head in ('waiting', 'failed')) as stopped,
