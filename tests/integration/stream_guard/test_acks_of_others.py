@@ -10,7 +10,7 @@ import pytest
 from nats.aio.msg import Msg
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
-from tests.support.servers import Stream
+from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
@@ -224,6 +224,35 @@ async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none
 
     assert await live.value(OPEN) == 0
     assert await live.value("select count(*) from mine") == 61
+
+
+async def test_what_has_piled_up_above_a_floor_is_joined_in_short_steps(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_store, "MOST_ROWS", 5)
+    monkeypatch.setattr(checkpoint_store, "RUN", 10)
+    monkeypatch.setattr(checkpoint_store, "AT_ONCE", 30)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+    number, durable = (await live.fetch("select number, durable from {s}.consumers"))[0]
+    await live.fetch(
+        "insert into {s}.settled (consumer, incarnation, lowest, highest, seqs) "
+        "select $1, 1, 18 * b + 1, 18 * b + 17, array(select 18 * b + 2 * k + 1 from generate_series(0, 8) k) "
+        "from generate_series(0, 19) b",
+        number,
+    )
+    settled = "select array_agg(seq order by seq) from {s}.settled cross join unnest(seqs) as seq"
+    before = await live.value(settled)
+    floors = checkpoint_store.Floors(SCHEMA, "Orders", durable, live.stream.name)
+    with listening() as heard:
+        async with live.connected() as connection:
+            await floors.join_settled(connection, number)
+
+    assert heard.counts["floor.joined"] >= 180 // 30
+    assert await live.value("select max(cardinality(seqs)) from {s}.settled") == 10
+    assert await live.value("select count(*) filter (where cardinality(seqs) < 10) <= 5 from {s}.settled")
+    assert await live.value(settled) == before
 
 
 async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: ConsumerHarness) -> None:

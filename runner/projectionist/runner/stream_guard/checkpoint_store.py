@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.testpoints import announce
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint
 
@@ -19,6 +20,8 @@ MOST_ROWS = 1_000
 """So many small rows say what is settled above a floor, before they are joined."""
 RUN = 100
 """A row of fewer messages than that is small."""
+AT_ONCE = 10_000
+"""So many messages of small rows are joined in one transaction: a fraction of a second."""
 
 Witness = tuple[str, str, int]
 """Source, id and stream sequence of the last event that a process knows to be settled."""
@@ -113,7 +116,19 @@ class Floors:
                 self._sql["raise_highest_sequence"], self._stream, incarnation, now.top.seq
             )
             await self._write(connection, number, incarnation, now)
-            await connection.execute(self._sql["merge_settled_above_floor"], number, MOST_ROWS, RUN)
+        await self.join_settled(connection, number)
+
+    async def join_settled(self, connection: Connection, number: int) -> None:
+        """Keep what is settled above a floor that stands in few rows; each step as short as a batch."""
+        more = True
+        while more:
+            async with connection.transaction():
+                barrier = barrier_key(self._schema, number)
+                await connection.execute(self._sql["lock_consumer_shared"], barrier)
+                await connection.execute(self._sql["lock_checkpoint"], number, self._durable)
+                given = (number, MOST_ROWS, RUN, AT_ONCE)
+                more = await connection.fetchval(self._sql["merge_settled_above_floor"], *given)
+            announce("floor.joined")
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
         """The durable was moved: a new epoch, and its deliveries are counted anew."""

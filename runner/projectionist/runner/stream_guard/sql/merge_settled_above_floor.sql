@@ -1,12 +1,16 @@
 -- Joins what has piled up above a floor that stands for long: where more than $2 rows of fewer than $3 messages have come
--- together, the lowest of those, and the runs between them, become runs of at least $3 messages, and lists of so many of what
--- stands apart. In the transaction that wrote the floor, whose row keeps two processes from doing this at once.
-with picked as (
-    select ctid, lowest, highest from {schema}.settled
+-- together, the lowest of those that hold $4 messages together, and the runs between them, become runs of at least $3 messages,
+-- and lists of so many of what stands apart; whether there is more to be joined. Its row is locked, which keeps two processes
+-- from doing this at once.
+with small as (
+    select ctid, lowest, highest, count(*) over () as many,
+        sum(coalesce(cardinality(seqs), highest - lowest + 1)) over (order by lowest, ctid) as upto
+    from {schema}.settled
     where consumer = $1 and coalesce(cardinality(seqs), highest - lowest + 1) < $3
-    order by lowest limit 2 * $2
+), picked as (
+    select ctid, lowest, highest from small where many > $2 and upto <= $4
 ), bounds as (
-    select min(lowest) - 1 as lowest, max(highest) + 1 as highest from picked having count(*) > $2
+    select min(lowest) - 1 as lowest, max(highest) + 1 as highest from picked having count(*) > 0
 ), gone as (
     delete from {schema}.settled s using bounds b
     where s.consumer = $1 and (
@@ -37,8 +41,10 @@ with picked as (
 ), apart as (
     select incarnation, seq, (row_number() over (partition by incarnation order by seq) - 1) / $3 as list
     from sized where highest - lowest + 1 < $3
+), joined as (
+    insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)
+    select distinct $1::integer, incarnation, lowest, highest, null::bigint[] from sized where highest - lowest + 1 >= $3
+    union all
+    select $1, incarnation, min(seq), max(seq), array_agg(seq order by seq) from apart group by incarnation, list
 )
-insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)
-select distinct $1::integer, incarnation, lowest, highest, null::bigint[] from sized where highest - lowest + 1 >= $3
-union all
-select $1, incarnation, min(seq), max(seq), array_agg(seq order by seq) from apart group by incarnation, list
+select coalesce(bool_or(many > $2 and upto > $4), false) from small
