@@ -117,8 +117,8 @@ async def test_what_fails_for_a_while_drains_by_itself_afterwards(servers: Serve
             await heads()
             await one.drained()
 
-    # What is refused of an identity, or of bytes that are to be parked, is kept in quarantine at once, and is for a
-    # person: other than what a handler made.
+    # What is refused of an identity, or of bytes that are to be parked, in words of data, is kept in quarantine at
+    # once, and is for a person: other than what a handler made (ADR 19; pipeline/test_failure_evidence has it drain).
     states = [state for state in STATES if where not in ("claiming", "ending") or state not in OF_DATA]
     some = pairs(STATEMENTS[where], states)
     await each([one for one in some if one[0] not in OF_DATA or one[1] != "insert_parked_events"], do)

@@ -514,6 +514,30 @@ async def test_what_was_refused_is_known_to_a_durable_that_begins_anew(
     assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(1, "refused", "discarded")]
 
 
+async def test_what_cannot_be_parked_for_its_data_waits_for_a_person_and_keeps_nobody_waiting(
+    live: ConsumerHarness,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute("alter table projectionist.parked add constraint odd check (id <> 'odd')")
+    await live.publish(OrderPaid(1), "o1", 2, id="odd")
+    await live.publish(OrderPaid(1), "o2", 2)
+    async with live.running(s.Orders):
+        await comes(live, "select reason from {s}.quarantine", "refused")
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await live.publish(OrderPlaced("ann", 1), "o2", 1)
+        await comes(live, "select count(*) from orders where status = 'paid'", 1)
+        await live.settled(s.Orders)
+        assert await live.fetch("select state, due, attempts from {s}.quarantine") == [
+            ("quarantined", None, 0)
+        ]
+        await live.pool.execute("alter table projectionist.parked drop constraint odd")
+        async with live.quarantine(s.Orders) as verbs:
+            await verbs.retry((1, 1), ACT)
+        await comes(live, "select count(*) from orders where status = 'paid'", 2)
+        await live.settled(s.Orders)
+
+
 async def test_what_was_refused_and_is_missing_is_named_and_comes_from_quarantine(
     live: ConsumerHarness,
 ) -> None:
