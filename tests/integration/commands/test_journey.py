@@ -10,6 +10,7 @@ from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.retention import age, purge, sent
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.shop_app import APP, environment
 
 from projectionist.projections import Projection, on
 
@@ -249,6 +250,39 @@ async def test_what_retention_has_moved_to_files_is_told_from_there(
     ended = await own.run("journey", "paid", "--archive", str(moved))
     assert (ended.code, "Receipt" in ended.out) == (0, False)
     assert "1 lines are not what retention writes" in ended.err
+
+
+async def test_a_row_that_aggregates_share_is_named_where_its_event_can_be_read(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    s, cli = shop(live.stream), Cli(live, tmp_path, **environment(live))
+    await live.migrate(s.Orders, s.Spend, s.Journal)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="placed")
+    await live.publish(OrderNoted("hm"), "o1", 2, id="noted")
+    await live.settle(s.Orders, s.Spend, s.Journal)
+
+    found = passages(await journey(cli, "placed"))
+    assert (found["Orders"]["rows"], found["Orders"]["row_note"]) == (["public.orders o1"], "")
+    assert found["Spend"]["rows"] == ["public.spend"]
+    assert "name the app with --app" in found["Spend"]["row_note"]
+    named = passages(await journey(cli, "placed", "--app", APP))
+    assert {name: (one["rows"], one["row_note"]) for name, one in named.items() if one["rows"]} == {
+        "Orders": (["public.orders o1"], ""),
+        "Spend": (["public.spend ann"], ""),
+    }
+    assert "  rows       public.spend ann\n" in await cli.done("journey", "placed", "--app", APP)
+    journal = passages(await journey(cli, "noted", "--app", APP))["Journal"]
+    assert journal["rows"]
+    assert "which rows is on no record" in journal["row_note"]
+
+    live.tampered = True
+    await live.nats.jetstream().purge_stream(live.stream.name)
+    text = await cli.done("journey", "placed", "--app", APP)
+    assert "rows       public.spend (which row is in the event, and the stream no longer holds it)" in text
+    assert "there is no module nowhere" in await cli.refused("journey", "placed", "--app", "nowhere:app")
+    lost = Cli(live, tmp_path, **environment(live, app="nowhere:app"))
+    ended = await lost.run("journey", "placed")
+    assert (ended.code, "nowhere:app cannot be loaded" in ended.err) == (0, True)
 
 
 async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: ConsumerHarness, cli: Cli) -> None:

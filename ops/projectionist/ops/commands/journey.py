@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,12 @@ from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, to
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nats.aio.client import Client
+
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.admin.event_history import AggregateStatus, Journey, Journeys, Passage
+    from projectionist.runner.admin.row_names import RowNames
+    from projectionist.runner.jetstream.api import StoredMessage
 
 TOPIC = Topic.LOOK
 HELP = "show everything that happened to an event, an aggregate, or the event of an intent"
@@ -36,6 +41,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intent", metavar="KEY", help="the event of this intent")
     parser.add_argument("--correlation", metavar="ID", help="the events with this correlation id")
     parser.add_argument("--consumer", metavar="NAME", help="--aggregate: with this consumer only")
+    parser.add_argument(
+        "--app",
+        metavar="APP",
+        help="module:attribute whose classes name rows that aggregates share (default: `app` in the settings)",
+    )
     parser.add_argument(
         "--archive",
         type=Path,
@@ -64,8 +74,10 @@ async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.database import database
     from projectionist.runner.admin.event_history import Journeys
 
-    async with database("journey") as db:
-        journeys = Journeys(db.connection, db.schema, args.archive or _archive(db.settings))
+    async with AsyncExitStack() as broker, database("journey") as db:
+        by_event = args.aggregate is None and args.correlation is None
+        names = await _names(args.app, db.settings, broker) if by_event else None
+        journeys = Journeys(db.connection, db.schema, args.archive or _archive(db.settings), names)
         if args.aggregate is not None:
             found = await journeys.aggregate(args.aggregate, args.consumer, args.limit)
             document = {"aggregate": args.aggregate, "consumers": found, "notes": journeys.notes}
@@ -86,6 +98,35 @@ async def _run(args: argparse.Namespace) -> int:
     for text in () if args.json else journeys.notes:
         note(text)
     return Exit.DONE
+
+
+async def _names(app: str | None, settings: Settings, broker: AsyncExitStack) -> RowNames | None:
+    """Load the app's classes, if it is named; a stream is read where an event has to be, over one connection."""
+    from projectionist.core.nats.connections import connect
+    from projectionist.ops.cli import app_arguments
+    from projectionist.runner.admin.row_names import RowNames
+    from projectionist.runner.app import App
+    from projectionist.runner.jetstream import api
+
+    named = app or settings.app
+    if named is None:
+        return None
+    clients: list[Client] = []
+    try:
+        definitions = app_arguments.load(named, App).definitions
+    except Exception as error:
+        if app is not None:
+            raise
+        note(f"{named} cannot be loaded, so rows that aggregates share are not named: {error}")
+        return None
+
+    async def message(stream: str, seq: int) -> StoredMessage | None:
+        if not clients:
+            clients.append(await connect(settings.nats, name="projectionist journey", within_s=3))
+            broker.push_async_callback(clients[0].close)
+        return await api.message(clients[0], stream, seq)
+
+    return RowNames(definitions, settings, message)
 
 
 def _archive(settings: Settings) -> Path | None:
@@ -132,7 +173,7 @@ def _passage(one: Passage) -> Iterator[str]:
     if one.archived:
         yield "  archived   retention has moved it from the inbox to the archive"
     if one.rows:
-        yield f"  rows       {', '.join(one.rows)}"
+        yield f"  rows       {', '.join(one.rows)}" + (f" ({one.row_note})" if one.row_note else "")
     if one.parked is not None:
         waits = "a person or new code" if one.parked["waits"] else f"{cell(one.parked['next_try'])}"
         yield f"  waits      for {waits}: {one.parked['why']} ({one.parked['attempts']} attempts)"

@@ -12,6 +12,8 @@ import msgspec
 from projectionist.core.operator import NotThere
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.admin.intent_actions import IntentActions as Intents
+from projectionist.projections.compiled.definition import Kind
+from projectionist.runner.admin.row_names import BY_SQL, NO_APP, RowUnknown
 from projectionist.runner.retention.archive_search import ArchivedRows, ArchiveSearch, Attempt
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
+    from projectionist.runner.admin.row_names import RowNames
 
 GONE = "its inbox row is gone: retention has removed it, or a reset; what is left is below"
 
@@ -62,7 +65,9 @@ class Passage(msgspec.Struct):
     pid: int | None = None
     """Of the process that had it."""
     rows: list[str] = []
-    """The tables its handlers write, with the row's key where that is the aggregate's own."""
+    """The tables its handlers write, with the row's key where that is known."""
+    row_note: str = ""
+    """Why the row's key is not told, if it is not."""
     parked: dict[str, Any] | None = None
     """Why it waits, if it does."""
     beside: list[SideRecord] = []
@@ -107,11 +112,15 @@ class Journeys:
     """Looks things up over one connection that is in no transaction, and in the files of the archive, if a folder is
     given."""
 
-    def __init__(self, connection: Connection, schema: str, archive: Path | None = None) -> None:
+    def __init__(
+        self, connection: Connection, schema: str, archive: Path | None = None, names: RowNames | None = None
+    ) -> None:
+        """`archive` is a folder of files, `names` what reads the keys of rows that aggregates share."""
         self._connection = connection
         self._sql = Statements("projectionist.runner", schema)
         self._intents = Intents(connection, schema)
         self._archive, self._filed = archive, ArchivedRows()
+        self._names = names
 
     @property
     def notes(self) -> list[str]:
@@ -186,7 +195,8 @@ class Journeys:
         filed, filed_intents = _json(self._filed.inbox), _json(self._filed.intents)
         for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event, filed):
             _tell(journey, row)
-            passages[row["consumer"]] = _passage(row)
+            passages[row["consumer"]] = known = _passage(row)
+            known.rows, known.row_note = await self._rows(row, source, event)
         for row in await self._connection.fetch(self._sql["select_parked_details"], event, None, source):
             if row["name"] in passages:
                 passages[row["name"]].parked = _parked(row)
@@ -208,6 +218,20 @@ class Journeys:
         journey.consumers = [passages[name] for name in sorted(passages)]
         journey.acts = await self._acts(journey)
         return journey
+
+    async def _rows(self, row: Record, source: str, event: str) -> tuple[list[str], str]:
+        """The tables that the event's handlers write, with the key of the row, or why it is not told."""
+        tables: Sequence[str] = row["tables"]
+        key, lacking = row["row_key"], NO_APP
+        if row["kind"] == Kind.SQL:
+            lacking = BY_SQL
+        elif tables and self._names is not None and self._names.knows(row["consumer"]):
+            try:
+                key = await self._names.key(self._connection, row, source, event)
+            except RowUnknown as unknown:
+                key, lacking = None, str(unknown)
+        told = "" if key is None else f" {key}"
+        return [f"{table}{told}" for table in sorted(tables)], lacking if tables and key is None else ""
 
     async def _intent(self, row: Record) -> dict[str, Any]:
         attempts = (
@@ -241,8 +265,6 @@ def _tell(journey: Journey, row: Record) -> None:
 
 
 def _passage(row: Record) -> Passage:
-    tables: Sequence[str] = row["tables"]
-    key = "" if row["row_key"] is None else f" {row['row_key']}"
     names = (
         "state",
         "verdict",
@@ -259,7 +281,7 @@ def _passage(row: Record) -> Passage:
         "pid",
     )
     known = {name: row[name] for name in names}
-    return Passage(consumer=row["consumer"], **known, rows=[f"{table}{key}" for table in sorted(tables)])
+    return Passage(consumer=row["consumer"], **known)
 
 
 def _parked(row: Record) -> dict[str, Any]:

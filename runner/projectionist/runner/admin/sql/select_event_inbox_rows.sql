@@ -1,6 +1,6 @@
 -- What became of one event, by consumer, in the inbox or in the archive; the process that did it, as long as it is remembered.
 -- $3: rows that were found in files of the archive.
-select c.name as consumer, c.number, c.stream, i.state, i.verdict, i.incarnation, i.seq, i.subject, i.type, i.event_schema as schema,
+select c.name as consumer, c.number, c.kind, c.code, c.incarnation as current, c.stream, i.data, i.state, i.verdict, i.incarnation, i.seq, i.subject, i.type, i.event_schema as schema,
     i.aggregate, i.version, i.correlation, i.causation, i.traceparent, i.received, i.processed, i.batch, r.host, r.pid,
     coalesce(i.idle, false) as idle, i.archived,
     case when i.state = 'applied' and c.own_type = split_part(i.aggregate, '/', 1)
