@@ -1,0 +1,74 @@
+"""Dashboards are what Grafana takes, and what the compose file puts together is all there."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "ops/deploy"
+BOARDS = {path.name: json.loads(path.read_text("utf-8")) for path in (ROOT / "ops/dashboards").glob("*.json")}
+SERVICES: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+PANELS = {"bargauge", "gauge", "heatmap", "piechart", "stat", "table", "timeseries"}
+COLUMNS = 24
+
+
+def mounts(service: str) -> dict[str, Path]:
+    """What a service sees, by the place where it sees it."""
+    pairs = [volume.split(":")[:2] for volume in SERVICES[service].get("volumes", ())]
+    return {inside: (DEPLOY / outside).resolve() for outside, inside in pairs}
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_a_dashboard_is_of_panels_that_grafana_knows_each_in_its_place(name: str) -> None:
+    board = BOARDS[name]
+    panels, places = board["panels"], [panel["gridPos"] for panel in board["panels"]]
+    assert isinstance(board["schemaVersion"], int)
+    assert {panel["type"] for panel in panels} <= PANELS
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert all(panel["title"] and panel["targets"] for panel in panels)
+    for place in places:
+        assert 0 <= place["x"] < place["x"] + place["w"] <= COLUMNS
+        assert place["h"] > 0
+    for one, other in combinations(places, 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert beside or below, (one, other)
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_a_dashboard_uses_the_variables_that_it_declares(name: str) -> None:
+    board = BOARDS[name]
+    declared = {one["name"] for one in board["templating"]["list"]}
+    for panel in board["panels"]:
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        used = set(re.findall(r"\$\{?(\w+)", " ".join(target["expr"] for target in panel["targets"])))
+        assert {word for word in used if not word.startswith("__")} <= declared, panel["title"]
+
+
+def test_dashboards_are_told_apart() -> None:
+    for key in ("uid", "title"):
+        assert len({board[key] for board in BOARDS.values()}) == len(BOARDS)
+
+
+def test_what_the_compose_file_mounts_is_there_and_nothing_is_open_to_others() -> None:
+    for name, service in SERVICES.items():
+        assert all(path.exists() for path in mounts(name).values()), name
+        assert set(service.get("depends_on", ())) <= SERVICES.keys(), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+
+
+def test_services_of_the_compose_file_ask_each_other_by_names_that_are_there() -> None:
+    for path in DEPLOY.glob("*.yaml"):
+        if path.name != "compose.yaml":
+            known = {*SERVICES, "localhost", "0.0.0.0", "127.0.0.1"}  # noqa: S104  a collector's own place
+            assert set(re.findall(r"\b([\w.]+):\d{4,5}\b", path.read_text("utf-8"))) <= known, path.name
+    [provider] = yaml.safe_load((DEPLOY / "grafana-dashboards.yaml").read_text("utf-8"))["providers"]
+    assert mounts("grafana")[provider["options"]["path"]] == ROOT / "ops/dashboards"
