@@ -12,10 +12,12 @@ from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
+from tests.support.scrape import free_port
 from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
 from tests.support.shop_app import APP, environment
 
-from projectionist.core.settings.settings import Run, Settings
+from projectionist.core.settings.settings import Run, Settings, Telemetry
+from projectionist.ops.commands.status import look
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
 from projectionist.outbox import Intent, Outbox
@@ -318,3 +320,36 @@ async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act
     assert "LOOK  Spend: paused: an operator has paused it\n      mend: projectionist resume Spend" in text
     code, text = await doctor("--json")
     assert json.loads(text)["well"] is False
+
+
+async def test_a_fleet_that_exports_metrics_and_is_not_observed_needs_attention(
+    live: ConsumerHarness,
+) -> None:
+    cls = await healthy(live)
+    seen = msgspec.structs.replace(live.settings, telemetry=Telemetry(exporter="prometheus"))
+    alone = msgspec.structs.replace(live.settings, telemetry=Telemetry(unwatched="accepted"))
+
+    async def of(settings: Settings) -> list[Check]:
+        found = await examined(live, cls, settings=settings)
+        return [check for check in found.checks if check.name == "observer"]
+
+    (nothing_runs,) = await of(seen)
+    assert nothing_runs.level == "note"
+    async with live.running(cls):
+        await live.settled(cls)
+        (fleet,), (developing,) = await of(seen), await of(live.settings)
+        assert (fleet.level, developing.level) == ("attention", "note")
+        assert "`projectionist observe`" in fleet.mend
+        assert await of(alone) == []
+        shown = await look(seen)
+        assert [part.shown for part in shown.parts if part.name == "observer"] == [
+            "none: alerts about lag and intents cannot fire"
+        ]
+        assert shown.well, "it is told, and no reason for a script to fail"
+
+        metrics = {"telemetry__exporter": "prometheus", "telemetry__listen": f"127.0.0.1:{free_port()}"}
+        async with projectionist("observe", APP, env=environment(live, **metrics)) as child:
+            await child.heard("telemetry.observed")
+            assert [check.level for check in await of(seen)] == ["well"]
+            parts = (await look(seen)).parts
+            assert [part.shown for part in parts if part.name == "observer"] == ["connected"]

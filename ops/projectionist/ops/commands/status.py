@@ -28,7 +28,8 @@ from projectionist.runner.consumers.status import (
 )
 
 if TYPE_CHECKING:
-    from projectionist.core.settings.settings import Nats, Postgres, Settings
+    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.settings.settings import Nats, Settings
 
 TOPIC = Topic.LOOK
 HELP = "show servers, pending migrations, and where every consumer stands"
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def look(settings: Settings, by: str | None = None) -> Status:
     """Ask both servers at once; what does not answer is a part with a problem."""
-    status, broker = await asyncio.gather(_database(settings.postgres, by), _broker(settings.nats))
+    status, broker = await asyncio.gather(_database(settings, by), _broker(settings.nats))
     return msgspec.structs.replace(status, parts=[*status.parts, broker])
 
 
@@ -240,13 +241,13 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
     )
 
 
-async def _database(postgres: Postgres, by: str | None) -> Status:
+async def _database(settings: Settings, by: str | None) -> Status:
     from projectionist.core.postgres.connections import connect
     from projectionist.migrations import plan
     from projectionist.outbox.admin import status as standing
     from projectionist.runner.consumers import status
 
-    release, python = version("projectionist"), platform.python_version()
+    release, python, postgres = version("projectionist"), platform.python_version(), settings.postgres
     try:
         connection = await connect(postgres, application_name="projectionist status")
     except ProjectionistError as problem:
@@ -257,6 +258,7 @@ async def _database(postgres: Postgres, by: str | None) -> Status:
         parts = [found, _tables(postgres.schema, pending)]
         if pending:
             return Status(version=release, python=python, parts=parts)
+        parts += await _observer(connection, settings)
         return Status(
             version=release,
             python=python,
@@ -280,6 +282,17 @@ def _tables(schema: str, pending: list[str]) -> PartStatus:
         return PartStatus("migrations", f"schema {schema} is up to date")
     problem = f"{', '.join(pending)} pending in schema {schema}. Run `projectionist migrate`"
     return PartStatus("migrations", "", problem)
+
+
+async def _observer(connection: Connection, settings: Settings) -> list[PartStatus]:
+    """Whether an observer runs, where metrics go somewhere; the doctor says what to do about it."""
+    from projectionist.ops.doctor import observer
+
+    if settings.telemetry.metrics == "none":
+        return []
+    found = await observer.look(connection, settings, SILENT_S)
+    runs = found is observer.Observed.RUNS
+    return [PartStatus("observer", "connected" if runs else "none: alerts about lag and intents cannot fire")]
 
 
 async def _broker(nats: Nats) -> PartStatus:

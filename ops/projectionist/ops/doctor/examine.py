@@ -14,7 +14,7 @@ from projectionist.core.postgres.database_identity import recorded
 from projectionist.core.postgres.statements import Statements
 from projectionist.migrations import plan
 from projectionist.ops.doctor import broker as broker_checks
-from projectionist.ops.doctor import consumers, database, identities, outbox
+from projectionist.ops.doctor import consumers, database, identities, observer, outbox
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.outbox.admin import status
@@ -106,6 +106,7 @@ async def _rows(
     checks += map(consumers.unversioned, lacking)
     checks += consumers.silent(found)
     checks += outbox.checks(await status.look(connection, settings.postgres.schema), app.providers)
+    checks += observer.checks(await observer.look(connection, settings, silent_s), settings.telemetry)
     checks += map(consumers.refused, await connection.fetch(statements["doctor_refused"]))
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
     return {row["name"]: row for row in found}

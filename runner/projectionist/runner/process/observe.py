@@ -33,6 +33,11 @@ LOOKING_S = 20.0
 """How long one look may take, over all consumers."""
 
 
+def session_name(schema: str) -> str:
+    """What the session of an observer is called in PostgreSQL, by which others see that one runs."""
+    return f"projectionist observe {schema}"[:63]
+
+
 async def observe(
     definitions: Sequence[Definition] | None,
     settings: Settings,
@@ -104,7 +109,8 @@ class _Watch:
             with anyio.fail_after(LOOKING_S):
                 if self._connection is None:
                     self._connection = await db.connect(
-                        self._settings.postgres, application_name="projectionist observe"
+                        self._settings.postgres,
+                        application_name=session_name(self._settings.postgres.schema),
                     )
                     await self._prepared(self._connection)
                 await self._observer.look(self._connection, self._client)
