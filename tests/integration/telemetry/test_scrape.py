@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
+from collections import defaultdict
 from collections.abc import Mapping
 
 import pytest
@@ -98,6 +99,39 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: ConsumerH
         r"^\| `([a-z.]+)` \| `([a-z_]+)` \| (\w+) \| `(.*?)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE
     )
     assert sorted(told) == sorted(_line(one) for one in METRICS.values())
+
+
+async def test_outcomes_are_told_by_source_where_sources_are_listed(live: ConsumerHarness) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    await some_history(live)
+    await live.publish(OrderPlaced("bob", 1), "t1", 1, id="t1:1", source="till")
+    await live.publish(OrderPlaced("bob", 1), "t1", 1, id="t1:1", source="till")
+    await live.publish(OrderNoted("bad"), "t1", 2, source="till")
+    port = free_port()
+    env = telling(live, port) | {"PROJECTIONIST_TELEMETRY__SOURCES": "till,desk"}
+    async with projectionist("run", APP, env=env) as runner:
+        await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
+        await live.value_of("select sum(n)::int from {s}.counters where outcome = 'applied'", 4)
+        await live.value_of("select sum(n)::int from {s}.counters where outcome = 'failed'", 2)
+        await live.value_of("select sum(n)::int from {s}.counters where outcome = 'duplicate'", 2)
+
+        async def told() -> dict[tuple[str, str], float]:
+            found: dict[tuple[str, str], float] = defaultdict(float)
+            for labels, n in series((await get(port, "/metrics")).text, "projectionist_events_total").items():
+                one = dict(labels)
+                if one["projectionist_consumer"] == "Orders":
+                    found[one.get("cloudevents_event_source") or "-", one["projectionist_outcome"]] += n
+            assert found["-", "applied"] == 3, found
+            assert found["-", "quarantined"] == 1, found
+            assert found["till", "duplicate"] == found["till", "failed"] == 1, found
+            return found
+
+        found = await eventually(told)
+        runner.signal(signal.SIGTERM)
+        await runner.ended()
+    of_the_till = {outcome: n for (source, outcome), n in found.items() if source == "till" and n}
+    assert of_the_till == {"applied": 1, "duplicate": 1, "failed": 1, "parked_failed": 1}
+    assert {source for source, _ in found} == {"-", "till"}
 
 
 def _line(one: Metric) -> tuple[str, ...]:

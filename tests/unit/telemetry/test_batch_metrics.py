@@ -132,6 +132,10 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     one, applied = batch(6, kinds=1)
     for delivery, source in zip(one.deliveries, ["shop", "shop", "till", "till", "web", "web"], strict=True):
         delivery.source = source
+    applied.writes = BatchWrites(frozenset(("shop", "till")))
+    for delivery in one.deliveries:
+        applied.writes.count(delivery, "applied")
+    applied.writes.count(one.deliveries[0], "intents")
     applied.writes.failed_again = [
         (one.deliveries[0], EventFailure("ValueError")),
         (one.deliveries[5], EventFailure("ValueError")),
@@ -141,7 +145,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     def by_source(metric: Metric) -> list[tuple[str, float]]:
         return [(d.get(names.EVENT_SOURCE, "-"), n) for name, n, d in told.calls if name == metric.name]
 
-    assert by_source(names.SOURCE_EVENTS) == [("shop", 2), ("till", 2)]
+    assert by_source(names.EVENTS) == [("shop", 2), ("till", 2), ("shop", 1), ("-", 2)]
     assert by_source(names.FAILURES) == [("shop", 1), ("-", 1)]
     assert sorted(source for source, _ in by_source(names.LATENCY)) == [
         "-",

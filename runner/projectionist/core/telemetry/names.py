@@ -127,13 +127,6 @@ EVENTS: Final = _counter(
     CONSUMER,
     EVENT_TYPE,
     OUTCOME,
-)
-SOURCE_EVENTS: Final = _counter(
-    "projectionist.source.events",
-    "{event}",
-    "Events that batches brought from the sources that `[telemetry] sources` lists, repeats among them.",
-    CONSUMER,
-    EVENT_TYPE,
     EVENT_SOURCE,
 )
 FAILURES: Final = _counter(

@@ -95,6 +95,8 @@ class Consumer:
         )
         self.parking = ParkedDecoder(definition.stream, self.reader)
         self.tracing = BatchTracer(definition)
+        self.sources: frozenset[str] = frozenset()
+        """Those that are told apart where events are counted for metrics."""
         self._batches = 0
 
     @property

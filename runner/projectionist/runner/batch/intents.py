@@ -36,12 +36,12 @@ def stage_intents(
 ) -> list[StagedIntent]:
     """Return the intents to write, in the order handlers emitted them; count the silent ones."""
     staged: list[StagedIntent] = []
-    counts, recipes = writes.counts, consumer.recipes
+    recipes = consumer.recipes
     for delivery, one in emitted:
         intent = one.intent
         if not consumer.is_real(delivery.seq, delivery.incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
-            counts[delivery.type, f"suppressed_{options_of(intent).slot}"] += 1
+            writes.count(delivery, f"suppressed_{options_of(intent).slot}")
             continue
         recipe = recipes.get((type(intent), one.slot)) or _recipe(consumer, intent, one.slot)
         options, aggregate = recipe.options, delivery.aggregate
@@ -66,7 +66,7 @@ def stage_intents(
                 seq=delivery.seq,
             )
         )
-        counts[delivery.type, "intents"] += 1
+        writes.count(delivery, "intents")
     return staged
 
 

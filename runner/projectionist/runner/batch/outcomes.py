@@ -84,6 +84,10 @@ def _count(applied: Sequence[Delivery], writes: BatchWrites) -> None:
     counts = writes.counts
     for delivery in applied:
         counts[delivery.type, delivery.provisional] += 1
+    if writes.sources:
+        writes.by_source.update(
+            (d.type, d.provisional, d.source) for d in applied if d.source in writes.sources
+        )
 
 
 def _hold(waiting: Sequence[Delivery], cause: Cause, writes: BatchWrites, *, ordered: bool = True) -> None:
@@ -95,7 +99,7 @@ def _hold(waiting: Sequence[Delivery], cause: Cause, writes: BatchWrites, *, ord
 
 
 def _break(delivery: Delivery, failed: EventFailure, writes: BatchWrites, *, ordered: bool) -> None:
-    writes.counts[delivery.type, "failed"] += 1
+    writes.count(delivery, "failed")
     if delivery.parked:
         writes.failed_again.append((delivery, failed))
     else:
@@ -107,7 +111,7 @@ def _park(
 ) -> None:
     writes.parked.append(ParkedEvent(delivery, cause, ordered, failed))
     writes.settle(delivery, InboxState.PARKED, _VERDICTS[cause])
-    writes.counts[delivery.type, f"parked_{cause}"] += 1
+    writes.count(delivery, f"parked_{cause}")
 
 
 def _refer(added: Sequence[ParkedEvent], room: int) -> None:

@@ -77,7 +77,7 @@ class Transaction:
         self.incarnation = 0
         self.released: Sequence[Delivery] = ()
         self.decided: PastDecisions | None = None
-        self.writes = BatchWrites()
+        self.writes = BatchWrites(consumer.sources)
 
     async def run(self) -> BatchResult:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
@@ -175,7 +175,9 @@ class Transaction:
         if count != len(fresh) or taken.again:
             fresh = await self._sort_known(fresh, taken.again)
         if self.consumer.reader.unnamed:
-            self.writes.counts.update((one.type, "unnamed") for one in fresh if one.used_fallback)
+            for one in fresh:
+                if one.used_fallback:
+                    self.writes.count(one, "unnamed")
         return fresh
 
     async def _sort_known(self, asked: Sequence[Delivery], again: Sequence[Delivery]) -> list[Delivery]:
@@ -200,7 +202,7 @@ class Transaction:
         elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
         else:
-            self.writes.counts[delivery.type, "redelivered"] += 1
+            self.writes.count(delivery, "redelivered")
 
     # -- judge ---------------------------------------------------------------------------------------------------
 
@@ -301,7 +303,7 @@ class Transaction:
                 self._late(delivery)
             else:
                 self.writes.settle(delivery, InboxState.STALE, verdict)
-                self.writes.counts[delivery.type, "stale"] += 1
+                self.writes.count(delivery, "stale")
 
     def _is_reuse(self, delivery: Delivery, source: str, identity: str) -> None:
         """Two events claim one version: the first stands, the second is put aside."""
@@ -311,7 +313,7 @@ class Transaction:
 
     def _late(self, delivery: Delivery) -> None:
         self.writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
-        self.writes.counts[delivery.type, "late"] += 1
+        self.writes.count(delivery, "late")
         self.writes.tell(
             delivery,
             IncidentKind.LATE,
@@ -371,11 +373,11 @@ class Transaction:
             writes.quarantined.append(unreadable(bad))
         if writes.repeats:
             new = await store.repeat(incarnation, writes.repeats)
-            writes.count_new("duplicate", ((one.seq, one.type) for one in writes.repeats), new)
+            writes.count_new("duplicate", writes.repeats, new)
         if writes.quarantined:
             new = await store.quarantine(incarnation, code, writes.quarantined)
             writes.aside = [one for one in writes.quarantined if one.seq in set(new)]
-            writes.count_new("quarantined", ((one.seq, one.type) for one in writes.quarantined), new)
+            writes.count_new("quarantined", writes.quarantined, new)
         if writes.kept:
             await store.quarantine_keep(incarnation, code, writes.kept)
         if self.released:
@@ -385,14 +387,13 @@ class Transaction:
 
     async def _report(self, told: Sequence[Incident]) -> None:
         for kind, new in (await self.store.report(self.incarnation, told)).items():
-            facts = ((one.seq, one.type) for one in told if one.kind == kind)
-            self.writes.count_new(f"incident_{kind}", facts, new)
+            self.writes.count_new(f"incident_{kind}", (one for one in told if one.kind == kind), new)
 
     async def _release(self, kept: Container[int]) -> None:
         out = [delivery for delivery in self.released if delivery.seq not in kept]
         await self.store.quarantine_release(self.incarnation, [delivery.seq for delivery in out])
         for delivery in out:
-            self.writes.counts[delivery.type, "released"] += 1
+            self.writes.count(delivery, "released")
 
     async def _mark(self, courses: Sequence[AggregatePlan], folded: FoldedBatch, slot: int) -> None:
         """Tell the open build what has moved: aggregates, and sequences of what has no order."""

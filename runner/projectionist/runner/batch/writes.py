@@ -127,7 +127,9 @@ class Incident(msgspec.Struct):
 class BatchWrites:
     """The writes of one batch, in the order the transaction makes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: frozenset[str] = frozenset()) -> None:
+        self.sources = sources
+        """Those that are told apart where events are counted for metrics."""
         self.parked: list[ParkedEvent] = []
         self.failed_again: list[tuple[Delivery, EventFailure]] = []
         self.unparked: list[Delivery] = []
@@ -143,6 +145,14 @@ class BatchWrites:
         self.staged = 0
         """How many intents were written."""
         self.counts: Counter[tuple[str, str]] = Counter()
+        self.by_source: Counter[tuple[str, str, str]] = Counter()
+        """What of `counts` is of the `sources`, with the source behind type and outcome."""
+
+    def count(self, one: Delivery | Quarantined | Incident, outcome: str) -> None:
+        """Count what has become of an event."""
+        self.counts[one.type, outcome] += 1
+        if one.source in self.sources:
+            self.by_source[one.type, outcome, one.source or ""] += 1
 
     def settle(self, delivery: Delivery, state: InboxState, verdict: str | None) -> None:
         """Correct the provisional state of a claimed or drained entry."""
@@ -155,6 +165,7 @@ class BatchWrites:
                 deliveries.remove(delivery)
         cause = next(one.cause for one in self.parked if one.delivery is delivery)
         self.counts -= Counter({(delivery.type, f"parked_{cause}"): 1})
+        self.by_source -= Counter({(delivery.type, f"parked_{cause}", delivery.source): 1})
 
     def tell(self, d: Delivery, kind: IncidentKind, detail: str) -> None:
         """Report an incident about an event."""
@@ -171,13 +182,15 @@ class BatchWrites:
             )
         )
 
-    def count_new(self, outcome: str, told: Iterable[tuple[int, str]], new: Iterable[int]) -> None:
-        """Count what was `told` of stream sequences (with event types), once each, where the sequence is `new`."""
+    def count_new(
+        self, outcome: str, told: Iterable[Delivery | Quarantined | Incident], new: Iterable[int]
+    ) -> None:
+        """Count what was `told`, once for each stream sequence, where that is `new`."""
         left = set(new)
-        for seq, kind in told:
-            if seq in left:
-                left.remove(seq)
-                self.counts[kind, outcome] += 1
+        for one in told:
+            if one.seq in left:
+                left.remove(one.seq)
+                self.count(one, outcome)
 
     def soonest(self) -> float | None:
         """Seconds until the first of these aggregates and entries is due again."""

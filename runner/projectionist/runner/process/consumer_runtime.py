@@ -66,6 +66,7 @@ class ConsumerRuntime:
             lambda: server_attributes.broker(client) | {names.GROUP: source.durable},
             server_attributes.database(settings.postgres.url),
         )
+        consumer.sources = frozenset(settings.telemetry.sources)
         consumer.tracing = BatchTracer(consumer.definition, settings.telemetry, where)
         self._measures = Measures(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)
 

@@ -48,10 +48,13 @@ class Measures:
             for kind in {kind for kind, _ in one.writes.counts} or {""}:
                 metrics.record(names.PROCESS_DURATION, one.took_s, process | {names.EVENT_TYPE: kind})
             metrics.record(names.COMMIT_DURATION, one.commit_s, self._who)
+        for (kind, outcome, source), n in self._by_source(applied).items():
+            counts[kind, outcome] -= n
+            about = {names.EVENT_TYPE: kind, names.OUTCOME: outcome}
+            metrics.add(names.EVENTS, n, {**self._from(source), **about})
         for (kind, outcome), n in counts.items():
-            metrics.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
-        if self._sources:
-            self._note_sources(batch)
+            if n:
+                metrics.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
         self._note_failures(applied)
         self._note_times(batch, applied)
 
@@ -63,11 +66,13 @@ class Measures:
         for kind, n in found.items():
             metrics.add(names.CONSUMED, n, common | {names.EVENT_TYPE: kind})
 
-    def _note_sources(self, batch: Batch) -> None:
-        found = Counter((d.type, d.source) for d in batch.deliveries if d.source in self._sources)
-        for (kind, source), n in found.items():
-            attributes = {names.EVENT_TYPE: self._kinds.name(kind), names.EVENT_SOURCE: source}
-            metrics.add(names.SOURCE_EVENTS, n, self._who | attributes)
+    def _by_source(self, applied: Sequence[BatchResult]) -> Counter[tuple[str, str, str]]:
+        """What has become of events of the sources that are told apart."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        for one in applied:
+            for (kind, outcome, source), n in one.writes.by_source.items():
+                found[self._kinds.name(kind), outcome, source] += n
+        return found
 
     def _from(self, source: str) -> Mapping[str, str]:
         """The source as an attribute, where it is one of the few that are told apart."""
