@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from projectionist.core.user_errors import Stray
+from projectionist.core.user_errors import StrayCancellation
 
 
 @contextmanager
@@ -77,4 +77,6 @@ class TaskSet:
     def _error_of(task: asyncio.Task[None]) -> BaseException | None:
         if not task.cancelled():
             return task.exception()
-        return None if task.cancelling() else Stray("something that was awaited has been cancelled")
+        return (
+            None if task.cancelling() else StrayCancellation("something that was awaited has been cancelled")
+        )

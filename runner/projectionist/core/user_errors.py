@@ -9,7 +9,7 @@ RAISED = (BaseException,)
 """Whatever it is: a library may raise what is no Exception, and who catches this asks first whom it is meant for."""
 
 
-class Stray(RuntimeError):
+class StrayCancellation(RuntimeError):
     """Something that was awaited had been cancelled, and nobody had asked the task to end."""
 
 
@@ -38,7 +38,7 @@ def is_cancelled(error: BaseException) -> bool:
 
 
 async def lasting(run: Callable[[], Awaitable[None]]) -> None:
-    """Run what others rely on to go on; raises Stray where it would end by a cancellation that is not its own.
+    """Run what others rely on to go on; raises StrayCancellation where a cancellation that is not its own ends it.
 
     A task group takes a task that ends so for one that is done, and tells nobody.
     """
@@ -47,4 +47,4 @@ async def lasting(run: Callable[[], Awaitable[None]]) -> None:
     except asyncio.CancelledError as error:
         if is_cancelled(error):
             raise
-        raise Stray(f"something that was awaited has been cancelled: {error}") from error
+        raise StrayCancellation(f"something that was awaited has been cancelled: {error}") from error

@@ -15,9 +15,9 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped,
 from projectionist.core.operator import Act
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.history.lost_events import HistoryGone
-from projectionist.runner.rebuild.catch_up import Gone
+from projectionist.runner.rebuild.catch_up import EventsPurged
 from projectionist.runner.stream_guard.adopt_stream import Adoption
-from projectionist.runner.verify.verify import Untold
+from projectionist.runner.verify.verify import UndecidableRow
 
 pytestmark = pytest.mark.asyncio
 
@@ -42,7 +42,7 @@ async def assert_untold(rebuilds: RebuildHarness, cls: type, lost: dict[str, str
         verified = await rebuilds.verify(cls, sample)
         assert (verified.drifted, verified.unsure, verified.untold) == (0, 0, len(lost))
         assert sorted(verified.untold_rows, key=lambda one: one.key) == [
-            Untold(key, event) for key, event in sorted(lost.items())
+            UndecidableRow(key, event) for key, event in sorted(lost.items())
         ]
     for key in lost:
         with pytest.raises(HistoryGone, match="cannot be told"):
@@ -181,7 +181,7 @@ async def test_an_event_erased_while_the_bulk_reads_is_missed_before_the_swap_an
     before = await harness.rows("orders")
     async with rebuilds.frozen(s.Orders, "rebuild.prepared") as building:
         await harness.nats.jetstream().delete_msg(harness.stream.name, 6)
-    with pytest.raises(Gone, match="order/o1 v2"):
+    with pytest.raises(EventsPurged, match="order/o1 v2"):
         await building
 
     assert await harness.rows("orders") == before

@@ -18,7 +18,7 @@ from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import Outcome, ProviderContext, Reply, Request, Smtp
-from projectionist.outbox.providers.mail import Letter
+from projectionist.outbox.providers.mail import FrozenMail
 from projectionist.outbox.providers.runtime import attempt, prepare
 from projectionist.outbox.providers.smtp import SmtpSettings
 
@@ -159,14 +159,14 @@ async def test_silence_is_unknown_only_after_the_message_was_handed_over(
 @pytest.mark.parametrize(
     "letter",
     [
-        Letter("shop@example.com", ["a@example.org"], "Subject: Zoë\r\n\r\n"),
-        Letter("shop@example.com", ["zoë@example.org"], "Subject: x\r\n\r\n"),
-        Letter("zoë@example.com", ["a@example.org"], "Subject: x\r\n\r\n"),
+        FrozenMail("shop@example.com", ["a@example.org"], "Subject: Zoë\r\n\r\n"),
+        FrozenMail("shop@example.com", ["zoë@example.org"], "Subject: x\r\n\r\n"),
+        FrozenMail("zoë@example.com", ["a@example.org"], "Subject: x\r\n\r\n"),
     ],
 )
-async def test_a_letter_that_smtp_cannot_carry_is_refused_and_hands_over_nothing(letter: Letter) -> None:
+async def test_a_letter_that_smtp_cannot_carry_is_refused_and_hands_over_nothing(letter: FrozenMail) -> None:
     class Own(Smtp):
-        def letter(self, request: Request) -> Letter:
+        def letter(self, request: Request) -> FrozenMail:
             return letter
 
     async with mail_server() as server:

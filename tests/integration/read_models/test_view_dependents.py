@@ -13,7 +13,7 @@ from tests.support.waiting import listening
 from projectionist.projections import Projection, on
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.read_models.generations import sweep
-from projectionist.runner.read_models.view_dependents import InTheWay
+from projectionist.runner.read_models.view_dependents import DependentViews
 
 pytestmark = pytest.mark.asyncio
 
@@ -231,7 +231,7 @@ async def test_what_cannot_be_carried_over_is_refused_by_name(
     await harness.settle(_spent(rebuilds))
     await harness.pool.execute(made.replace("{g}", "projectionist.spent__g1"))
 
-    with listening() as heard, pytest.raises(InTheWay, match=named):
+    with listening() as heard, pytest.raises(DependentViews, match=named):
         await rebuilds.rebuild(_spent(rebuilds))
 
     assert heard.counts["rebuild.copied"] == 0  # it is told before hours of building
@@ -269,7 +269,7 @@ async def test_the_way_back_does_not_take_a_name_that_somebody_uses_by_now(rebui
     await rebuilds.rebuild(_spent(rebuilds, revision=2, table="spent_more"))
     await harness.pool.execute("create view spent as select 'o1'::text as order_id, 1::bigint as cents")
 
-    with pytest.raises(InTheWay, match=r"spent.* is not the view that was made"):
+    with pytest.raises(DependentViews, match=r"spent.* is not the view that was made"):
         await rebuilds.rebuild(_spent(rebuilds), back_to=1)
 
     assert await harness.rows("spent") == [("o1", 1)]
@@ -353,7 +353,7 @@ async def test_a_policy_that_reads_another_generation_is_refused(rebuilds: Rebui
     )
 
     for one in (orders, _spent(rebuilds)):
-        with pytest.raises(InTheWay, match="policy p"):
+        with pytest.raises(DependentViews, match="policy p"):
             await rebuilds.rebuild(one)
 
 
@@ -376,6 +376,6 @@ async def test_whoever_may_not_change_the_view_is_told_what_to_do(rebuilds: Rebu
         await harness.pool.execute(
             "grant create on schema public to the_owner; alter view orders owner to the_owner"
         )
-        with pytest.raises(InTheWay, match="must be owner of view orders"):
+        with pytest.raises(DependentViews, match="must be owner of view orders"):
             await rebuilds.rebuild(orders)
         assert await rebuilds.generation(orders) == 1

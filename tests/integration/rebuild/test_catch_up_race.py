@@ -69,7 +69,7 @@ async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
     async with rebuilds.harness.running(s.Orders):
         await rebuilds.harness.settled(s.Orders)
         async with outrun(rebuilds, s.Orders, monkeypatch):
-            with pytest.raises(catch_up_race.Outrun, match="as fast as they can be caught up") as ended:
+            with pytest.raises(catch_up_race.BuildOutrun, match="as fast as they can be caught up") as ended:
                 await rebuilds.rebuild(s.Orders, progress=told)
         assert "--slow-live" in ended.value.remedy
         assert any("live applies as fast" in line for line in told.said)

@@ -133,7 +133,7 @@ async def test_a_sql_handler_that_writes_the_live_table_stops_the_build(rebuilds
     await harness.settle(Stray)
     await harness.pool.execute("delete from projectionist.stray__g1")
 
-    with pytest.raises(bulk_phase_sql.Strayed, match="stray__g1"):
+    with pytest.raises(bulk_phase_sql.ForeignTableWrite, match="stray__g1"):
         await rebuilds.rebuild(Stray)
 
     assert await harness.rows("stray") == []

@@ -21,7 +21,7 @@ from projectionist.core.operator import Act
 from projectionist.core.postgres import database_identity
 from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.runner.admin.reset import Resetting
-from projectionist.runner.jetstream.durable_owner import NotOurs
+from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.stream_guard.adopt_database import NothingToTake, Takeover
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ async def test_verbs_of_a_copy_leave_the_durables_of_the_original_alone(live: Co
         await Takeover(there, live.nats, SCHEMA).adopt(ACT)
         await live.pool.expire_connections()
         async with live.pool.acquire() as connection:
-            with pytest.raises(NotOurs):
+            with pytest.raises(DurableNotOurs):
                 await Resetting(connection, live.nats, SCHEMA).reset("Orders", ACT)
             with pytest.raises(NothingToTake):
                 await Takeover(there, live.nats, SCHEMA).adopt(ACT)

@@ -13,7 +13,7 @@ from projectionist.runner.batch.failure_evidence import (
     MOST_PATIENCE_S,
     PATIENCE_S,
     ConsumerProgress,
-    Miss,
+    FailedPart,
     NextStep,
     Way,
     judge,
@@ -68,32 +68,32 @@ APPLY, FAIL, BYTES = Way.APPLY, Way.FAIL, Way.PUT_ASIDE
 def test_what_is_done_about_a_part_that_missed(
     trouble: ErrorClass, way: Way, facts: dict[str, Any], step: NextStep
 ) -> None:
-    assert judge(Miss(trouble, way, **facts)) is step
+    assert judge(FailedPart(trouble, way, **facts)) is step
 
 
 def test_nothing_but_the_servers_trouble_is_tried_for_ever_and_nothing_is_failed_for_a_single_miss() -> None:
     for trouble in ErrorClass:
         for single in (False, True):
-            once = judge(Miss(trouble, single=single, others=True, waited=True))
+            once = judge(FailedPart(trouble, single=single, others=True, waited=True))
             assert once in (
                 {NextStep.AGAIN} if trouble is SERVER else {NextStep.AGAIN, NextStep.SPLIT, NextStep.FAIL}
             )
-            often = judge(Miss(trouble, single=single, misses=99, waited=True))
+            often = judge(FailedPart(trouble, single=single, misses=99, waited=True))
             assert often is (NextStep.FAIL if single else NextStep.SPLIT)
 
 
 def test_patience_doubles_with_each_new_event_that_is_put_aside_while_nothing_goes_through() -> None:
     progress = ConsumerProgress()
     for _ in range(3):
-        progress.put_aside(Miss(SERVER, single=True), 0.0)
-        progress.put_aside(Miss(SERVER, single=True, known=True), 0.0)
+        progress.put_aside(FailedPart(SERVER, single=True), 0.0)
+        progress.put_aside(FailedPart(SERVER, single=True, known=True), 0.0)
     assert progress.patience_s == 8 * PATIENCE_S
     for _ in range(20):
-        progress.put_aside(Miss(SERVER, single=True), 0.0)
+        progress.put_aside(FailedPart(SERVER, single=True), 0.0)
     assert progress.patience_s == MOST_PATIENCE_S
 
     progress.got_through()
-    progress.put_aside(Miss(SERVER, single=True, others=True), 0.0)
+    progress.put_aside(FailedPart(SERVER, single=True, others=True), 0.0)
     assert progress.patience_s == PATIENCE_S
 
 
@@ -102,7 +102,7 @@ def test_an_hour_in_which_nothing_gets_through_fails_few_of_a_thousand_events() 
     for now in range(3600):
         for _ in range(1000 - failed):
             if progress.has_waited(0.0, float(now)):
-                progress.put_aside(Miss(SERVER, single=True, waited=True), float(now))
+                progress.put_aside(FailedPart(SERVER, single=True, waited=True), float(now))
                 failed += 1
     assert 10 < failed < 20
     assert progress.has_waited(0.0, LONGEST_S)

@@ -10,8 +10,8 @@ import pytest
 from projectionist.core.postgres.database_identity import Likeness, Owner, Place, likeness
 from projectionist.runner.jetstream.durable_owner import (
     DurableMark,
+    DurableNotOurs,
     DurableOwner,
-    NotOurs,
     lacks,
     refuse,
     whose,
@@ -91,7 +91,7 @@ def test_what_others_wrote_into_a_durable_stays_and_what_is_written_lacks_nothin
 
 
 def test_a_refusal_names_both_databases_and_what_to_do() -> None:
-    with pytest.raises(NotOurs, match=r"prod .* cluster 99") as refused:
+    with pytest.raises(DurableNotOurs, match=r"prod .* cluster 99") as refused:
         refuse(OURS, "SHOP", "Orders-1", bears(place(system="99", name="prod")))
 
     assert "adopt --database" in str(refused.value)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.waiting import HANG_S, eventually
 
 from projectionist.outbox.providers import Outcome, ProviderContext, Request, host_names
-from projectionist.outbox.providers.host_names import Crowded, Names, SlowName
+from projectionist.outbox.providers.host_names import Names, SlowName, TooManyLookups
 from projectionist.outbox.providers.http import Http, HttpSettings
 from projectionist.outbox.providers.runtime import attempt
 
@@ -82,13 +82,13 @@ async def test_names_that_were_slow_leave_room_for_others(
     for host in hosts:
         with pytest.raises(SlowName):
             await resolve(host, 443)
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyLookups):
         await resolve("good.test", 443)
     silent.gate.set()
     await eventually(partial(is_true, lambda: not resolve._running))
     silent.gate.clear()
     again = await asyncio.gather(*(resolve(host, 443) for host in hosts), return_exceptions=True)
-    assert set(map(type, again)) == {SlowName, Crowded}
+    assert set(map(type, again)) == {SlowName, TooManyLookups}
     assert await resolve("good.test", 443)
 
 
@@ -99,7 +99,7 @@ async def test_a_look_up_that_nobody_waits_for_any_longer_takes_no_room(
     resolve = Names(most=1, within_s=0.05)
     with pytest.raises(SlowName):
         await resolve("slow1.test", 443)
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyLookups):
         await resolve("slow2.test", 443)
     silent.gate.set()
     assert await resolve("good.test", 443)
@@ -128,7 +128,7 @@ async def test_a_look_up_for_which_the_system_has_no_thread_is_not_the_destinati
     """Nothing of the request is wrong: it is sent when there is a thread again."""
     before = threading.stack_size(2**46)  # more than there is
     try:
-        with pytest.raises(Crowded):
+        with pytest.raises(TooManyLookups):
             await Names()("good.test", 443)
     finally:
         threading.stack_size(before)

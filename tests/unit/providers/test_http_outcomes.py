@@ -22,8 +22,8 @@ from projectionist.outbox.providers.profiles import (
     STRIPE_V2,
     Delivery,
     Profile,
-    Recourse,
     Signal,
+    UnknownPolicy,
     check_schedule,
     horizon,
     recourse,
@@ -178,19 +178,19 @@ def test_a_provider_that_answers_is_healthy_and_one_that_fails_is_not() -> None:
 @pytest.mark.parametrize(
     ("profile", "delivery", "since", "what"),
     [
-        (STRIPE_V1, "once", 0.79 * DAY, Recourse.AGAIN),
-        (STRIPE_V1, "once", 0.8 * DAY, Recourse.RECONCILE),
-        (STRIPE_V1, "at-least-once", 0.8 * DAY, Recourse.RECONCILE),
-        (STRIPE_V2, "once", 23 * DAY, Recourse.AGAIN),
-        (NATS, "once", 95, Recourse.AGAIN),
-        (NATS, "once", 97, Recourse.LOOKUP),
-        (SMTP, "once", 0, Recourse.RECONCILE),
-        (NONE, "once", 0, Recourse.RECONCILE),
-        (NONE, "at-least-once", 9e9, Recourse.AGAIN),
+        (STRIPE_V1, "once", 0.79 * DAY, UnknownPolicy.AGAIN),
+        (STRIPE_V1, "once", 0.8 * DAY, UnknownPolicy.RECONCILE),
+        (STRIPE_V1, "at-least-once", 0.8 * DAY, UnknownPolicy.RECONCILE),
+        (STRIPE_V2, "once", 23 * DAY, UnknownPolicy.AGAIN),
+        (NATS, "once", 95, UnknownPolicy.AGAIN),
+        (NATS, "once", 97, UnknownPolicy.LOOKUP),
+        (SMTP, "once", 0, UnknownPolicy.RECONCILE),
+        (NONE, "once", 0, UnknownPolicy.RECONCILE),
+        (NONE, "at-least-once", 9e9, UnknownPolicy.AGAIN),
     ],
 )
 def test_what_to_do_about_an_unknown_outcome(
-    profile: Profile, delivery: Delivery, since: float, what: Recourse
+    profile: Profile, delivery: Delivery, since: float, what: UnknownPolicy
 ) -> None:
     assert recourse(profile, delivery, since) is what
 

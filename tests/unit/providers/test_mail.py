@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectionist.outbox.providers import RenderError, Request
-from projectionist.outbox.providers.mail import Letter, Template, address, compose
+from projectionist.outbox.providers.mail import FrozenMail, Template, address, compose
 from projectionist.outbox.providers.templates import fill, names
 
 SENDER = "Shop <shop@example.com>"
@@ -29,7 +29,7 @@ def request(**fields: Any) -> Request:
     )
 
 
-def parsed(letter: Letter) -> Any:
+def parsed(letter: FrozenMail) -> Any:
     return message_from_bytes(letter.message.encode("ascii"), policy=policy.default)
 
 

@@ -14,7 +14,7 @@ from projectionist.outbox.providers.profiles import (
     STRIPE_V1,
     Delivery,
     Profile,
-    Recourse,
+    UnknownPolicy,
 )
 from projectionist.outbox.providers.settings import ProviderRetry
 from projectionist.outbox.relay.state_machine import (
@@ -189,15 +189,15 @@ def test_unknown_is_never_dead_since_it_may_have_been_done() -> None:
 @pytest.mark.parametrize(
     ("profile", "since", "what"),
     [
-        (STRIPE_V1, None, Recourse.AGAIN),
-        (STRIPE_V1, SURE_UNTIL - 1, Recourse.AGAIN),
-        (STRIPE_V1, SURE_UNTIL, Recourse.RECONCILE),
-        (NATS, 96.0, Recourse.LOOKUP),
-        (NONE, 10 * DAY, Recourse.AGAIN),
+        (STRIPE_V1, None, UnknownPolicy.AGAIN),
+        (STRIPE_V1, SURE_UNTIL - 1, UnknownPolicy.AGAIN),
+        (STRIPE_V1, SURE_UNTIL, UnknownPolicy.RECONCILE),
+        (NATS, 96.0, UnknownPolicy.LOOKUP),
+        (NONE, 10 * DAY, UnknownPolicy.AGAIN),
     ],
 )
 def test_nothing_begins_after_the_provider_may_have_forgotten(
-    profile: Profile, since: float | None, what: Recourse
+    profile: Profile, since: float | None, what: UnknownPolicy
 ) -> None:
     assert may_send(standing(1, since), rules(profile)) is what
 
@@ -215,6 +215,6 @@ def test_a_lookup_ends_in_sent_in_another_try_or_with_a_person() -> None:
 def test_a_lookup_that_cannot_be_made_is_made_later_but_not_for_ever() -> None:
     later = after_lookup(reply(Outcome.RETRY), standing(3, 100.0), rules(NATS), 0.5)
     assert (later.state, later.spent) == (IntentState.UNKNOWN, 4)
-    assert resolve_unknown(standing(later.spent, 100.0), rules(NATS)) is Recourse.LOOKUP
+    assert resolve_unknown(standing(later.spent, 100.0), rules(NATS)) is UnknownPolicy.LOOKUP
     last = after_lookup(reply(Outcome.RETRY), standing(3 + LOOKUPS, 100.0), rules(NATS), 0.5)
     assert last.state is IntentState.RECONCILE

@@ -17,7 +17,7 @@ from projectionist.runner.batch.counted_types import OTHER, CountedTypes
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent
 from projectionist.runner.decoding.delivery import Delivery
-from projectionist.runner.telemetry.batch_metrics import Measures
+from projectionist.runner.telemetry.batch_metrics import BatchMetrics
 
 KINDS = CountedTypes(["order.placed"])
 
@@ -87,7 +87,7 @@ def batch(size: int, kinds: int = 2) -> tuple[Batch, BatchResult]:
 
 
 def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> None:
-    measures = Measures(definition(MeasuredOrders), Limits(), KINDS)
+    measures = BatchMetrics(definition(MeasuredOrders), Limits(), KINDS)
     grown = []
     for size in (10, 1000):
         told.calls.clear()
@@ -100,7 +100,7 @@ def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> No
 
 def test_the_oldest_and_the_newest_of_each_type_are_told(told: Told) -> None:
     one, applied = batch(100)
-    Measures(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
+    BatchMetrics(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
     waits = sorted(told.of(names.LATENCY))
     assert len(waits) == 4
     assert waits[0] < 0.05 < 0.09 < waits[-1] < 0.2
@@ -114,7 +114,7 @@ def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> Non
         ParkedEvent(second, Cause.FAILED, True, EventFailure("ValueError", "secret")),
     ]
     applied.writes.unparked = [third]
-    Measures(definition(MeasuredOrders), Limits(), KINDS).note(Batch([first, second]), [applied])
+    BatchMetrics(definition(MeasuredOrders), Limits(), KINDS).note(Batch([first, second]), [applied])
     assert [
         attributes["cloudevents.event_type"] for name, _, attributes in told.calls if "latency" in name
     ] == ["type-2"]
@@ -140,7 +140,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
         (one.deliveries[0], EventFailure("ValueError")),
         (one.deliveries[5], EventFailure("ValueError")),
     ]
-    Measures(definition(MeasuredOrders), Limits(), KINDS, ("shop", "till")).note(one, [applied])
+    BatchMetrics(definition(MeasuredOrders), Limits(), KINDS, ("shop", "till")).note(one, [applied])
 
     def by_source(metric: Metric) -> list[tuple[str, float]]:
         return [(d.get(names.EVENT_SOURCE, "-"), n) for name, n, d in told.calls if name == metric.name]
@@ -157,7 +157,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     ]
 
     told.calls.clear()
-    Measures(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
+    BatchMetrics(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
     assert [d for _, _, d in told.calls if names.EVENT_SOURCE in d] == []
     assert len(told.of(names.LATENCY)) == 2
 
@@ -173,7 +173,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
 )
 def test_a_batch_says_what_ended_it(told: Told, size: int, limits: Limits, reason: str) -> None:
     one, applied = batch(size)
-    Measures(definition(MeasuredOrders), limits, KINDS).note(one, [applied])
+    BatchMetrics(definition(MeasuredOrders), limits, KINDS).note(one, [applied])
     (attributes,) = [attributes for name, _, attributes in told.calls if name == names.BATCHES.name]
     assert attributes["projectionist.reason"] == reason
 
@@ -183,7 +183,7 @@ def test_received_failed_and_duration_are_told_by_type_and_beyond_the_few_as_oth
     applied.writes.failed_again = [(one.deliveries[0], EventFailure("ValueError", "x"))]
     kinds = CountedTypes(["type-0", "type-1"])
     kinds.name = lambda kind: kind if kind in ("type-0", "type-1") else OTHER  # type: ignore[method-assign]
-    Measures(definition(MeasuredOrders), Limits(), kinds).note(one, [applied])
+    BatchMetrics(definition(MeasuredOrders), Limits(), kinds).note(one, [applied])
     received = {
         attributes[names.EVENT_TYPE]: value
         for name, value, attributes in told.calls

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.ops.cli.database import Database
-    from projectionist.runner.admin.bulk_actions import BulkResult, Handling
+    from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
     from projectionist.runner.admin.parked_queries import ParkedEntry, ParkedFilter, ParkedQueries
 
 TOPIC = Topic.DECIDE
@@ -183,9 +183,9 @@ def _text(row: dict[str, Any]) -> str:
 
 async def _change(db: Database, parked: ParkedQueries, args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
-    from projectionist.runner.admin.bulk_actions import Handling
+    from projectionist.runner.admin.bulk_actions import BulkHandling
 
-    handling = Handling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
+    handling = BulkHandling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
     targets = await _targets(parked, args)
     left = 0
     if not (args.ids or args.all):
@@ -222,7 +222,7 @@ async def _targets(parked: ParkedQueries, args: argparse.Namespace) -> list[Park
 async def _done(
     db: Database,
     parked: ParkedQueries,
-    handling: Handling,
+    handling: BulkHandling,
     targets: Sequence[ParkedEntry],
     args: argparse.Namespace,
 ) -> BulkResult:
@@ -253,7 +253,7 @@ def _alike(one: ParkedEntry, other: ParkedEntry) -> bool:
 
 
 async def _accept(
-    parked: ParkedQueries, handling: Handling, targets: Sequence[ParkedEntry], args: argparse.Namespace
+    parked: ParkedQueries, handling: BulkHandling, targets: Sequence[ParkedEntry], args: argparse.Namespace
 ) -> BulkResult:
     gaps = [one for one in targets if one.ordered and (one.cause != "failed" or one.finding)]
     if args.versions is None:
@@ -269,7 +269,9 @@ async def _accept(
     return await handling.accept_gap([(one, int(first), int(last or first)) for one in targets])
 
 
-async def _edit(db: Database, handling: Handling, one: ParkedEntry, args: argparse.Namespace) -> BulkResult:
+async def _edit(
+    db: Database, handling: BulkHandling, one: ParkedEntry, args: argparse.Namespace
+) -> BulkResult:
     from projectionist.runner.admin.parked_queries import corrected
 
     data = await asyncio.to_thread(Path(args.data).read_bytes)

@@ -13,7 +13,7 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, confirmed, say, told, warn
 
 if TYPE_CHECKING:
-    from projectionist.runner.admin.reset import Emptied
+    from projectionist.runner.admin.reset import ResetEffects
 
 TOPIC = Topic.HISTORY
 HELP = "start a consumer as new: empty its rows and inbox and read the stream again, without earlier effects"
@@ -62,7 +62,7 @@ async def _run(args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _text(done: Emptied, gone: str) -> str:
+def _text(done: ResetEffects, gone: str) -> str:
     rows = f"all rows of {', '.join(done.tables)}, " if done.tables else ""
     return (
         f"{done.consumer}: {rows}{done.positions:,} positions, {done.inbox:,} inbox entries and {done.parked:,} parked "

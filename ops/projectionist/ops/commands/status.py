@@ -16,7 +16,7 @@ import msgspec
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json, styled, table, whom
-from projectionist.outbox.admin.status import OutboxStatus, Trouble, many
+from projectionist.outbox.admin.status import OutboxProblem, OutboxStatus, many
 from projectionist.runner.consumers.header_mapping import disagreement, unified
 from projectionist.runner.consumers.status import (
     ConsumerStatus,
@@ -66,7 +66,7 @@ class Status(msgspec.Struct, frozen=True):
     """What waits in quarantine or as an incident, once for all consumers that it concerns."""
 
     @property
-    def troubles(self) -> list[Trouble]:
+    def troubles(self) -> list[OutboxProblem]:
         """Yield what waits for a person, or has no relay to carry it out, beside the parts and the setbacks."""
         own = (step for one in self.consumers for step in next_steps(one))
         return [*own, *map(shared_step, self.shared), *self.outbox.troubles]
@@ -150,7 +150,7 @@ def setback_line(one: SetbackStatus) -> str:
     return ". ".join(filter(None, [f"{one.consumer or 'all'}: {one.about}: {one.reason}", one.remedy]))
 
 
-def trouble_line(one: Trouble) -> str:
+def trouble_line(one: OutboxProblem) -> str:
     """Say what does not go on by itself, and the next step."""
     return f"{one.about}: {one.text}. {one.remedy}"
 
@@ -174,31 +174,31 @@ def outbox_tables(outbox: OutboxStatus) -> str:
     return "\n\n".join(table(rows) for rows in tables if len(rows) > 1)
 
 
-def next_steps(one: ConsumerStatus) -> Iterator[Trouble]:
+def next_steps(one: ConsumerStatus) -> Iterator[OutboxProblem]:
     """Yield what of a consumer waits for a person, and where to look at it."""
     waiting = one.heads.get("waiting", 0)
     told = many(waiting, bounded=one.bounded)
     if waiting:
         remedy = f"`projectionist parked list --consumer {one.name}`"
-        yield Trouble(one.name, f"{told} waiting for new code or a person", remedy)
+        yield OutboxProblem(one.name, f"{told} waiting for new code or a person", remedy)
     if one.breaker is not None:
         text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
         remedy = f"`projectionist breaker reset {one.name} --reason …`"
-        yield Trouble(one.name, text, f"It closes when some keys go through, or by {remedy}")
+        yield OutboxProblem(one.name, text, f"It closes when some keys go through, or by {remedy}")
     read = [(f"{each.host}:{each.pid}", each.headers or {}) for each in alive(one)]
     if told := disagreement(read):
-        yield Trouble(one.name, told, unified(one.name))
+        yield OutboxProblem(one.name, told, unified(one.name))
     if one.paused:
-        yield Trouble(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
+        yield OutboxProblem(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
     elif one.breaker is None and not alive(one):
-        yield Trouble(one.name, "nobody runs it", "`projectionist run`")
+        yield OutboxProblem(one.name, "nobody runs it", "`projectionist run`")
 
 
-def shared_step(one: Shared) -> Trouble:
+def shared_step(one: Shared) -> OutboxProblem:
     """Say what is the same for some consumers, and where to look at it."""
     text = f"{one.n} in quarantine" if one.what == "quarantine" else f"{one.n} incidents open"
     only = f" --consumer {one.consumers[0]}" if len(one.consumers) == 1 else ""
-    return Trouble(whom(one.consumers), text, f"`projectionist {one.what} list{only}`")
+    return OutboxProblem(whom(one.consumers), text, f"`projectionist {one.what} list{only}`")
 
 
 def _paused(pause: PauseStatus | None) -> str:

@@ -58,7 +58,7 @@ class ProviderStatus(msgspec.Struct):
     """Relays that send for it."""
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class OutboxProblem(msgspec.Struct, frozen=True):
     """A state that does not end by itself."""
 
     about: str
@@ -78,33 +78,33 @@ class OutboxStatus(msgspec.Struct, frozen=True):
     """There are more intents than were counted: each count is so many or more."""
 
     @property
-    def troubles(self) -> list[Trouble]:
+    def troubles(self) -> list[OutboxProblem]:
         """Return the intents that wait for an operator, or for a relay to be started."""
         return [
             *self._unserved(),
             *(one for each in self.providers for one in _of(each, bounded=self.bounded)),
         ]
 
-    def _unserved(self) -> Iterator[Trouble]:
+    def _unserved(self) -> Iterator[OutboxProblem]:
         if self.staged and not any(one.alive for one in self.relays):
             text = f"{self.staged:,} intents wait to be unpacked, and no relay runs"
-            yield Trouble("outbox", text, "`projectionist relay`")
+            yield OutboxProblem("outbox", text, "`projectionist relay`")
 
 
-def _of(one: ProviderStatus, *, bounded: bool) -> Iterator[Trouble]:
+def _of(one: ProviderStatus, *, bounded: bool) -> Iterator[OutboxProblem]:
     look = _LIST.format(name=one.name)
     if one.waiting and not one.relays:
         text = f"{many(one.waiting, bounded=bounded)} intents wait, and no relay runs that sends them"
-        yield Trouble(one.name, text, "`projectionist relay`")
+        yield OutboxProblem(one.name, text, "`projectionist relay`")
     for state in sorted(FOR_A_PERSON):
         if count := getattr(one, state):
-            yield Trouble(one.name, f"{many(count, bounded=bounded)} intents are {state}", look)
+            yield OutboxProblem(one.name, f"{many(count, bounded=bounded)} intents are {state}", look)
     for why, count in sorted(one.circuits.items()):
         if why in _HELD:
-            yield Trouble(one.name, f"nothing goes to {count} destinations: {_HELD[why]}", look)
+            yield OutboxProblem(one.name, f"nothing goes to {count} destinations: {_HELD[why]}", look)
         else:
             text = f"the circuits of {count} destinations are {why.replace('_', ' ')}, after failures"
-            yield Trouble(one.name, text, f"They close when a probe goes through; {look}")
+            yield OutboxProblem(one.name, text, f"They close when a probe goes through; {look}")
 
 
 def many(n: int, *, bounded: bool) -> str:

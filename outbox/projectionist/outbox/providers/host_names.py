@@ -34,7 +34,7 @@ class SlowName(OSError):
     """The name server has not answered in time."""
 
 
-class Crowded(OSError):
+class TooManyLookups(OSError):
     """There was no room for the look-up, so that nothing is known of the name."""
 
 
@@ -49,7 +49,7 @@ class Names:
         self._within_s = within_s
 
     async def __call__(self, host: str, _port: int) -> list[str]:
-        """Return the addresses of a host, each once. Raises OSError: not found, SlowName, Crowded."""
+        """Return the addresses of a host, each once. Raises OSError: not found, SlowName, TooManyLookups."""
         lookup = self._running.get(host)
         if lookup is None:
             lookup = self._running[host] = _Lookup()
@@ -57,7 +57,7 @@ class Names:
             lookup.task.add_done_callback(_retrieve_error)
         lookup.waiters += 1
         try:
-            await _within(ROOM_S, lookup.begun.wait(), Crowded("too many names are being looked up"))
+            await _within(ROOM_S, lookup.begun.wait(), TooManyLookups("too many names are being looked up"))
             slow = SlowName("its name server did not answer in time")
             return await _within(self._within_s, asyncio.shield(lookup.task), slow)
         finally:
@@ -124,7 +124,7 @@ def _in_a_thread(host: str) -> asyncio.Future[list[str]]:
     try:
         threading.Thread(target=ask, name=f"look-up of {host}"[:64], daemon=True).start()
     except RuntimeError as error:
-        raise Crowded("the system has no thread for a look-up") from error
+        raise TooManyLookups("the system has no thread for a look-up") from error
     return future
 
 

@@ -15,7 +15,7 @@ import httpcore
 
 from projectionist.outbox.providers.base import TOO_LATE, Request
 from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target, parse
-from projectionist.outbox.providers.host_names import Crowded, SlowName
+from projectionist.outbox.providers.host_names import SlowName, TooManyLookups
 from projectionist.outbox.providers.http_outcomes import HttpAnswer
 from projectionist.outbox.providers.http_pool import Connections, HttpConnection
 from projectionist.outbox.providers.outgoing_headers import Headers, fault
@@ -34,7 +34,7 @@ _FAILURES: list[tuple[type[Exception], str]] = [
     (httpcore.LocalProtocolError, "the request is not valid HTTP"),
     (socket.gaierror, "the name was not found"),
     (SlowName, "the name was not found in time"),
-    (Crowded, "too many names are being looked up"),
+    (TooManyLookups, "too many names are being looked up"),
 ]
 
 _PASSING = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.RemoteProtocolError, OSError)
@@ -127,7 +127,7 @@ class _Exchange:
         missing = "answer" if self._left else "connection"
         reason = f"no {missing} within {self._request.timeout_s:g} s"
         reason = reason if self.error is None else _described(self.error)
-        return Reply(outcome=self._outcome(), reason=reason, ours=isinstance(self.error, Crowded))
+        return Reply(outcome=self._outcome(), reason=reason, ours=isinstance(self.error, TooManyLookups))
 
     def _outcome(self) -> Outcome:
         if self._left:

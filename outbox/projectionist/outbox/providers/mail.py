@@ -30,7 +30,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             names(part)
 
 
-class Letter(msgspec.Struct, frozen=True):
+class FrozenMail(msgspec.Struct, frozen=True):
     """The frozen part of a mail: the envelope and the message, header and body, in ASCII."""
 
     sender: str
@@ -38,7 +38,7 @@ class Letter(msgspec.Struct, frozen=True):
     message: str
 
 
-def compose(request: Request, sender: str, template: Template | None) -> Letter:
+def compose(request: Request, sender: str, template: Template | None) -> FrozenMail:
     """Compose the mail for an intent: its fields `to`, `cc`, `bcc`, `reply_to`, and either the template's text or its
     own `subject`, `text`, `html`; with neither, its fields are listed.
 
@@ -59,7 +59,7 @@ def compose(request: Request, sender: str, template: Template | None) -> Letter:
     if rich:
         message.add_alternative(rich, subtype="html")
         message.set_boundary(f"={request.key}=")
-    return Letter(origin.addr_spec, recipients, message.as_bytes().decode("ascii"))
+    return FrozenMail(origin.addr_spec, recipients, message.as_bytes().decode("ascii"))
 
 
 def address(text: str) -> Address:

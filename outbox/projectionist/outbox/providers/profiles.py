@@ -167,7 +167,7 @@ PROFILES = {
 """Every built-in profile by its name in the settings."""
 
 
-class Recourse(enum.Enum):
+class UnknownPolicy(enum.Enum):
     """A way to resolve an intent that may have been executed."""
 
     AGAIN = "again"
@@ -180,15 +180,15 @@ def horizon(profile: Profile) -> float | None:
     return None if profile.memory_s is None else profile.memory_s * SAFE_SHARE
 
 
-def recourse(profile: Profile, delivery: Delivery, since_first_s: float) -> Recourse:
+def recourse(profile: Profile, delivery: Delivery, since_first_s: float) -> UnknownPolicy:
     """Decide how to resolve an unknown outcome, `since_first_s` seconds after the first attempt whose bytes may
     have left. At-least-once counts only where there is no memory to keep to."""
     limit = horizon(profile)
     if limit is None and delivery == "at-least-once":
-        return Recourse.AGAIN
+        return UnknownPolicy.AGAIN
     if limit is not None and since_first_s < limit:
-        return Recourse.AGAIN
-    return Recourse.LOOKUP if profile.lookup else Recourse.RECONCILE
+        return UnknownPolicy.AGAIN
+    return UnknownPolicy.LOOKUP if profile.lookup else UnknownPolicy.RECONCILE
 
 
 def check_schedule(profile: Profile, schedule_to_close_s: float | None) -> None:

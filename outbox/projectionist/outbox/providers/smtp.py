@@ -17,7 +17,7 @@ import msgspec
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
 from projectionist.outbox.providers.base import TOO_LATE, Provider, ProviderContext, RenderError, Request
-from projectionist.outbox.providers.mail import Letter, Template, address, compose
+from projectionist.outbox.providers.mail import FrozenMail, Template, address, compose
 from projectionist.outbox.providers.profiles import SMTP
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.secret_ref import SecretRef
@@ -80,7 +80,7 @@ class Smtp(Provider):
         """Return the mail server."""
         return self.settings.host
 
-    def letter(self, request: Request) -> Letter:
+    def letter(self, request: Request) -> FrozenMail:
         """Compose the mail for an intent: override to write it in code."""
         return compose(request, self.settings.sender, self.settings.templates.get(request.intent))
 
@@ -90,7 +90,7 @@ class Smtp(Provider):
 
     async def send(self, request: Request) -> Reply:
         """Hold one dialogue, on a connection left over from an earlier mail where there is one."""
-        letter = request.frozen(Letter)
+        letter = request.frozen(FrozenMail)
         dialogue = _Dialogue(letter, request)
         with anyio.move_on_after(request.timeout_s):
             for client, fresh in [(self._left_over(), False), (self._client(request), True)]:
@@ -149,7 +149,7 @@ class Smtp(Provider):
 class _Dialogue:
     """One mail and how far its dialogue has come."""
 
-    def __init__(self, letter: Letter, request: Request) -> None:
+    def __init__(self, letter: FrozenMail, request: Request) -> None:
         self._letter = letter
         self._request = request
         self.connected = False

@@ -21,7 +21,7 @@ from projectionist.core.task_groups import TaskSet
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.outbox.providers.profiles import Recourse, horizon
+from projectionist.outbox.providers.profiles import UnknownPolicy, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.runtime import attempt, lookup, lookup_hints, prepare
 from projectionist.outbox.relay import attempt_spans, state_machine
@@ -208,9 +208,9 @@ class Sender:
         silent = leased.state is IntentState.UNKNOWN
         standing = self._standing(leased)
         what = (state_machine.resolve_unknown if silent else state_machine.may_send)(standing, self._rules)
-        if what is Recourse.LOOKUP:
+        if what is UnknownPolicy.LOOKUP:
             sends.start(self._look_up(leased))
-        elif silent or what is Recourse.RECONCILE:
+        elif silent or what is UnknownPolicy.RECONCILE:
             step = state_machine.after_no_reply(standing, self._rules, _chance())
             reply = FORGOTTEN
             if silent:

@@ -8,7 +8,7 @@ import msgspec
 
 from projectionist.core import retry_policy
 from projectionist.core.states import IncidentKind, IntentState
-from projectionist.outbox.providers.profiles import Delivery, Profile, Recourse, horizon, recourse
+from projectionist.outbox.providers.profiles import Delivery, Profile, UnknownPolicy, horizon, recourse
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.settings import ProviderRetry
 
@@ -49,7 +49,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def may_send(standing: AttemptState, rules: ReplyRules) -> Recourse:
+def may_send(standing: AttemptState, rules: ReplyRules) -> UnknownPolicy:
     """Decide whether a leased intent may be sent: AGAIN is to send it, for the first time or once more.
 
     No intent that may have reached the provider is sent again once the provider may have forgotten the key.
@@ -57,16 +57,16 @@ def may_send(standing: AttemptState, rules: ReplyRules) -> Recourse:
     limit = horizon(rules.profile)
     since = standing.since_first_s
     if since is None or limit is None or since < limit:
-        return Recourse.AGAIN
-    return Recourse.LOOKUP if rules.profile.lookup else Recourse.RECONCILE
+        return UnknownPolicy.AGAIN
+    return UnknownPolicy.LOOKUP if rules.profile.lookup else UnknownPolicy.RECONCILE
 
 
-def resolve_unknown(standing: AttemptState, rules: ReplyRules) -> Recourse:
+def resolve_unknown(standing: AttemptState, rules: ReplyRules) -> UnknownPolicy:
     """Decide how to resolve an intent that may have been executed."""
     since = standing.since_first_s or 0.0
     found = recourse(rules.profile, rules.delivery, since)
-    if found is Recourse.AGAIN and not _tries_left(standing, rules.retry):
-        return Recourse.LOOKUP if rules.profile.lookup else Recourse.RECONCILE
+    if found is UnknownPolicy.AGAIN and not _tries_left(standing, rules.retry):
+        return UnknownPolicy.LOOKUP if rules.profile.lookup else UnknownPolicy.RECONCILE
     return found
 
 
@@ -100,12 +100,12 @@ def after_reply(reply: Reply, standing: AttemptState, rules: ReplyRules, chance:
 def after_no_reply(standing: AttemptState, rules: ReplyRules, chance: float) -> Transition:
     """Return the next state of an intent whose outcome is unknown: no reply came, or none was recorded."""
     match resolve_unknown(standing, rules):
-        case Recourse.AGAIN:
+        case UnknownPolicy.AGAIN:
             wait = retry_policy.wait(rules.retry, standing.spent, chance=chance)
             return Transition(state=IntentState.READY, open=True, spent=standing.spent, wait_s=wait)
-        case Recourse.LOOKUP:
+        case UnknownPolicy.LOOKUP:
             return Transition(state=IntentState.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0)
-        case Recourse.RECONCILE:
+        case UnknownPolicy.RECONCILE:
             return _reconcile(standing)
 
 
@@ -141,7 +141,7 @@ def _is_about_all(reply: Reply, standing: AttemptState, rules: ReplyRules) -> bo
 
 def _doubtful(standing: AttemptState, rules: ReplyRules) -> Transition:
     """Try no more, and do not call it dead: an earlier attempt may have been executed."""
-    if resolve_unknown(standing, rules) is Recourse.LOOKUP:
+    if resolve_unknown(standing, rules) is UnknownPolicy.LOOKUP:
         return Transition(
             state=IntentState.UNKNOWN, open=True, spent=standing.spent, wait_s=0.0, note=DOUBTED
         )

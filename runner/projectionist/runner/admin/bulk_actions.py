@@ -40,7 +40,7 @@ class BulkResult(msgspec.Struct):
     """Why they were not."""
 
 
-class Handling:
+class BulkHandling:
     """Does one thing to several parked events over one connection that is in no transaction."""
 
     def __init__(self, connection: Connection, schema: str, act: Act, *, rate: float) -> None:

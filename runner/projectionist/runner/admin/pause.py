@@ -53,7 +53,7 @@ async def alone(
 ) -> AsyncIterator[Record]:
     """A transaction beside which no batch of the consumer is open; its registration.
 
-    Raises NotRegistered, Busy where a batch is open for longer than `lock_s`, or TooLong.
+    Raises NotRegistered, Busy where a batch is open for longer than `lock_s`, or BarrierTimeout.
     """
     found = await registration(connection, schema, consumer)
     entered = False

@@ -41,7 +41,7 @@ class CannotReset(ProjectionistError):
     """The consumer is in use, or its rows could not be made again. Nothing was changed."""
 
 
-class Emptied(msgspec.Struct, frozen=True):
+class ResetEffects(msgspec.Struct, frozen=True):
     """The things that a reset takes away, and from where on the consumer's effects are real again."""
 
     consumer: str
@@ -65,13 +65,13 @@ class Resetting:
         self._sql = Statements("projectionist.runner", schema)
         self._queries = Queries(connection, schema)
 
-    async def plan(self, consumer: str, *, partial: bool = False) -> Emptied:
+    async def plan(self, consumer: str, *, partial: bool = False) -> ResetEffects:
         """Return what `reset` would do; raises what it would raise."""
         seen = await self._seen(consumer)
         async with self._connection.transaction():  # no batch is kept out: `reset` looks once more
             return await self._checked(seen.row, seen, partial=partial)
 
-    async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> Emptied:
+    async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> ResetEffects:
         """Start the consumer as new, in one transaction; raises NotRegistered, CannotReset or Busy.
 
         It has to be paused, or run by no process. `partial`: although the stream has lost events that were applied.
@@ -108,7 +108,7 @@ class Resetting:
             return _BrokerSeen(row, stream, None, lost)
         return _BrokerSeen(row, stream, durable.created, lost)
 
-    async def _checked(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> Emptied:
+    async def _checked(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> ResetEffects:
         await self._check(row, seen, partial=partial)
         await self._connection.execute("set local statement_timeout = 0")
         return await self._emptied(row, seen.stream)
@@ -131,13 +131,13 @@ class Resetting:
                 remedy="Restore the stream, or accept with --partial that they are missing from then on",
             )
 
-    async def _emptied(self, row: Record, stream: Stream) -> Emptied:
+    async def _emptied(self, row: Record, stream: Stream) -> ResetEffects:
         tables = []
         if row["kind"] != Kind.REACTOR:
             tables = await table_names(self._queries, row["number"], row["generation"])
         facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
-        return Emptied(
+        return ResetEffects(
             consumer=row["name"],
             stream=row["stream"],
             tables=tables,
@@ -148,7 +148,7 @@ class Resetting:
             effects_from=stream.state.last_seq + 1,
         )
 
-    async def _empty(self, row: Record, done: Emptied) -> None:
+    async def _empty(self, row: Record, done: ResetEffects) -> None:
         number = row["number"]
         for kept in await self._queries.rows("select_generations", number):
             if kept["state"] == "kept":  # it stands further than the live one from now on

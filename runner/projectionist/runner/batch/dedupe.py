@@ -15,7 +15,7 @@ _IDENTITY = attrgetter("source", "id")
 _SEQUENCE = attrgetter("seq")
 
 
-class Intake(msgspec.Struct):
+class DedupedBatch(msgspec.Struct):
     """A batch in which every identity stands once."""
 
     fresh: list[Delivery]
@@ -24,18 +24,18 @@ class Intake(msgspec.Struct):
     """Further arrivals of identities in `fresh` under other stream sequences, whatever their content."""
 
 
-def intake(deliveries: Sequence[Delivery]) -> Intake:
+def intake(deliveries: Sequence[Delivery]) -> DedupedBatch:
     """Split a batch; one stream sequence that was delivered twice counts once."""
     firsts = {(d.source, d.id): d for d in deliveries}
     if len(firsts) == len(deliveries):
-        return Intake(sorted(deliveries, key=_IDENTITY), [])
+        return DedupedBatch(sorted(deliveries, key=_IDENTITY), [])
     firsts.clear()
     again: dict[int, Delivery] = {}
     for delivery in sorted(deliveries, key=_SEQUENCE):
         first = firsts.setdefault((delivery.source, delivery.id), delivery)
         if delivery.seq != first.seq:
             again[delivery.seq] = delivery
-    return Intake(sorted(firsts.values(), key=_IDENTITY), list(again.values()))
+    return DedupedBatch(sorted(firsts.values(), key=_IDENTITY), list(again.values()))
 
 
 def without(deliveries: Sequence[Delivery], aside: Collection[int]) -> tuple[list[Delivery], list[Delivery]]:

@@ -49,7 +49,7 @@ class NextStep(StrEnum):
     """Nothing of the consumer gets through, by a fault of ours: somebody has to know."""
 
 
-class Miss(msgspec.Struct, frozen=True):
+class FailedPart(msgspec.Struct, frozen=True):
     """A part of a batch that was rolled back, and what speaks for or against it."""
 
     trouble: ErrorClass
@@ -70,7 +70,7 @@ class Miss(msgspec.Struct, frozen=True):
     """The try took so long that another as it is would be a waste."""
 
 
-def judge(miss: Miss) -> NextStep:
+def judge(miss: FailedPart) -> NextStep:
     """What is done about it."""
     if miss.way is Way.PUT_ASIDE:
         return _of_bytes(miss)
@@ -83,20 +83,20 @@ def judge(miss: Miss) -> NextStep:
     return NextStep.AGAIN
 
 
-def _is_guilty(miss: Miss) -> bool:
+def _is_guilty(miss: FailedPart) -> bool:
     if miss.trouble is ErrorClass.DATA or miss.known:
         return True
     return miss.misses >= ENOUGH and (miss.others or miss.waited)
 
 
-def _of_failing(miss: Miss) -> NextStep:
+def _of_failing(miss: FailedPart) -> NextStep:
     """The event cannot even be parked as failed: by its own values, or because the server takes nothing."""
     if miss.trouble is not ErrorClass.INFRASTRUCTURE or (miss.misses >= ENOUGH and miss.others):
         return NextStep.PUT_ASIDE
     return NextStep.LEAVE if miss.misses >= ENOUGH and miss.exhausted else NextStep.AGAIN
 
 
-def _of_bytes(miss: Miss) -> NextStep:
+def _of_bytes(miss: FailedPart) -> NextStep:
     if miss.trouble is ErrorClass.INFRASTRUCTURE and (
         miss.misses < ENOUGH or not (miss.others or miss.exhausted)
     ):
@@ -125,7 +125,7 @@ class ConsumerProgress:
         self.applied += 1
         self.patience_s = PATIENCE_S
 
-    def put_aside(self, miss: Miss, now: float) -> None:
+    def put_aside(self, miss: FailedPart, now: float) -> None:
         """An event was failed for what may be the server's fault."""
         if not (miss.others or miss.known):
             self._aside_at = now

@@ -36,7 +36,7 @@ def patience(tries: int) -> float:
     return interval(SHORT, tries + 1)
 
 
-class TooLong(ProjectionistError):
+class BarrierTimeout(ProjectionistError):
     """The barrier was held for as long as it may be: all is undone, and may be tried again."""
 
 
@@ -58,7 +58,7 @@ async def alone(
     within_s: float | None = HOLD_S,
     wait_s: float | None = None,
 ) -> AsyncIterator[Hold]:
-    """A transaction beside which no batch of this consumer is open; raises TooLong where that takes over `within_s`.
+    """A transaction beside which no batch of this consumer is open; raises BarrierTimeout after `within_s`.
 
     Open batches are waited for no longer than `wait_s`, or the connection's lock_timeout, which stays so inside: new
     ones wait meanwhile. `what` is done, for whoever measures.
@@ -79,7 +79,7 @@ async def alone(
             except TimeoutError:
                 if not limit.expired():
                     raise
-                raise TooLong(
+                raise BarrierTimeout(
                     f"{what} kept all batches of the consumer waiting for {within_s:g} s: nothing was changed",
                     remedy="It may be tried again; a broker or a disk that answers slowly is the usual reason",
                 ) from None

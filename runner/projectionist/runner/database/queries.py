@@ -116,7 +116,7 @@ class Queries:
     ) -> AsyncIterator[None]:
         """A transaction that keeps every batch of the consumer out, asked for again and again for short moments.
 
-        Raises TooLong where it would take longer, InUse where a batch or whatever is changed is in use for too long.
+        Raises BarrierTimeout where it would take longer, InUse where a batch or what is changed is in use for too long.
         """
         until, tries = clock.now() + PATIENCE_S, 0
         while True:

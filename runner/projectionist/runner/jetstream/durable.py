@@ -51,7 +51,7 @@ class DurableUnfit(SettingsError):
 async def prepare(client: Client, wanted: DurableSpec) -> tuple[Stream, DurableInfo]:
     """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not.
 
-    Raises NotOurs, before anything is changed, where the durable belongs to another database.
+    Raises DurableNotOurs, before anything is changed, where the durable belongs to another database.
     """
     stream = await api.stream(client, wanted.stream)
     check_stream(wanted, stream.config)

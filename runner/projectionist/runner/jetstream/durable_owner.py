@@ -22,7 +22,7 @@ _SERVERS = "_nats."
 """What the broker itself writes into metadata; it refuses to be told."""
 
 
-class NotOurs(ProjectionistError):
+class DurableNotOurs(ProjectionistError):
     """The durable belongs to another database. Nothing is read from it until somebody has decided."""
 
 
@@ -80,9 +80,9 @@ def lacks(durable_mark: DurableMark, found: Mapping[str, str]) -> bool:
 
 
 def refuse(durable_mark: DurableMark, stream: str, durable: str, found: Mapping[str, str]) -> None:
-    """Raise NotOurs if the durable is another's."""
+    """Raise DurableNotOurs if the durable is another's."""
     if whose(durable_mark, found) is DurableOwner.THEIRS:
-        raise NotOurs(
+        raise DurableNotOurs(
             f"durable {durable} of stream {stream} belongs to {_told(found)}, and this is {durable_mark.owner.place}, "
             f"schema {durable_mark.owner.schema}",
             remedy=f"Stop what runs there; if this database is the real one, {ADOPT}",

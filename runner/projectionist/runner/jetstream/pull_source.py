@@ -17,7 +17,7 @@ from projectionist.runner.jetstream import api, durable
 from projectionist.runner.jetstream.ack_subject import num_pending
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, Stream, StreamMissing
 from projectionist.runner.jetstream.durable import DurableSpec
-from projectionist.runner.jetstream.durable_owner import NotOurs
+from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_buffer import Pulls
 from projectionist.runner.jetstream.raw_connection import line
 
@@ -194,7 +194,7 @@ class JetStreamSource:
     async def _look_over(self, found: api.DurableInfo) -> None:
         try:
             self._refuse(found)
-        except (durable.DurableUnfit, NotOurs, SourceLost) as error:
+        except (durable.DurableUnfit, DurableNotOurs, SourceLost) as error:
             if not self._pulls.doubt:
                 self._pulls.suspect(error.message)
             return

@@ -19,7 +19,7 @@ from projectionist.core.retry_policy import RetryPolicy, wait
 from projectionist.core.states import InboxState
 from projectionist.core.telemetry import metrics, names
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, Miss, NextStep, Way, judge
+from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, FailedPart, NextStep, Way, judge
 from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.batch.retry_policy import SLOWLY, FailureReason, Refusal, slow
 from projectionist.runner.batch.sequencing import BatchOrder
@@ -182,14 +182,14 @@ class Settling:
 
     def _witnessed(
         self, part: BatchPart, trouble: ErrorClass, *, single: bool, long: bool, known: bool
-    ) -> Miss:
+    ) -> FailedPart:
         """One more miss, and all that speaks for or against the part."""
         progress = self._consumer.progress
         part.misses += 1
         part.unparked += part.way is Way.FAIL
         part.since = since, applied = part.since or (clock.now(), progress.applied)
         now = clock.now()
-        return Miss(
+        return FailedPart(
             trouble=trouble,
             way=part.way,
             misses=part.unparked if part.way is Way.FAIL else part.misses,
@@ -202,7 +202,7 @@ class Settling:
         )
 
     async def _take(
-        self, step: NextStep, part: BatchPart, parts: list[list[Batch]], miss: Miss, error: Exception
+        self, step: NextStep, part: BatchPart, parts: list[list[Batch]], miss: FailedPart, error: Exception
     ) -> None:
         """Do what was judged."""
         pause = False
@@ -242,7 +242,7 @@ class Settling:
         self._lanes.extendleft(reversed(lanes))
         self._idle = 0
 
-    def _fail(self, part: BatchPart, miss: Miss, error: Exception) -> None:
+    def _fail(self, part: BatchPart, miss: FailedPart, error: Exception) -> None:
         kind = _failing(miss.trouble, error)
         if kind is not FailureReason.DATABASE:
             self._consumer.progress.put_aside(miss, clock.now())

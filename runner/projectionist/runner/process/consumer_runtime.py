@@ -30,7 +30,7 @@ from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
 from projectionist.runner.process.heartbeat import Heartbeat
 from projectionist.runner.telemetry.batch_log import log_batch, tell_unnamed
-from projectionist.runner.telemetry.batch_metrics import Measures
+from projectionist.runner.telemetry.batch_metrics import BatchMetrics
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -68,7 +68,7 @@ class ConsumerRuntime:
         )
         consumer.sources = frozenset(settings.telemetry.sources)
         consumer.tracing = BatchTracer(consumer.definition, settings.telemetry, where)
-        self._measures = Measures(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)
+        self._measures = BatchMetrics(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)
 
         def model(connection: Connection, who: Consumer) -> Model:
             return model_for(connection, who, settings.postgres.schema)

@@ -17,12 +17,12 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.consumers.header_mapping import unified
-from projectionist.runner.database.barrier import TooLong
+from projectionist.runner.database.barrier import BarrierTimeout
 from projectionist.runner.failures.consumer_breaker import circuit_policy
 from projectionist.runner.gaps.baseline import notes
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
-from projectionist.runner.jetstream.durable_owner import NotOurs
+from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 from projectionist.runner.process.consumer_runtime import ConsumerRuntime
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding
@@ -117,7 +117,7 @@ class ConsumerWorker:
                 await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
             case Paused() | Tripped():
                 await self._wait(str(error))
-            case BrokerError() | Halted() | TooLong() | DatabaseCopied() | NotOurs():
+            case BrokerError() | Halted() | BarrierTimeout() | DatabaseCopied() | DurableNotOurs():
                 self.waits = error
                 await self._wait(str(error))
             case _ if is_transient(error):
@@ -174,7 +174,7 @@ class ConsumerWorker:
         source = self._source(found["durable"], standing, durable_mark)
         try:
             stream = await source.open()
-        except NotOurs as error:
+        except DurableNotOurs as error:
             await self._access.taken(found["number"], error)
             raise
         try:

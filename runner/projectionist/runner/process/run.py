@@ -26,7 +26,7 @@ from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.problem_board import ProblemBoard, failing
 from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.process.watchdog import watch
-from projectionist.runner.retention.background_purge import Janitor
+from projectionist.runner.retention.background_purge import BackgroundPurger
 
 if TYPE_CHECKING:
     import asyncpg
@@ -99,7 +99,7 @@ async def _together(
     patience_s: float | None,
 ) -> None:
     crew += [Supervised(ConsumerWorker(definition, settings, client, access)) for definition in definitions]
-    janitor = Janitor(access, settings, client, [definition.name for definition in definitions])
+    janitor = BackgroundPurger(access, settings, client, [definition.name for definition in definitions])
     board = ProblemBoard(access, settings.postgres.schema, partial(_setbacks, access, crew))
     async with anyio.create_task_group() as beside:
         beside.start_soon(board.run)

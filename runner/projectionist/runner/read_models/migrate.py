@@ -279,7 +279,7 @@ class ReadModels:
         await restore(Queries(self._connection, self._schema), around)
 
     async def _around(self, d: Definition, number: int) -> list[Row]:
-        """Return what the views lose when they are replaced; raises InTheWay where one is not as it was made."""
+        """Return what the views lose when they are replaced; raises DependentViews where one is not as it was made."""
         queries, around = Queries(self._connection, self._schema), []
         control = await queries.control(number)
         for table in d.owned:

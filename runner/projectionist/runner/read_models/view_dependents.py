@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from projectionist.runner.database.queries import Queries
 
 
-class InTheWay(RebuildError):
+class DependentViews(RebuildError):
     """Something of the user's on a view, or on the table behind it, would be lost. Nothing was changed."""
 
 
 async def check_own(queries: Queries, public: str, table: str | None) -> None:
-    """Raise InTheWay if the view is there and does anything but show this table of ours."""
+    """Raise DependentViews if the view is there and does anything but show this table of ours."""
     own = await queries.value("is_own_view", public, table)
     if own is False:
-        raise InTheWay(
+        raise DependentViews(
             f"{public} is not the view that was made over {table or 'a generation'}: somebody has defined it anew",
             remedy="Give that view another name, over this one; or drop it, and it is made again",
         )
@@ -47,19 +47,19 @@ async def exchange(
         await restore(queries, [row for row in around if row["col"] is None or row["col"] in columns])
         await _run(queries, "grant_to_view_owner", public, fresh)
     except asyncpg.InsufficientPrivilegeError as error:
-        raise InTheWay(
+        raise DependentViews(
             f"{public} cannot be changed by the role that runs this: {error}",
             remedy="Make that role a member of the one that owns the view, or give the view to it; then try again",
         ) from error
 
 
 async def standing(queries: Queries, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
-    """Return what depends on a view that is to show another table and can be made again; raises InTheWay otherwise."""
+    """Return what depends on a view and can be made again; raises DependentViews for what cannot."""
     await check_own(queries, public, live)
     around = [] if live is None else await _around(queries, public, live, fresh, anew=anew)
     stuck = [row["what"] for row in around if not row["statement"]]
     if stuck:
-        raise InTheWay(
+        raise DependentViews(
             f"{', '.join(stuck)} would be lost with the change of {public}",
             remedy="Drop what is named, try again, and make it again afterwards, on the view where it can be",
         )
@@ -88,13 +88,13 @@ async def options(queries: Queries, public: str) -> list[Row]:
 
 
 async def restore(queries: Queries, around: Sequence[Row]) -> None:
-    """Make again what stood around a view; raises InTheWay where that cannot be."""
+    """Make again what stood around a view; raises DependentViews where that cannot be."""
     for row in around:
         try:
             async with queries.connection.transaction():
                 await queries.connection.execute(row["statement"])
         except (asyncpg.SyntaxOrAccessError, asyncpg.DependentObjectsStillExistError) as error:
-            raise InTheWay(
+            raise DependentViews(
                 f"{row['what']} cannot be made again: {error}",
                 remedy="Drop it, try again, and make it again as it fits the new columns",
             ) from error

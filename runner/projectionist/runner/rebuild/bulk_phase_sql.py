@@ -19,7 +19,7 @@ BATCH = 500
 """How many events one transaction folds."""
 
 
-class Strayed(RebuildError):
+class ForeignTableWrite(RebuildError):
     """A handler wrote a table that is not its generation's: a rebuild would change what is live."""
 
 
@@ -61,11 +61,11 @@ class SqlBulk:
 
 
 async def guard(queries: Queries, shadow: Shadow) -> None:
-    """Raise Strayed if this transaction holds a write lock on a table of others. Before its commit."""
+    """Raise ForeignTableWrite if this transaction holds a write lock on a table of others. Before its commit."""
     strayed = await queries.rows("select_foreign_write_locks", shadow.bare_names())
     if strayed:
         names = ", ".join(row["name"] for row in strayed)
-        raise Strayed(
+        raise ForeignTableWrite(
             f"handlers of {shadow.definition.name} wrote {names}, which a rebuild must not change",
             remedy="Name its own tables by {table} placeholders only, and write no others",
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.shadow import Shadow
 
 
-class Gone(RebuildError):
+class EventsPurged(RebuildError):
     """Events that the live generation has applied are not to be had any more."""
 
     def __init__(self, lost: Sequence[str]) -> None:
@@ -184,7 +184,7 @@ class CatchUp:
             deliveries = await self._read([s["seq"] for s in steps if s["seq"] is not None], decisions, tail)
             wanted = tally.judge(steps, deliveries)
             if tally.lost and not build.partial:
-                raise Gone(tally.lost)
+                raise EventsPurged(tally.lost)
             began = clock.now()
             async with queries.connection.transaction():
                 await queries.hold(build)

@@ -14,7 +14,7 @@ from projectionist.core import clock
 from projectionist.core.postgres import connections
 from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
-from projectionist.runner.database.barrier import TooLong, alone, patience
+from projectionist.runner.database.barrier import BarrierTimeout, alone, patience
 from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SHARES = (0.5, 0.75, 0.9)
 """Of the time: one after the other, for as long as live is as fast all the same."""
 
 
-class Outrun(RebuildError):
+class BuildOutrun(RebuildError):
     """Live applies events as fast as the build catches up: it would not end."""
 
 
@@ -113,7 +113,7 @@ class Brake:
 
     async def _hold(self, connection: Connection) -> None:
         with suppress(
-            TooLong, asyncpg.LockNotAvailableError
+            BarrierTimeout, asyncpg.LockNotAvailableError
         ):  # whatever batches wait for holds live up as well
             async with alone(
                 connection, self._postgres.schema, self._consumer, "slow live", wait_s=patience(0)
@@ -123,7 +123,7 @@ class Brake:
 
 
 def judge(race: CatchUpRace, brake: Brake | None, consumer: str, progress: Progress) -> None:
-    """After a round: tell that live is as fast, brake it, or raise Outrun."""
+    """After a round: tell that live is as fast, brake it, or raise BuildOutrun."""
     if brake is not None and race.equal >= ROUNDS and (more := [s for s in SHARES if s > brake.share]):
         brake.share = more[0]
         progress.say(
@@ -131,7 +131,7 @@ def judge(race: CatchUpRace, brake: Brake | None, consumer: str, progress: Progr
         )
         race.again(inf)
     elif race.lost:
-        raise Outrun(
+        raise BuildOutrun(
             f"live applies {consumer}'s events as fast as they can be caught up, {race.per_s:.0f}/s: it would not end",
             remedy="Rebuild again when less is coming in"
             + ("" if brake is not None else ", or with --slow-live")

@@ -25,7 +25,7 @@ from projectionist.runner.read_models.generations import generations
 from projectionist.runner.read_models.migrate import keeping
 from projectionist.runner.read_models.views import dependents, kept, table_names, views
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
-from projectionist.runner.rebuild.catch_up import Gone
+from projectionist.runner.rebuild.catch_up import EventsPurged
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -126,7 +126,7 @@ async def check_history(
 
 
 async def check_met(queries: Queries, client: Client, build: Build, definition: Definition) -> None:
-    """Raise Gone if the bulk has not met all that live has applied: without order nothing else tells."""
+    """Raise EventsPurged if the bulk has not met all that live has applied: without order nothing else tells."""
     stream, missing = await api.stream(client, definition.stream), list[str]()
 
     def take(one: Lost) -> bool:
@@ -138,7 +138,7 @@ async def check_met(queries: Queries, client: Client, build: Build, definition: 
         read = HistoryScope(build.consumer, build.incarnation, definition.stream, definition.subjects.filter)
         await lost(queries, client, read, take)
     if missing:
-        raise Gone(missing)
+        raise EventsPurged(missing)
 
 
 async def losing_aggregates(

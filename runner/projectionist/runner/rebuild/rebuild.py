@@ -18,7 +18,7 @@ from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.database.barrier import SHORT, TooLong, patience
+from projectionist.runner.database.barrier import SHORT, BarrierTimeout, patience
 from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.jetstream import api
@@ -291,7 +291,7 @@ class Rebuild:
             while True:
                 try:
                     events = await catch_up.round()
-                except (asyncpg.LockNotAvailableError, InUse, TooLong):
+                except (asyncpg.LockNotAvailableError, InUse, BarrierTimeout):
                     announce("rebuild.lock_wait")
                     continue
                 if events <= catch_up.pace.within(hold_s / 4, FEW):

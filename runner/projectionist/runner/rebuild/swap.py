@@ -8,7 +8,7 @@ import asyncpg
 
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import UNORDERED
-from projectionist.runner.database.barrier import TooLong
+from projectionist.runner.database.barrier import BarrierTimeout
 from projectionist.runner.database.queries import Build, Queries, RebuildError
 from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.views import kept, repoint_view, shown, views, withdraw
@@ -60,7 +60,7 @@ async def swap(
             if not await snapshots.passed():
                 raise _Behind
             announce("swap.written")
-    except (_Behind, TooLong, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+    except (_Behind, BarrierTimeout, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         announce("swap.left")
         return False
     announce("swap.committed")

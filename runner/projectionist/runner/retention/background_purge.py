@@ -35,7 +35,7 @@ FIRST_S = 30.0
 """How long a process that begins leaves the database to others."""
 
 
-class Janitor:
+class BackgroundPurger:
     """Purges whenever the lease is to be had."""
 
     def __init__(

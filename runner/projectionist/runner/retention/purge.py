@@ -48,7 +48,7 @@ KINDS = ("intents", "inbox", "duplicates", "audit", "archive")
 """In this order: an inbox row waits until its intents are gone."""
 
 
-class Went(msgspec.Struct, frozen=True):
+class PurgedRows(msgspec.Struct, frozen=True):
     """So many rows of one table went, or would."""
 
     table: str
@@ -59,7 +59,7 @@ class Went(msgspec.Struct, frozen=True):
 class PurgeReport(msgspec.Struct):
     """The result of a purge."""
 
-    went: list[Went]
+    went: list[PurgedRows]
     held: list[Held]
     files: int = 0
     """Files of the archive that went."""
@@ -107,7 +107,7 @@ class Purger:
             await self._walk(table, dry_run, went)
         files = await self._tidy(dry_run)
         announce("purge.done")
-        found = [Went(table, consumer, rows) for (table, consumer), rows in sorted(went.items())]
+        found = [PurgedRows(table, consumer, rows) for (table, consumer), rows in sorted(went.items())]
         return PurgeReport(found, list(self._held.values()), files)
 
     async def _walk(self, table: str, dry_run: bool, went: Counter[tuple[str, str]]) -> None:

@@ -34,7 +34,7 @@ MOST_BYTES = 8 * 1024 * 1024
 listed step by step."""
 
 
-class Proof(msgspec.Struct, frozen=True):
+class ProvenFloor(msgspec.Struct, frozen=True):
     """The part of the broker's floor that is borne out."""
 
     floor: int
@@ -66,7 +66,7 @@ class AckAudit:
         self._lend = lend
         self._sql = Statements("projectionist.runner", schema)
 
-    async def prove(self, consumer: int, durable: Durable) -> Proof:
+    async def prove(self, consumer: int, durable: Durable) -> ProvenFloor:
         """Compare the durable's ack floor, as it was just now, with what batches have settled.
 
         A count of rows where every delivery was the first of its message, which is nearly always. Else, as after
@@ -78,15 +78,15 @@ class AckAudit:
                 self._sql["count_settled_above_floor"], consumer, self._durable, upto, MOST_BYTES
             )
         if row is None or upto <= row["floor"]:
-            return Proof(upto, delivered)
+            return ProvenFloor(upto, delivered)
         settled = row["settled"]
         if settled is not None and adds_up(row["floor"], upto, row["acked"], delivered, settled):
-            return Proof(upto, delivered)
+            return ProvenFloor(upto, delivered)
         announce("account.listed")
         found = await self._listed(consumer, row["floor"], upto)
-        return Proof(upto, delivered) if found is None else found
+        return ProvenFloor(upto, delivered) if found is None else found
 
-    async def _listed(self, consumer: int, floor: int, upto: int) -> Proof | None:
+    async def _listed(self, consumer: int, floor: int, upto: int) -> ProvenFloor | None:
         """Return what the stream holds of ours up to there and is not settled; None if that is nothing."""
         seen, count = floor, 0
         missing: list[int] = []
@@ -104,7 +104,7 @@ class AckAudit:
                     seen = upto
         if seen == upto and not missing:
             return None
-        return Proof(min(seen, missing[0] - 1) if missing else seen, None, missing)
+        return ProvenFloor(min(seen, missing[0] - 1) if missing else seen, None, missing)
 
     async def _unsettled(self, consumer: int, floor: int, block: Sequence[Arrival]) -> list[int]:
         """Those of these messages that are ours and not settled; asked by the block, since floors may stand."""

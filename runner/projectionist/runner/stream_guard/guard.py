@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.api import DurableInfo as Durable
     from projectionist.runner.jetstream.api import Stream
-    from projectionist.runner.stream_guard.ack_audit import Proof
+    from projectionist.runner.stream_guard.ack_audit import ProvenFloor
     from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
 log = logging.getLogger("projectionist.runner")
@@ -151,7 +151,7 @@ class StreamGuard:
         await self._report_missing(remembered, proof)
         return msgspec.structs.replace(judgement, go_to=proof.missing[0], why=_ACKED_ELSEWHERE, doubt=False)
 
-    async def _report_missing(self, remembered: Remembered, proof: Proof) -> None:
+    async def _report_missing(self, remembered: Remembered, proof: ProvenFloor) -> None:
         first, last = proof.missing[0], proof.missing[-1]
         told = (
             f"{len(proof.missing)} messages from {first} to {last} were acked and never settled here; they are read "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client, ServerVersion
 
     from projectionist.runner.jetstream.api import Stream
-    from projectionist.runner.stream_guard.ack_audit import Proof
+    from projectionist.runner.stream_guard.ack_audit import ProvenFloor
 
 log = logging.getLogger("projectionist.runner")
 
@@ -98,7 +98,7 @@ def seen(
 
 
 async def remembered(
-    client: Client, name: str, stream: Stream, durable: DurableInfo, before: Checkpoint, proof: Proof
+    client: Client, name: str, stream: Stream, durable: DurableInfo, before: Checkpoint, proof: ProvenFloor
 ) -> Checkpoint:
     """Return what is to be remembered of them from now on; spots that have not moved are not asked for again."""
     floor, top = proof.floor, stream.state.last_seq

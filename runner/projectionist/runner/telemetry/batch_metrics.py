@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Delivery
 
 
-class Measures:
+class BatchMetrics:
     """Tells what committed batches of one consumer were like; without a listener nothing is reckoned."""
 
     def __init__(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Delivery
 
 
-class Forgotten(msgspec.Struct):
+class PurgedEvents(msgspec.Struct):
     """The evidence that stands in for inbox rows that were purged."""
 
     line: int = 0
@@ -47,7 +47,7 @@ class Forgotten(msgspec.Struct):
 
 async def forgotten_by_retention(
     queries: Queries, consumer: Consumer, unknown: Iterable[Delivery], decisions: Decisions
-) -> Forgotten:
+) -> PurgedEvents:
     """Read what that takes, after the inbox was asked about these.
 
     Without contiguous order rows stay as long as the stream may hold their message.
@@ -55,10 +55,10 @@ async def forgotten_by_retention(
     line = await queries.value("select_purged_up_to", consumer.number) or 0
     aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= line})
     if not aggregates or consumer.definition.sequence != CONTIGUOUS:
-        return Forgotten()
+        return PurgedEvents()
     found = await queries.rows("select_positions", consumer.number, aggregates)
     apart = await queries.rows(
         "select_unapplied_sequences", consumer.number, line, False, consumer.incarnation
     )
     versions = {row["aggregate"]: row["version"] for row in found}
-    return Forgotten(line, consumer.start, versions, {row["seq"] for row in apart}, decisions)
+    return PurgedEvents(line, consumer.start, versions, {row["seq"] for row in apart}, decisions)

@@ -11,7 +11,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.tables.row_statements import ReadModel, arguments
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
-from projectionist.runner.verify.verify import Drift, begun, drift, live_consumer
+from projectionist.runner.verify.verify import RowDrift, begun, drift, live_consumer
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.tables.columns import Column
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.verify.refold_rows import Exact
+    from projectionist.runner.verify.refold_rows import ExactFold
 
 
 class Recomputed(msgspec.Struct):
@@ -29,7 +29,7 @@ class Recomputed(msgspec.Struct):
     consumer: str
     key: str
     events: int
-    changed: Drift | None
+    changed: RowDrift | None
     """What was different; None where the row was right."""
 
 
@@ -39,7 +39,7 @@ async def recompute(
     """Fold the row `key` from the events that live has applied to it, and write it where it differs.
 
     The stream is read and folded before. Under the exclusive barrier, where nothing moves, its end is read on only
-    where live has gone on meanwhile, and not for long: TooLong, and nothing is changed. For a row that several
+    where live has gone on meanwhile, and not for long: BarrierTimeout, and nothing is changed. For a row that several
     aggregates share, all of the stream is read. Raises HistoryGone where it no longer holds all that made the row.
     """
     consumer, _ = await live_consumer(queries, definition, settings)
@@ -91,9 +91,9 @@ async def recompute(
     return Recomputed(definition.name, key, one.events, changed)
 
 
-async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[Exact, int]:
+async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[ExactFold, int]:
     """The row, folded as far as the stream goes now; and how much had been settled before that."""
-    exact: Exact | None = None
+    exact: ExactFold | None = None
     while exact is None or not exact.in_order:
         decided = await queries.rows("select_decisions", consumer.number)
         exact = await begun(queries, consumer, client, [key], decided, exact)

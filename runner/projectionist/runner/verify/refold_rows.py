@@ -59,7 +59,7 @@ class Refolded(msgspec.Struct):
     """The first event behind which the live row is another one, as far as it can be told."""
 
 
-class Exact:
+class ExactFold:
     """Rows of certain keys, folded as far as the stream was read."""
 
     def __init__(

@@ -20,7 +20,7 @@ from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.registration_check import floor_of, registered
-from projectionist.runner.verify.refold_rows import Exact, Refolded, load
+from projectionist.runner.verify.refold_rows import ExactFold, Refolded, load
 from projectionist.runner.verify.row_difference import differing, same
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ SUBJECTS = 500
 LISTED = 100
 
 
-class Drift(msgspec.Struct, frozen=True):
+class RowDrift(msgspec.Struct, frozen=True):
     """A live row that is not what its events make."""
 
     key: str
@@ -52,7 +52,7 @@ class Drift(msgspec.Struct, frozen=True):
     folded: dict[str, Any] | None
 
 
-class Untold(msgspec.Struct, frozen=True):
+class UndecidableRow(msgspec.Struct, frozen=True):
     """A live row that differs from what is left of its events: whether it is right cannot be told."""
 
     key: str
@@ -67,7 +67,7 @@ class Verified(msgspec.Struct):
     generation: int
     rows: int
     drifted: int
-    drifts: list[Drift]
+    drifts: list[RowDrift]
     """The first of them."""
     other_code: bool
     """Whether the live rows may have been made by other code than this, so that drift is no surprise."""
@@ -75,7 +75,7 @@ class Verified(msgspec.Struct):
     """Rows that differed at first sight and were too many to be looked at again."""
     untold: int = 0
     """Rows that differ from what is left of their events, some of which are gone from the stream."""
-    untold_rows: list[Untold] = []
+    untold_rows: list[UndecidableRow] = []
     """The first of them."""
 
 
@@ -209,7 +209,7 @@ class Verifier:
                 continue
             self.result.untold += 1
             if len(self.result.untold_rows) < LISTED:
-                self.result.untold_rows.append(Untold(str(key), str(lost)))
+                self.result.untold_rows.append(UndecidableRow(str(key), str(lost)))
         return told
 
     def _table(self, consumer: Consumer) -> tuple[Table, str, str]:
@@ -226,7 +226,7 @@ async def exactly(
     queries: Queries, consumer: Consumer, client: Client, keys: Sequence[Any]
 ) -> list[Refolded]:
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
-    exact: Exact | None = None
+    exact: ExactFold | None = None
     while True:
         decided = await queries.rows("select_decisions", consumer.number)
         exact = await begun(queries, consumer, client, keys, decided, exact)
@@ -247,15 +247,15 @@ async def begun(
     client: Client,
     keys: Sequence[Any],
     decided: Sequence[Record],
-    before: Exact | None = None,
-) -> Exact:
+    before: ExactFold | None = None,
+) -> ExactFold:
     """Return a fold of these rows, with nothing read yet; with what was learnt of the order `before`."""
     live = await load(queries, consumer, keys)
     disordered = () if before is None else before.disordered
-    return Exact(queries, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
+    return ExactFold(queries, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
 
 
-def drift(definition: Definition, one: Refolded) -> Drift:
+def drift(definition: Definition, one: Refolded) -> RowDrift:
     """A differing row, with the columns that differ."""
     table = definition.table
     assert table is not None, "only rows of a Projection are folded"
@@ -268,7 +268,7 @@ def drift(definition: Definition, one: Refolded) -> Drift:
         assert one.folded is not None, "and as folded"
         wrong = [table.columns[at].name for at in differing(table, one.live, one.folded)]
         live, folded = ({name: side[name] for name in wrong} for side in (live, folded))
-    return Drift(str(one.key), one.since, live, folded)
+    return RowDrift(str(one.key), one.since, live, folded)
 
 
 async def live_consumer(

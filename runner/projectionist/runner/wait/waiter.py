@@ -47,7 +47,7 @@ LINGER_S = 1.0
 _FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq")
 
 
-class Unserved(msgspec.Struct, frozen=True):
+class UnservedConsumer(msgspec.Struct, frozen=True):
     """Nobody applies events for a consumer."""
 
     reason: str
@@ -82,7 +82,7 @@ class Waiter:
         self._numbers = count(1)
         self._waiting: dict[int, tuple[AwaitedEvent, asyncio.Future[WaitResult]]] = {}
         self._known: dict[str, int] = {}
-        self._unserved: dict[int, Unserved] = {}
+        self._unserved: dict[int, UnservedConsumer] = {}
         """The consumers waited for without a process that applies events; looked at every AGAIN_S."""
         self._looked: dict[int, float] = {}
         """When each of them was looked at."""
@@ -234,7 +234,7 @@ class Waiter:
         self._looked.update(dict.fromkeys(asked, now))
         for row in rows:
             since = before.get(row["number"], now)
-            self._unserved[row["number"]] = Unserved(row["reason"], row["decided"], since)
+            self._unserved[row["number"]] = UnservedConsumer(row["reason"], row["decided"], since)
 
     async def _look(self, wanted: dict[int, AwaitedEvent], *, all_of_them: bool = False) -> list[Record]:
         columns = [[getattr(one, field) for one in wanted.values()] for field in _FIELDS]
