@@ -269,7 +269,7 @@ class ConsumerHarness:
         return await self.pool.fetchval(sql.replace("{s}", SCHEMA), *args)
 
     async def _opened(self, sql: str) -> None:
-        """Who looks at intents opens what is wished for, as every command does."""
+        """Unpack staged intents before a look at them, as every command does."""
         if "{s}.intents" in sql or "{s}.outbox" in sql:
             async with self.pool.acquire() as connection:
                 await unpack_all(connection, Statements("projectionist.outbox", SCHEMA))

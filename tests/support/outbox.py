@@ -193,7 +193,7 @@ class Outbox:
         return await eventually(reached, seconds)
 
     async def becomes_known(self, key: str, seconds: float = HANG_S) -> None:
-        """Wait until somebody has opened this wish."""
+        """Wait until this intent is unpacked."""
 
         async def opened() -> bool:
             found = await self.connection.fetchval(

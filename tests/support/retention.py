@@ -44,7 +44,7 @@ async def forgets_after(harness: ConsumerHarness, days: float) -> None:
 
 async def sent(harness: ConsumerHarness) -> None:
     """Have a relay, or so it seems, have carried out all intents."""
-    await harness.fetch("select from {s}.intents limit 0")  # which opens what was wished for
+    await harness.fetch("select from {s}.intents limit 0")  # which unpacks staged intents
     await harness.pool.execute(
         "update projectionist.intents set state = 'sent', settled = clock_timestamp() where state = 'open'"
     )

@@ -35,7 +35,7 @@ async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HAN
 async def cancelled(*tasks: asyncio.Task[Value]) -> list[Value | BaseException]:
     """How these tasks ended, which are cancelled until they have.
 
-    Once is not enough: `asyncio.wait_for` before Python 3.12 loses the wish where what it waited for has just come,
+    Once is not enough: `asyncio.wait_for` before Python 3.12 loses a cancellation where its result has just come,
     which is often on a slow machine.
     """
     while not all(task.done() for task in tasks):

@@ -200,7 +200,7 @@ async def test_two_intents_of_one_class_in_slots_of_their_own_are_two(live: Cons
 
 
 async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live: ConsumerHarness) -> None:
-    """The inbox had forgotten the event, and the code has changed: the second wish is not the first."""
+    """The inbox had forgotten the event, and the code has changed: the second intent is not the first."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with batch_drivers(live, s.Orders) as (driver,):

@@ -109,9 +109,9 @@ async def test_an_event_without_a_version_is_dead_before_anybody_reads_it(
     """Without `providers` the outbox cannot know that it is an event; the relay does."""
     page = SimpleNamespace()
     exec(compile(recipe("python"), str(PAGE), "exec"), page.__dict__)  # noqa: S102 - our own documentation
-    wish: Intent = page.OrderPlaced(order_id="o-1", customer="ann")
+    intent: Intent = page.OrderPlaced(order_id="o-1", customer="ann")
     async with live.pool.acquire() as connection, connection.transaction():
-        await page.Outbox("shop-api").add(connection, wish, id="a", aggregate="order/o-1")
+        await page.Outbox("shop-api").add(connection, intent, id="a", aggregate="order/o-1")
 
     async def dead() -> str:
         return str(

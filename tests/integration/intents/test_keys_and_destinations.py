@@ -118,7 +118,7 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
 async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its_event_alone(
     live: ConsumerHarness,
 ) -> None:
-    """As a wish that is refused when it is opened it would stop every relay, for good."""
+    """A staged intent that is refused when it is unpacked would stop every relay, for good."""
     odd = "".join(chr(0x100 + n * 7919 % 40000) for n in range(2000))
     parcels = {
         1: Parcel(to=odd),

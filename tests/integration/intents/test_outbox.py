@@ -40,7 +40,7 @@ async def added(harness: ConsumerHarness, shop: Outbox, intent: Intent | Slotted
         return await shop.add(harness.connection, intent, **given)
 
 
-async def test_a_wish_is_real_with_the_commit_of_its_producer(harness: ConsumerHarness) -> None:
+async def test_an_intent_is_real_with_the_commit_of_its_producer(harness: ConsumerHarness) -> None:
     shop = Outbox("shop-api")
     undone = harness.connection.transaction()
     await undone.start()
@@ -57,7 +57,7 @@ async def test_a_wish_is_real_with_the_commit_of_its_producer(harness: ConsumerH
     assert stub.executions == {key: 1}
 
 
-async def test_a_wish_belongs_to_the_trace_that_is_going_on_or_to_the_one_it_names(
+async def test_an_intent_belongs_to_the_trace_that_is_going_on_or_to_the_one_it_names(
     harness: ConsumerHarness,
 ) -> None:
     shop, named = Outbox("shop-api"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -75,7 +75,7 @@ async def test_a_wish_belongs_to_the_trace_that_is_going_on_or_to_the_one_it_nam
     }
 
 
-async def test_a_producer_that_tries_again_wishes_once(harness: ConsumerHarness) -> None:
+async def test_a_producer_that_tries_again_writes_one_intent(harness: ConsumerHarness) -> None:
     shop = Outbox("shop-api")
     keys = {await added(harness, shop, Placed(order_id="o-1"), id="order-1-placed") for _ in range(2)}
     assert len(keys) == 1
@@ -86,7 +86,7 @@ async def test_a_producer_that_tries_again_wishes_once(harness: ConsumerHarness)
     assert len(keys) == 3
 
 
-async def test_the_same_content_for_another_aggregate_is_another_wish(harness: ConsumerHarness) -> None:
+async def test_the_same_content_for_another_aggregate_is_another_intent(harness: ConsumerHarness) -> None:
     """It would be sent in the order of the one and never in that of the other."""
     shop = Outbox("shop-api")
     first = await added(harness, shop, Placed(order_id="o-1"), id="a", aggregate="order/1")
@@ -96,7 +96,7 @@ async def test_the_same_content_for_another_aggregate_is_another_wish(harness: C
             await added(harness, shop, Placed(order_id="o-1"), id="a", aggregate=other)
 
 
-async def test_wishes_about_one_aggregate_are_ordered_and_loose_ones_are_not(
+async def test_intents_about_one_aggregate_are_ordered_and_loose_ones_are_not(
     harness: ConsumerHarness,
 ) -> None:
     shop = Outbox("shop-api")

@@ -1,4 +1,4 @@
-"""What batches wish for becomes intents: each once, in order, whoever opens it, and a relay does so by itself."""
+"""Staged intents are unpacked: each once, in order, by any process, and by a relay unasked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def here(database: str) -> AsyncIterator[Outbox]:
         yield made
 
 
-def wish(number: int, *, lane: str = "a", body: bytes = b"{}", key: str = "") -> StagedIntent:
+def staged(number: int, *, lane: str = "a", body: bytes = b"{}", key: str = "") -> StagedIntent:
     return StagedIntent(
         *(key or f"key-{number}", "shop", f"e{number}", lane, number, "Receipt", "Receipt", "stub", "stub"),
         *(lane, "pass", body, None, None, number),
@@ -57,16 +57,16 @@ def wish(number: int, *, lane: str = "a", body: bytes = b"{}", key: str = "") ->
 
 
 async def write(
-    connection: asyncpg.Connection[asyncpg.Record], *wishes: StagedIntent, consumer: int = 1
+    connection: asyncpg.Connection[asyncpg.Record], *intents: StagedIntent, consumer: int = 1
 ) -> None:
     """As a batch does."""
-    rows = [(len(part), encode_intents(part)) for part in intent_chunks(wishes)]
+    rows = [(len(part), encode_intents(part)) for part in intent_chunks(intents)]
     await connection.execute(WRITE, consumer, 1, *zip(*rows, strict=True))
 
 
-async def test_what_is_opened_is_what_was_wished_for(here: Outbox) -> None:
+async def test_unpacked_intents_are_those_that_were_staged(here: Outbox) -> None:
     content = frozen_body({"text": 'quotes " and \\ and \u00e9 and \0', "n": 1})
-    asked = wish(7, lane="order/ö", body=content)
+    asked = staged(7, lane="order/ö", body=content)
     await write(here.connection, asked)
 
     assert await unpack_some(here.connection, SQL) == 1
@@ -83,12 +83,12 @@ async def test_what_is_opened_is_what_was_wished_for(here: Outbox) -> None:
     assert tuple(place) == ("stub", "order/ö", "ready")
 
 
-async def test_openers_at_once_open_each_wish_once_and_lanes_keep_their_order(
+async def test_several_processes_unpack_each_intent_once_and_lanes_keep_their_order(
     here: Outbox, database: str
 ) -> None:
     lanes = [f"lane{n}" for n in range(7)]
     for begin in range(0, 400, 20):
-        await write(here.connection, *(wish(n, lane=lanes[n % 7]) for n in range(begin, begin + 20)))
+        await write(here.connection, *(staged(n, lane=lanes[n % 7]) for n in range(begin, begin + 20)))
     connections = [await asyncpg.connect(database) for _ in range(4)]
     try:
         await asyncio.gather(*(unpack_all(connection, SQL) for connection in connections))
@@ -107,13 +107,13 @@ async def test_openers_at_once_open_each_wish_once_and_lanes_keep_their_order(
     assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0
 
 
-async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_incident(
+async def test_a_key_staged_again_is_one_intent_and_with_other_content_an_incident(
     here: Outbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await write(here.connection, wish(1, key="k", body=b'{"a":1}'), wish(2, key="k", body=b'{"a":2}'))
-    await write(here.connection, wish(3, key="k", body=b'{"a":1}'))
+    await write(here.connection, staged(1, key="k", body=b'{"a":1}'), staged(2, key="k", body=b'{"a":2}'))
+    await write(here.connection, staged(3, key="k", body=b'{"a":1}'))
     await unpack_all(here.connection, SQL)
-    await write(here.connection, wish(4, key="k", body=b'{"a":3}'), wish(5, key="k", body=b'{"a":1}'))
+    await write(here.connection, staged(4, key="k", body=b'{"a":3}'), staged(5, key="k", body=b'{"a":1}'))
     await unpack_all(here.connection, SQL)
 
     assert [row["body"] for row in await here.connection.fetch("select body from projectionist.intents")] == [
@@ -127,16 +127,16 @@ async def test_a_key_wished_for_again_is_one_intent_and_with_other_content_an_in
 
 
 async def test_one_row_holds_so_many_and_a_large_content_stands_alone() -> None:
-    many = [wish(n) for n in range(2 * INTENTS + 1)]
+    many = [staged(n) for n in range(2 * INTENTS + 1)]
     assert [len(part) for part in intent_chunks(many)] == [INTENTS, INTENTS, 1]
-    large = [wish(n, body=b"x" * 5_000_000) for n in range(3)]
+    large = [staged(n, body=b"x" * 5_000_000) for n in range(3)]
     assert [len(part) for part in intent_chunks(large)] == [1, 1, 1]
     assert [one for part in intent_chunks(many) for one in part] == many
 
 
-async def test_who_finds_others_opening_waits_until_all_is_open(here: Outbox, database: str) -> None:
+async def test_unpacking_waits_until_another_process_has_unpacked_all(here: Outbox, database: str) -> None:
     for number in range(2 * AT_ONCE):
-        await write(here.connection, wish(number))
+        await write(here.connection, staged(number))
     other = await asyncpg.connect(database)
     try:
         async with other.transaction():
@@ -163,7 +163,7 @@ async def blocked(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(), st.text())
-async def test_whatever_a_handler_addresses_it_can_be_opened_or_is_refused_at_once(
+async def test_an_emitted_intent_can_be_unpacked_or_is_refused_at_once(
     here: Outbox, where: str, text: str
 ) -> None:
     try:
@@ -173,7 +173,7 @@ async def test_whatever_a_handler_addresses_it_can_be_opened_or_is_refused_at_on
     body, name = emitted.body, body_hash(emitted.body).hex()
     await write(
         here.connection,
-        msgspec.structs.replace(wish(1, key=name, body=body), slot=emitted.slot, destination=where),
+        msgspec.structs.replace(staged(1, key=name, body=body), slot=emitted.slot, destination=where),
     )
     await unpack_all(here.connection, SQL)
     row = await here.connection.fetchrow(
@@ -188,12 +188,12 @@ class Hook(Intent, provider="hooks", destination="to"):
     text: str
 
 
-async def test_a_relay_opens_what_is_there_and_what_comes_without_being_told(here: Outbox) -> None:
+async def test_a_relay_unpacks_staged_and_later_intents_without_a_notification(here: Outbox) -> None:
     provider = scripted()
-    await write(here.connection, wish(1))
+    await write(here.connection, staged(1))
     async with here.relaying(made(provider)):
         await here.becomes("key-1", "sent")
-        await write(here.connection, wish(2))
+        await write(here.connection, staged(2))
         await here.becomes_known("key-2")
         await here.becomes("key-2", "sent")
     assert provider.executions == Counter({"key-1": 1, "key-2": 1})
@@ -266,13 +266,13 @@ async def test_starts_and_replies_are_on_disk_although_the_database_prefers_spee
     assert said == {"set_stable_plans": "on", "set_stable_plans_async_commit": "off"}
 
 
-async def test_a_wish_that_cannot_be_opened_is_put_aside_and_keeps_no_other_waiting(here: Outbox) -> None:
+async def test_a_row_that_cannot_be_unpacked_is_put_aside_and_keeps_no_other_waiting(here: Outbox) -> None:
     """Whatever is wrong with it: it ended every relay, for good. A relay that starts tries it again."""
     stub = scripted()
-    await write(here.connection, wish(1))
+    await write(here.connection, staged(1))
     broken = b'{"key": ["x"], "source": [null]}'
     await here.connection.execute(WRITE, 1, 1, [1], [broken])
-    await write(here.connection, wish(2))
+    await write(here.connection, staged(2))
     with listening() as heard:
         async with here.relaying(made(stub)):
             await here.becomes("key-1", "sent")
@@ -282,7 +282,7 @@ async def test_a_wish_that_cannot_be_opened_is_put_aside_and_keeps_no_other_wait
     assert row is not None
     assert (row["wished"], "null value" in row["refused"]) == (broken, True)
 
-    await here.connection.execute("update projectionist.wishes set wished = $1", encode_intents([wish(3)]))
+    await here.connection.execute("update projectionist.wishes set wished = $1", encode_intents([staged(3)]))
     async with here.relaying(made(stub)):
         await here.becomes("key-3", "sent")
     assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0

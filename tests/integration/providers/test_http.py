@@ -41,12 +41,12 @@ async def http(url: str, site: ProviderContext | None = None, **more: Any) -> As
         await provider.close()
 
 
-def wish(key: str = "k1", body: bytes = BODY, **more: Any) -> Request:
+def a_request(key: str = "k1", body: bytes = BODY, **more: Any) -> Request:
     return Request(key=key, provider="pay", destination="pay", intent="Charge", body=body, **more)
 
 
 def rendered(provider: Http, **more: Any) -> Request:
-    request = wish(**more)
+    request = a_request(**more)
     wire = prepare(provider, request)
     assert isinstance(wire, bytes), wire
     return msgspec.structs.replace(request, wire=wire)
@@ -296,7 +296,7 @@ async def test_frozen_bytes_that_no_longer_fit_are_refused_before_anything_leave
         url = stub.url(host="pay.test")
         wire = wire.replace(b"https://pay.test/", url.encode())
         async with http(url, resolver({"pay.test": ["127.0.0.1"]}), ca_file=ca_file) as pay:
-            reply = await attempt(pay, wish(wire=wire))
+            reply = await attempt(pay, a_request(wire=wire))
     assert reply.outcome is Outcome.REFUSED
     assert words in reply.reason
     assert stub.seen == []
@@ -385,7 +385,7 @@ async def test_a_field_of_the_url_cannot_name_another_resource(
     field: str, value: str | None, words: str | None
 ) -> None:
     async with stub_provider() as stub, http(stub.url("/orders/{order_id}")) as pay:
-        result = prepare(pay, wish(body=msgspec.json.encode({field: value})))
+        result = prepare(pay, a_request(body=msgspec.json.encode({field: value})))
         if words is None:
             assert isinstance(result, bytes)
             assert b"/orders/..%2Fadmin" in result

@@ -78,7 +78,7 @@ async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
     assert await rebuilds.generation(s.Orders) == 2
 
 
-async def test_live_is_slowed_down_where_that_is_wished_and_the_rebuild_ends(
+async def test_live_is_slowed_down_where_that_is_asked_for_and_the_rebuild_ends(
     rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s, told = shop(rebuilds.harness.stream), Heard()

@@ -34,10 +34,10 @@ async def harness(database: str) -> AsyncIterator[Outbox]:
         yield harness
 
 
-async def wish(harness: Outbox) -> str:
-    """Have a batch wish for an intent that nobody has opened yet."""
+async def stage(harness: Outbox) -> str:
+    """Stage an intent, which no relay has unpacked yet."""
     asked = StagedIntent(
-        *("wished", "shop", "e1", "order/1", 1, "Receipt", "Receipt", "stub", "stub"),
+        *("staged", "shop", "e1", "order/1", 1, "Receipt", "Receipt", "stub", "stub"),
         *(None, "pass", b"{}", None, None, 1),
     )
     await harness.connection.execute(WRITE, 1, 1, [1], [encode_intents([asked])])
@@ -55,12 +55,12 @@ async def test_a_standby_without_the_last_attempts_makes_none_of_them_twice(
         async with harness.relaying(made(stub, retry=SLOW)):
             await harness.becomes(before, "sent")
             await eventually(lambda: harness.attempts(tried))
-        ready, wished = await harness.want(), await wish(harness)
+        ready, staged = await harness.want(), await stage(harness)
         await other.caught_up()
         await other.cut_off()
         await harness.make_due()
         async with harness.relaying(made(stub)):
-            await harness.becomes_known(wished)
+            await harness.becomes_known(staged)
             await harness.all_become("sent")
         await other.promote()
         async with outbox(other.url(database)) as there:
@@ -70,14 +70,14 @@ async def test_a_standby_without_the_last_attempts_makes_none_of_them_twice(
             with listening() as heard:
                 async with there.relaying(made(stub)):
                     await heard.wait("relay.failed_over")
-                    for key in (tried, ready, wished):
+                    for key in (tried, ready, staged):
                         await there.becomes_known(key)
                         await there.becomes(key, state)
                     fresh = await there.want()
                     await there.becomes(fresh, "sent")
             row = await there.row(ready)
             assert state == "sent" or "failed over" in row["error"]
-    assert stub.executions == dict.fromkeys([before, tried, ready, wished, fresh], 1)
+    assert stub.executions == dict.fromkeys([before, tried, ready, staged, fresh], 1)
 
 
 async def test_an_attempt_that_was_lost_with_its_record_is_looked_up(harness: Outbox) -> None:

@@ -315,7 +315,7 @@ async def test_counters_of_processes_long_gone_are_added_up(live: ConsumerHarnes
 async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_its_intents(
     live: ConsumerHarness,
 ) -> None:
-    """Its time is from before, its wishes come after: they could not be opened when all others were."""
+    """Its time is from before, its intents come after: they could not be unpacked when all others were."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o0", 1)
@@ -327,7 +327,7 @@ async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_i
         await reached.wait()
 
         async def commits_then(name: str) -> StreamConfig | None:
-            """The purger asks this when it has opened all wishes there were."""
+            """The purger asks this when it has unpacked all staged intents."""
             go_on.set()
             await open_batch
             await live.pool.execute("update projectionist.floors set floor = 1000000000")

@@ -174,5 +174,5 @@ async def test_no_sequence_of_purges_retries_repeats_and_redeliveries_applies_an
     assert applied == len(story.published)
     events = await live.rows("orders")
     assert sum(len(msgspec.json.decode(history)) for *_, history in events) == len(story.published)
-    wished = story.removed["intents"] + await live.value("select count(*) from {s}.intents")
-    assert wished == sum(isinstance(event, OrderPaid) for event, *_ in story.published)
+    written = story.removed["intents"] + await live.value("select count(*) from {s}.intents")
+    assert written == sum(isinstance(event, OrderPaid) for event, *_ in story.published)

@@ -43,16 +43,16 @@ def test_the_message_id_is_made_of_the_key_and_the_date_of_the_intent() -> None:
 
 def test_a_mail_bears_the_context_its_intent_was_written_with() -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    wish = msgspec.structs.replace(request(to="a@example.org"), traceparent=parent)
-    assert parsed(compose(wish, SENDER, None))["Traceparent"] == parent
+    asked = msgspec.structs.replace(request(to="a@example.org"), traceparent=parent)
+    assert parsed(compose(asked, SENDER, None))["Traceparent"] == parent
     assert parsed(compose(request(to="a@example.org"), SENDER, None))["Traceparent"] is None
 
 
 def test_the_same_intent_gives_the_same_bytes() -> None:
     template = Template(subject="Your order {order_id}", text="Thanks, {name}", html="<b>{name}</b>")
-    wish = request(to="a@example.org", order_id="o-1", name="Zoë & <co>")
-    first = compose(wish, SENDER, template)
-    assert compose(wish, SENDER, template) == first
+    asked = request(to="a@example.org", order_id="o-1", name="Zoë & <co>")
+    first = compose(asked, SENDER, template)
+    assert compose(asked, SENDER, template) == first
     mail = parsed(first)
     assert mail["Subject"] == "Your order o-1"
     assert mail.get_body(("plain",)).get_content().strip() == "Thanks, Zoë & <co>"

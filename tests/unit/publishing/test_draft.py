@@ -39,7 +39,7 @@ class TestDrafts:
         assert one.headers["ce-id"] == other.headers["ce-id"] == business_key("order.placed", "7")
 
     @pytest.mark.parametrize(
-        ("wish", "says"),
+        ("asked", "says"),
         [
             ({}, "either id= or identity="),
             ({"id": "1", "identity": "order_id"}, "either id= or identity="),
@@ -67,8 +67,8 @@ class TestDrafts:
             ({"id": "1", "schema": -1}, "the schema -1 is not"),
         ],
     )
-    def test_what_cannot_be_told_apart_is_refused(self, wish: dict[str, Any], says: str) -> None:
-        given: dict[str, Any] = {"aggregate": "order/7", "version": 1} | wish
+    def test_what_cannot_be_told_apart_is_refused(self, asked: dict[str, Any], says: str) -> None:
+        given: dict[str, Any] = {"aggregate": "order/7", "version": 1} | asked
         with pytest.raises(PublishError, match=says):
             self.producer.draft(Placed(order_id="7", total=1.5), **given)
 
@@ -108,12 +108,12 @@ class TestDrafts:
     @pytest.mark.parametrize("field", ["id", "type", "aggregate", "correlation", "causation", "source"])
     def test_what_cannot_be_printed_is_refused_in_every_field(self, field: str) -> None:
         for letter in UNPRINTABLE:
-            wish: dict[str, Any] = {"id": "1", "type": "t", "aggregate": "order/7", "version": 1} | {
+            asked: dict[str, Any] = {"id": "1", "type": "t", "aggregate": "order/7", "version": 1} | {
                 field: f"a/{letter}b"
             }
             with pytest.raises(PublishError, match=r"cannot be printed|not UTF-8"):
-                Producer(source=wish.pop("source", "/shop"), subject="shop.order.{aggregate}").draft(
-                    {}, **wish
+                Producer(source=asked.pop("source", "/shop"), subject="shop.order.{aggregate}").draft(
+                    {}, **asked
                 )
 
     @given(
@@ -129,12 +129,12 @@ class TestDrafts:
         ),
         ANYTHING,
     )
-    def test_what_can_be_published_can_be_read(self, wish: dict[str, Any], source: str) -> None:
-        aggregate = f"{wish.pop('kind')}/{wish['aggregate']}"
-        wish |= {"aggregate": aggregate, "version": wish.get("version")}
+    def test_what_can_be_published_can_be_read(self, asked: dict[str, Any], source: str) -> None:
+        aggregate = f"{asked.pop('kind')}/{asked['aggregate']}"
+        asked |= {"aggregate": aggregate, "version": asked.get("version")}
         try:
             producer = Producer(source=source, subject="shop.{type}.{aggregate}")
-            draft = producer.draft({"order_id": "7"}, **{"type": "order.placed"} | wish)
+            draft = producer.draft({"order_id": "7"}, **{"type": "order.placed"} | asked)
         except PublishError:
             return
         head = "".join(f"{name}: {value}\r\n" for name, value in draft.headers.items())
@@ -143,14 +143,14 @@ class TestDrafts:
         reader = Decoder(
             Policy(),
             stream="SHOP",
-            ordered=wish["version"] is not None,
+            ordered=asked["version"] is not None,
             match=Subjects(["shop.{type}.{aggregate}"]).match,
             known=(),
             decode=lambda *_: Placed(order_id="7"),
         )
         found = reader.read(arrival)
         assert isinstance(found, Delivery), found
-        assert (found.source, found.id, found.version) == (source, wish["id"], wish["version"])
+        assert (found.source, found.id, found.version) == (source, asked["id"], asked["version"])
         assert found.aggregate == aggregate
 
     @given(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=100))
